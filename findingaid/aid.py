@@ -1,0 +1,187 @@
+"""The whole of findingaid behind one object: what the CLI, Dagster and a program of yours call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from findingaid.config import Config, load
+from findingaid.errors import SourceError
+from findingaid.indexing import BatchReport, Indexer
+from findingaid.model import Calls, CorpusReport, Embedder, Failure, Hit, Mode, Report
+from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.search import Searcher
+from findingaid.query.show import ArtifactView, CorpusStatus, show, status
+from findingaid.stages import Progress
+from findingaid.store import Ledger, Store
+from findingaid.store.verify import verify
+
+ProgressOf = Callable[[str, int], Progress]
+"""Called with a corpus and its count of stale artifacts; gives what is called as they are done."""
+
+
+def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:
+    """The finding aid that a findingaid.yaml describes. Raises ConfigError; touches no network and writes nothing.
+
+    `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
+    """
+    return FindingAid(load(path, overrides))
+
+
+@dataclass(frozen=True)
+class FindingAid:
+    """An index, its sources and its models."""
+
+    config: Config
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.config.store)
+
+    @property
+    def embedder(self) -> Embedder:
+        return self.config.embedder
+
+    def indexer(self, corpus: str) -> Indexer:
+        """What takes one corpus through the stages. Raises ConfigError for an unknown one."""
+        c = self.config.corpus(corpus)
+        return Indexer(c.name, c.source, c.strategy, c.synthesizer, self.embedder, self.store)
+
+    # -- building --------------------------------------------------------------------------------------
+
+    def plan(self, corpora: Sequence[str] | None = None) -> Report:
+        """What `index` would do and what it would cost, exactly, without a model call or a write.
+
+        A synopsis that is not written yet counts as one text to embed.
+        """
+        self.store.inspect(self.embedder.dim)
+        seen: set[str] = set()
+        return Report({name: self._timed(self._estimate, name, seen) for name in self._names(corpora)})
+
+    def index(
+        self,
+        corpora: Sequence[str] | None = None,
+        *,
+        force: bool = False,
+        allow_loss: bool = False,
+        progress: ProgressOf | None = None,
+    ) -> Report:
+        """Bring corpora up to date and publish. What fails is in the report; everything else is published."""
+        names = self._names(corpora)
+        repaired = self.prepare()
+        reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
+        self.store.maintain()
+        return Report(reports, repaired)
+
+    def prepare(self) -> list[str]:
+        """Make the tables that are missing or damaged; says which those were."""
+        return self.store.prepare(self.embedder.dim)
+
+    def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
+        """What is stale in one corpus. Raises SourceError."""
+        indexer = self.indexer(corpus)
+        known = indexer.ledger.known(corpus)
+        lost = indexer.ledger.lost(corpus)
+        plan = plan_corpus(corpus, indexer.source.discover(), known, indexer.recipe.id, lost, force)
+        if not allow_loss:
+            refuse_loss(plan, len(known), self.config.corpus(corpus).max_loss)
+        return plan
+
+    def _index(self, corpus: str, force: bool, allow_loss: bool, progress: ProgressOf | None) -> CorpusReport:
+        plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
+        indexer = self.indexer(corpus)
+        indexer.begin(plan)
+        advance = progress(corpus, len(plan.stale)) if progress else None
+        reports = []
+        for batch in plan.batches():
+            reports.append(indexer.build(batch, force=force, progress=advance))
+            if advance:
+                advance("artifacts", len(batch))
+        for ids in plan.removals():
+            indexer.remove(ids)
+        return summary(plan, reports, self.count_records(corpus))
+
+    def count_records(self, corpus: str) -> int:
+        """Records of a corpus by the ledger."""
+        return sum(row.n_records for row in Ledger(self.store).rows(corpus).values())
+
+    def _estimate(self, corpus: str, seen: set[str]) -> CorpusReport:
+        plan = self.plan_corpus(corpus)
+        indexer = self.indexer(corpus)
+        estimates = [indexer.estimate(batch, seen) for batch in plan.batches()]
+        looked_at = {listing.artifact_id for listing in plan.stale} - {f.artifact_id for e in estimates for f in e.failed}
+        rows = indexer.ledger.rows(corpus)
+        kept = sum(row.n_records for i, row in rows.items() if i not in looked_at and i not in plan.deleted)
+        return summary(plan, estimates, kept + sum(e.records for e in estimates))
+
+    def _timed(self, do: Callable[..., CorpusReport], corpus: str, *arguments: Any) -> CorpusReport:
+        start = time.perf_counter()
+        try:
+            report = do(corpus, *arguments)
+        except SourceError as error:
+            report = CorpusReport(error=_at_key(corpus, error))
+        return replace(report, seconds=round(time.perf_counter() - start, 3))
+
+    def _names(self, corpora: Sequence[str] | None) -> list[str]:
+        return [self.config.corpus(name).name for name in corpora] if corpora else list(self.config.corpora)
+
+    # -- asking ----------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        corpora: Sequence[str] | None = None,
+        mode: Mode = "hybrid",
+        where: str | None = None,
+        surfaces: Sequence[str] | None = None,
+    ) -> list[Hit]:
+        """The k best records of the published index, best first.
+
+        `where` is SQL over the records' columns; `surfaces` keeps these surface kinds. Raises QueryError for
+        a query that cannot be put, StoreError where nothing is published or another embedder made the index.
+        """
+        if corpora:
+            self._names(corpora)
+        return Searcher(self.store, self.embedder).search(query, k, corpora, mode, where, surfaces)
+
+    def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
+        """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
+        return show(self.store, artifact_or_record_id, corpus)
+
+    def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
+        """What the index holds of each corpus, and what failed."""
+        return [status(self.store, name) for name in self._names(corpora)]
+
+    def verify(self) -> list[str]:
+        """Everything that is wrong with the tables, one line each; [] when they are whole and agree."""
+        return verify(self.store, self.embedder.dim)
+
+
+def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
+    """One corpus's report from those of its batches; `records` is what the corpus then holds."""
+    failed: list[Failure] = [*plan.failures, *(f for report in reports for f in report.failed)]
+    new, changed = sum(r.new for r in reports), sum(r.changed for r in reports)
+    left_out = sum(f.stage != "synopses" for f in failed)
+    return CorpusReport(
+        artifacts=plan.artifacts,
+        new=new,
+        changed=changed,
+        unchanged=plan.artifacts - new - changed - left_out,
+        deleted=len(plan.deleted),
+        failed=failed,
+        records=records,
+        calls=sum((r.calls for r in reports), Calls()),
+        truncated=sum(r.truncated for r in reports),
+    )
+
+
+def _at_key(corpus: str, error: SourceError) -> str:
+    """A source's message, led by its key in the configuration where it names one."""
+    message = str(error)
+    return f"corpora.{corpus}.{message}" if message.startswith("source.") else message

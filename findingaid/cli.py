@@ -1,0 +1,266 @@
+"""The command line: parses, calls the library, prints. No logic lives here."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, get_args
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import findingaid
+from findingaid.aid import FindingAid, ProgressOf
+from findingaid.config import parse_override
+from findingaid.errors import FindingAidError
+from findingaid.model import Mode, Report
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SNIPPET = 160
+"""Characters of a hit's text that a table shows."""
+
+
+class OneLine(click.ClickException):
+    """A findingaid error as click prints it: one line on stderr, exit status 1."""
+
+
+def common(command: Command) -> Command:
+    """The options every command has, and errors as one line."""
+
+    @functools.wraps(command)
+    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
+        try:
+            aid = findingaid.open(config, dict(map(parse_override, overrides)))
+            return command(aid, **arguments)
+        except FindingAidError as error:
+            raise OneLine(str(error)) from error
+
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables."),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting for this run, e.g. --set embedder.kind=hash."),
+        click.option("--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."),
+    ):
+        run = option(run)  # type: ignore[assignment]  # click's decorators keep the function
+    return run  # type: ignore[return-value]  # same call, more options
+
+
+corpus_option = click.option("--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(findingaid.__version__, prog_name="findingaid")
+def main() -> None:
+    """Index collections incrementally, and search them with citations that can be opened."""
+
+
+@main.command()
+@corpus_option
+@common
+def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
+    """Say what `index` would do and cost. Calls no model, writes nothing.
+
+    \b
+    Examples:
+      findingaid plan
+      findingaid plan --corpus docs --json
+    """
+    report = aid.plan(corpora)
+    _print_report(report, as_json, "to embed", "to synthesize")
+    _exit_with(report)
+
+
+@main.command()
+@corpus_option
+@click.option("--force", is_flag=True, help="Do every artifact again; calls that were paid for are not repeated.")
+@click.option("--allow-loss", is_flag=True, help="Accept that a source lists far fewer artifacts than are indexed.")
+@common
+def index(aid: FindingAid, corpora: tuple[str, ...], force: bool, allow_loss: bool, as_json: bool) -> None:
+    """Bring the index up to date and publish it. Costs what changed.
+
+    Exits with 1 when an artifact or a corpus failed; everything else is published all the same.
+
+    \b
+    Examples:
+      findingaid index
+      findingaid index --corpus docs --set embedder.kind=hash
+    """
+    with _progress(enabled=not as_json) as progress:
+        report = aid.index(corpora, force=force, allow_loss=allow_loss, progress=progress)
+    _print_report(report, as_json, "embedded", "synthesized")
+    _exit_with(report)
+
+
+@main.command()
+@click.argument("query")
+@click.option("-k", default=10, show_default=True, help="How many records.")
+@corpus_option
+@click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked.")
+@click.option("--where", help="SQL over the records' columns, e.g. \"title LIKE 'lance%'\".")
+@click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@common
+def search(
+    aid: FindingAid, query: str, k: int, corpora: tuple[str, ...], mode: Mode, where: str | None, surfaces: str | None, as_json: bool
+) -> None:
+    """Search the published index.
+
+    \b
+    Examples:
+      findingaid search "how are versions compared"
+      findingaid search "vector database" -k 3 --corpus environment --surfaces description
+      findingaid search lance --mode lexical --where "corpus = 'environment'" --json
+    """
+    kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
+    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds)
+    if as_json:
+        return _print_json([hit.to_dict() for hit in hits])
+    table = _table("score", "corpus", "artifact", "surface", "text")
+    for hit in hits:
+        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
+        table.add_row(f"{hit.score:.3f}", hit.corpus, escape(hit.artifact_id), escape(surface), escape(_snippet(hit.text)))
+    _print(table if hits else "nothing found")
+    return None
+
+
+@main.command()
+@click.argument("id_", metavar="ID")
+@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@common
+def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+    """Show an artifact with its records in plan order; ID is an artifact's or a record's.
+
+    \b
+    Examples:
+      findingaid show strategies.md
+      findingaid show lancedb --corpus environment --json
+    """
+    view = aid.show(id_, corpus)
+    if as_json:
+        return _print_json(view.to_dict())
+    _print(f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}")
+    table = _table("#", "kind", "span", "text")
+    for record in view.records:
+        span = f"{record.span[0]}:{record.span[1]}" if record.span else ""
+        kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
+        table.add_row(str(record.surface_index), escape(kind), span, escape(_snippet(record.text)))
+    _print(table)
+    return None
+
+
+@main.command()
+@corpus_option
+@common
+def status(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
+    """Show what the index holds of each corpus, and what failed.
+
+    \b
+    Examples:
+      findingaid status
+      findingaid status --corpus docs --json
+    """
+    found = aid.status(corpora)
+    if as_json:
+        return _print_json([s.to_dict() for s in found])
+    table = _table("corpus", "artifacts", "records", "synopses", "pending", "failed", "updated")
+    for s in found:
+        synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
+        table.add_row(s.corpus, f"{s.artifacts:,}", f"{s.records:,}", synopses, f"{s.pending:,}", f"{len(s.failed):,}", s.updated or "never")
+    _print(table)
+    for s in found:
+        for failure in s.failed:
+            _print(f"{s.corpus}: {escape(str(failure))}")
+    return None
+
+
+@main.command()
+@common
+def verify(aid: FindingAid, as_json: bool) -> None:
+    """Read every table and check that they are whole and agree. Exits with 1 when they do not.
+
+    \b
+    Examples:
+      findingaid verify
+      findingaid verify --json
+    """
+    problems = aid.verify()
+    if as_json:
+        _print_json({"ok": not problems, "problems": problems})
+    else:
+        for problem in problems or ["ok"]:
+            _print(escape(problem))
+    if problems:
+        sys.exit(1)
+
+
+def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
+    if as_json:
+        return _print_json(report.to_dict())
+    table = _table("corpus", "artifacts", "new", "changed", "unchanged", "deleted", "failed", "records", embed, synthesize, "seconds")
+    for name, c in report.corpora.items():
+        numbers = (c.artifacts, c.new, c.changed, c.unchanged, c.deleted, len(c.failed), c.records, c.calls.embed, c.calls.synthesize)
+        table.add_row(name, *(f"{n:,}" for n in numbers), f"{c.seconds:.1f}")
+    _print(table)
+    for line in report.repaired:
+        _print(escape(line))
+    for name, c in report.corpora.items():
+        if c.truncated:
+            _print(f"{name}: {c.truncated:,} texts are longer than the embedder reads, and their tails are not seen: cut by max_tokens")
+    for problem in report.problems():
+        click.echo(f"Error: {problem}", err=True)
+    return None
+
+
+def _exit_with(report: Report) -> None:
+    if not report.ok:
+        sys.exit(1)
+
+
+@contextmanager
+def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
+    """Bars for artifacts and texts, on a terminal only."""
+    console = Console(stderr=True)
+    if not enabled or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+
+        def of_corpus(corpus: str, stale: int) -> Callable[[str, int], None]:
+            tasks = {"artifacts": bars.add_task(f"{corpus}: artifacts", total=stale)}
+
+            def advance(stage: str, count: int) -> None:
+                if stage not in tasks:
+                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=None)
+                bars.advance(tasks[stage], count)
+
+            return advance
+
+        yield of_corpus
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, overflow="fold", justify="left" if i == 0 or column in {"text", "corpus", "artifact", "surface", "kind", "synopses", "updated"} else "right")
+    return table
+
+
+def _print(what: Table | str) -> None:
+    # Not a terminal: no colour, and no line folded to a guessed width.
+    console = Console(width=None if sys.stdout.isatty() else 160, soft_wrap=isinstance(what, str))
+    console.print(what, highlight=False)
+
+
+def _print_json(value: dict[str, Any] | Sequence[Any]) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def _snippet(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SNIPPET else line[: SNIPPET - 1] + "…"

@@ -1,0 +1,113 @@
+"""Any sentence-transformers model; the packaged one runs through onnxruntime where no device is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from findingaid.embedding import minilm
+from findingaid.errors import ConfigError
+from findingaid.identity import content_hash
+from findingaid.model import Embedder, Vectors
+from findingaid.registry import STRICT
+
+PACKAGED = {minilm.MODEL, f"sentence-transformers/{minilm.MODEL}"}
+SAMPLE = 1 << 20
+
+
+@dataclass(frozen=True)
+class SentenceEmbedder:
+    """`model` is the packaged all-MiniLM-L6-v2, a folder, or a name on the Hugging Face hub.
+
+    `device` (cpu, cuda, mps, ...) asks for sentence-transformers; without one the packaged model runs on
+    the CPU through onnxruntime, with the same vectors within 1e-5 and so the same id. `revision` pins a
+    model of the hub and belongs in every configuration that names one.
+    """
+
+    model: str = minilm.MODEL
+    device: str | None = None
+    revision: str | None = None
+    batch_size: int = 32
+    __pydantic_config__: ClassVar = STRICT
+
+    @cached_property
+    def id(self) -> str:
+        if self.model in PACKAGED and self.revision is None:
+            return minilm.MiniLM.id
+        if (folder := Path(self.model).expanduser()).is_dir():
+            return f"{folder.name}@{_folder_hash(folder)[:12]}"
+        return f"{self.model}@{self.revision or 'main'}"
+
+    @property
+    def dim(self) -> int:
+        return self._backend.dim
+
+    @property
+    def max_tokens(self) -> int | None:
+        return self._backend.max_tokens
+
+    def count_tokens(self, text: str) -> int:
+        return self._backend.count_tokens(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._backend.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self._backend.embed_query(text)
+
+    @cached_property
+    def _backend(self) -> Embedder:
+        packaged = self.model in PACKAGED and self.revision is None
+        return minilm.MiniLM() if packaged and self.device is None else _Torch(self, packaged)
+
+
+class _Torch:
+    """A loaded sentence-transformers model."""
+
+    def __init__(self, settings: SentenceEmbedder, packaged: bool) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        name = str(minilm.packaged_model()) if packaged else str(Path(settings.model).expanduser())
+        try:
+            self._model: Any = SentenceTransformer(name, device=settings.device, revision=settings.revision)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"embedder.model: {settings.model!r} cannot be loaded: {str(error).splitlines()[0]}") from error
+        if packaged:
+            self._model.max_seq_length = minilm.MAX_LENGTH
+        self._batch_size = settings.batch_size
+        self.id = settings.id
+        self.dim = int(self._model.get_embedding_dimension())
+        special = self._model.tokenizer.num_special_tokens_to_add()
+        self.max_tokens = self._model.max_seq_length and self._model.max_seq_length - special
+
+    def count_tokens(self, text: str) -> int:
+        return len(self._model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._encode(self._model.encode_document, list(texts)).reshape(len(texts), self.dim)
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self._encode(self._model.encode_query, [text])[0]
+        return vector
+
+    def _encode(self, encode: Any, texts: list[str]) -> Vectors:
+        vectors = encode(texts, batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, np.float32)
+
+
+def _folder_hash(folder: Path) -> str:
+    """A model folder by its files: name, size, and both ends, since weights are too large to read at every start."""
+    return content_hash(*(_file_sample(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()))
+
+
+def _file_sample(path: Path, folder: Path) -> tuple[str, int, str]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(SAMPLE)
+        file.seek(max(SAMPLE, size - SAMPLE))
+        return path.relative_to(folder).as_posix(), size, content_hash(head.hex(), file.read().hex())

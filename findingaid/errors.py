@@ -1,0 +1,80 @@
+"""Every error findingaid raises on purpose.
+
+FindingAidError
+├── ConfigError            findingaid.yaml, an override or a flag is wrong
+├── SourceError            a whole source cannot be listed
+│   └── SourceShrunkError  it lists suspiciously less than before
+├── ArtifactError          one artifact cannot be taken through one stage
+│   ├── ReadError
+│   ├── DecomposeError
+│   ├── SynthesisError
+│   └── EmbedError
+├── StoreError             a table is missing, damaged or of another kind
+└── QueryError             a question cannot be asked as put
+
+The message is one line and says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class FindingAidError(Exception):
+    """Base of all errors that carry a message meant for the user."""
+
+
+class ConfigError(FindingAidError):
+    """The configuration does not say what it must."""
+
+
+class SourceError(FindingAidError):
+    """A source cannot be listed at all, so nothing is known of its artifacts."""
+
+
+class SourceShrunkError(SourceError):
+    """A source lists so much less than the ledger that deleting the rest needs a word from the user."""
+
+
+class ArtifactError(FindingAidError):
+    """One artifact failed at one stage; the others go on.
+
+    `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
+    or for reading: binary, encoding, too_large, outside_root, unreadable.
+    """
+
+    stage = ""
+
+    def __init__(self, message: str, kind: str = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ReadError(ArtifactError):
+    """The artifact cannot be read from its source."""
+
+    stage = "artifacts"
+
+
+class DecomposeError(ArtifactError):
+    """The strategy cannot cut the artifact."""
+
+    stage = "surfaces"
+
+
+class SynthesisError(ArtifactError):
+    """The synthesizer cannot write the artifact's synopsis."""
+
+    stage = "synopses"
+
+
+class EmbedError(ArtifactError):
+    """The embedder cannot embed one of the artifact's texts."""
+
+    stage = "embeddings"
+
+
+class StoreError(FindingAidError):
+    """A table cannot be used as it is."""
+
+
+class QueryError(FindingAidError):
+    """The query cannot be answered as it was put."""

@@ -1,0 +1,247 @@
+"""The words of the design as frozen types; the only module that every other one imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Raw = str | Mapping[str, Any]
+"""An artifact's payload: its text, or a mapping of named fields."""
+
+Vectors = npt.NDArray[np.float32]
+
+Mode = Literal["dense", "lexical", "hybrid"]
+
+SYNOPSIS = "synopsis"
+"""The surface kind of a synopsis; it stands at position 0 of its artifact."""
+
+
+class Stage(StrEnum):
+    """The five stages, in order; each is a Dagster asset and a set of columns of the ledger."""
+
+    ARTIFACTS = "artifacts"
+    SURFACES = "surfaces"
+    SYNOPSES = "synopses"
+    EMBEDDINGS = "embeddings"
+    RECORDS = "records"
+
+
+class Outcome(StrEnum):
+    """What a synthesizer call came to. Empty is not failed: it is never tried again."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One artifact as a source lists it, before it is read.
+
+    `stamp` changes whenever the payload may have changed, and costs no reading; an empty stamp means
+    "cannot tell", and the artifact is read. `size` is in bytes, 0 where unknown.
+    """
+
+    artifact_id: str
+    stamp: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One artifact that did not get through one stage, with the reason."""
+
+    artifact_id: str
+    stage: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.artifact_id}: {self.message} [{self.stage}: {self.kind}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a source holds now.
+
+    `failures` are artifacts that are there but can never be read as they are. `unknown` are id prefixes
+    below which nothing could be listed: artifacts known from before are kept, not deleted.
+    """
+
+    listings: Sequence[Listing]
+    failures: Sequence[Failure] = ()
+    unknown: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One thing of a corpus: its payload and the metadata that may become filter fields."""
+
+    artifact_id: str
+    raw: Raw
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """An embeddable unit cut from an artifact.
+
+    `span` is [start, end) in characters of the artifact's text, or of the field that metadata["field"]
+    names, so that text[start:end] is the surface's text; None where the text is composed.
+    """
+
+    kind: str
+    text: str
+    granularity: str = "chunk"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurfacePlan:
+    """What a strategy makes of one artifact: filter fields, and surfaces in plan order."""
+
+    filter_fields: Mapping[str, Any]
+    surfaces: Sequence[Surface]
+
+
+@dataclass(frozen=True, slots=True)
+class Synopsis:
+    """The outcome of one synthesizer call; `text` is empty unless the outcome is ok."""
+
+    outcome: Outcome
+    text: str = ""
+    kind: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One record that answers a query, best first; a higher score is better within one mode."""
+
+    record_id: str
+    artifact_id: str
+    corpus: str
+    surface_kind: str
+    surface_index: int
+    score: float
+    text: str
+    span: tuple[int, int] | None
+    metadata: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Model calls: texts sent to the embedder, artifacts sent to the synthesizer. Cached ones are free."""
+
+    embed: int = 0
+    synthesize: int = 0
+
+    def __add__(self, other: Calls) -> Calls:
+        return Calls(self.embed + other.embed, self.synthesize + other.synthesize)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusReport:
+    """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone."""
+
+    artifacts: int = 0
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    failed: Sequence[Failure] = ()
+    records: int = 0
+    calls: Calls = Calls()
+    truncated: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A plan or a run over several corpora."""
+
+    corpora: Mapping[str, CorpusReport]
+    repaired: Sequence[str] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not any(self.problems())
+
+    def problems(self) -> Iterator[str]:
+        """Everything that did not go through, one line each."""
+        for name, corpus in self.corpora.items():
+            if corpus.error:
+                yield f"{name}: {corpus.error}"
+            for failure in corpus.failed:
+                yield f"{name}: {failure}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where artifacts come from."""
+
+    def discover(self) -> Discovery:
+        """List every artifact, cheaply. Raises SourceError when nothing can be listed."""
+
+    def read(self, artifact_id: str) -> Artifact:
+        """Read one artifact. Raises ReadError."""
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """What is indexed of an artifact."""
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        """Cut one artifact; pure, so that the same input gives the same plan."""
+
+
+@runtime_checkable
+class Synthesizer(Protocol):
+    """Who writes synopses."""
+
+    @property
+    def id(self) -> str:
+        """Changes whenever the text it writes could."""
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        """A synopsis of `text`; "" where there is nothing to say. Raises SynthesisError."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Who turns texts into vectors of unit length."""
+
+    @property
+    def id(self) -> str:
+        """Changes whenever a vector could: model, weights, precision, prompts."""
+
+    @property
+    def dim(self) -> int:
+        """Numbers a vector."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens of a text that the model sees, special tokens apart; None when it sees all."""
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of `text` by the model's own tokenizer, special tokens apart."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dim), float32, each of length 1. Raises EmbedError."""
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""

@@ -1,0 +1,140 @@
+"""Dense, lexical and hybrid search over the published records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from findingaid.errors import QueryError, StoreError
+from findingaid.model import Embedder, Hit, Mode
+from findingaid.store import Store
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+COLUMNS = ("record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "text", "span_start", "span_end", "metadata")
+
+RRF_K = 60
+"""The constant of reciprocal rank fusion; 60 is the value of its paper, and flat between 20 and 100."""
+
+CANDIDATES = 100
+"""How deep each ranking is fused, at least."""
+
+PROBES, REFINE = 50, 10
+"""Partitions of a vector index that are searched, and candidates re-ranked by exact distance: recall over 0.99."""
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Queries against the published version of a store."""
+
+    store: Store
+    embedder: Embedder
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        corpora: Sequence[str] | None = None,
+        mode: Mode = "hybrid",
+        where: str | None = None,
+        surfaces: Sequence[str] | None = None,
+    ) -> list[Hit]:
+        """The k best records; fewer only where fewer match the filters."""
+        if not query.strip():
+            raise QueryError("the query is empty: give it at least one word")
+        if k < 1:
+            raise QueryError(f"k must be at least 1, got {k}")
+        if mode not in get_args(Mode):
+            raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
+        table = self.store.published()
+        if table.count_rows() == 0:
+            return []
+        condition = _condition(table, corpora, where, surfaces)
+        if mode == "lexical":
+            return [_hit(row, row["_score"]) for row in self._lexical(table, query, k, condition)]
+        if mode == "dense":
+            return [_hit(row, 1 - row["_distance"]) for row in self._dense(table, query, k, condition)]
+        depth = max(CANDIDATES, k)
+        dense = self._dense(table, query, depth, condition)
+        lexical = self._lexical(table, query, depth, condition)
+        rows = {row["record_id"]: row for row in (*dense, *lexical)}
+        scores = fuse([[row["record_id"] for row in ranking] for ranking in (dense, lexical)])
+        return [_hit(rows[record], score) for record, score in scores[:k]]
+
+    def _dense(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
+        self._check_embedder(table)
+        search = table.search(self.embedder.embed_query(query), vector_column_name="vector").distance_type("cosine")
+        search = search.select([*COLUMNS, "_distance"]).limit(k)
+        if condition:
+            search = search.where(condition, prefilter=True)
+        search = search.nprobes(PROBES).refine_factor(REFINE)
+        rows: list[dict[str, Any]] = search.to_list()
+        if len(rows) < k:
+            # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
+            rows = search.bypass_vector_index().to_list()
+        return sorted(rows, key=lambda row: (row["_distance"], row["record_id"]))
+
+    def _lexical(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
+        from lancedb.query import MatchQuery
+
+        search = table.search(MatchQuery(query, "text"), query_type="fts").select([*COLUMNS, "_score"]).limit(k)
+        if condition:
+            search = search.where(condition, prefilter=True)
+        return sorted(search.to_list(), key=lambda row: (-row["_score"], row["record_id"]))
+
+    def _check_embedder(self, table: Table) -> None:
+        made_by = table.search().select(["embedder_id"]).limit(1).to_list()[0]["embedder_id"]
+        if made_by != self.embedder.id:
+            raise StoreError(
+                f"the index was made with embedder {made_by}, the configuration says {self.embedder.id}:"
+                " run `findingaid index`, or set `embedder` back"
+            )
+
+
+def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
+    """Reciprocal rank fusion: (id, sum of 1 / (60 + rank)), best first, ties by id; ranks count from 1.
+
+    Cormack, Clarke and Büttcher, SIGIR 2009, https://doi.org/10.1145/1571941.1572114
+    """
+    scores: dict[str, float] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, 1):
+            scores[item] = scores.get(item, 0.0) + 1 / (RRF_K + rank)
+    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
+
+
+def _condition(table: Table, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None) -> str | None:
+    """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
+    parts = [_in("corpus", corpora), _in("surface_kind", surfaces)]
+    if where:
+        try:
+            table.count_rows(where)
+        except (ValueError, RuntimeError, OSError) as error:
+            known = ", ".join(name for name in table.schema.names if name != "vector")
+            reason = str(error).splitlines()[0].split(", /")[0].removeprefix("lance error: ")
+            raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None
+        parts.append(f"({where})")
+    return " AND ".join(part for part in parts if part) or None
+
+
+def _in(column: str, values: Sequence[str] | None) -> str:
+    quoted = ("'" + value.replace("'", "''") + "'" for value in values or ())
+    return f"{column} IN ({','.join(quoted)})" if values else ""
+
+
+def _hit(row: Mapping[str, Any], score: float) -> Hit:
+    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
+    return Hit(
+        record_id=row["record_id"],
+        artifact_id=row["artifact_id"],
+        corpus=row["corpus"],
+        surface_kind=row["surface_kind"],
+        surface_index=row["surface_index"],
+        score=float(score),
+        text=row["text"],
+        span=span,
+        metadata=json.loads(row["metadata"]),
+    )

@@ -1,0 +1,117 @@
+"""One artifact as published, and one corpus at a glance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from findingaid.errors import QueryError
+from findingaid.model import Failure
+from findingaid.store import Ledger, Store
+from findingaid.store.sql import equals
+
+RECORD_COLUMNS = (
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text",
+    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "embedder_id",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """A published record; `producer_id` says who wrote a generated text."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    text: str
+    span: tuple[int, int] | None
+    metadata: Mapping[str, Any]
+    producer_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactView:
+    """An artifact with its records in plan order, and the content version they were made from."""
+
+    corpus: str
+    artifact_id: str
+    title: str
+    artifact_version: str
+    embedder_id: str
+    records: Sequence[RecordView]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusStatus:
+    """What the ledger says of one corpus. `pending` artifacts are known but not up to date or were interrupted."""
+
+    corpus: str
+    artifacts: int
+    records: int
+    pending: int
+    synopses: Mapping[str, int]
+    failed: Sequence[Failure]
+    updated: str | None
+    published_version: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
+    """The artifact with this id, or the one that a record with this id belongs to."""
+    table = store.published()
+
+    def find(where: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = table.search().where(where).select(list(RECORD_COLUMNS)).limit(None).to_list()
+        return found
+
+    within = f" AND {equals('corpus', corpus)}" if corpus else ""
+    rows = find(equals("artifact_id", wanted) + within)
+    if not rows and (record := find(equals("record_id", wanted) + within)):
+        rows = find(f"{equals('artifact_id', record[0]['artifact_id'])} AND {equals('corpus', record[0]['corpus'])}")
+    if not rows:
+        raise QueryError(f"no published artifact or record {wanted!r}: `findingaid search` shows ids")
+    if len(corpora := {row["corpus"] for row in rows}) > 1:
+        raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
+    first = rows[0]
+    return ArtifactView(
+        corpus=first["corpus"],
+        artifact_id=first["artifact_id"],
+        title=first["title"],
+        artifact_version=first["artifact_version"],
+        embedder_id=first["embedder_id"],
+        records=[_record(row) for row in sorted(rows, key=lambda row: row["surface_index"])],
+    )
+
+
+def status(store: Store, corpus: str) -> CorpusStatus:
+    """One corpus at a glance; zeros where nothing was indexed yet."""
+    if not store.exists():
+        return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
+    rows = Ledger(store).rows(corpus)
+    failed = [row.failure for row in rows.values() if row.failure]
+    outcomes = [row.synopsis_outcome for row in rows.values() if row.synopsis_outcome not in {"", "skipped"}]
+    updated = max(store.rows("ledger", ["updated"], equals("corpus", corpus))["updated"].to_pylist(), default=None)
+    return CorpusStatus(
+        corpus=corpus,
+        artifacts=len(rows),
+        records=sum(row.n_records for row in rows.values()),
+        pending=sum(not row.recipe and not row.failed_stage for row in rows.values()),
+        synopses={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+        failed=sorted(failed, key=lambda f: f.artifact_id),
+        updated=updated and updated.isoformat(timespec="seconds"),
+        published_version=store.published_version(),
+    )
+
+
+def _record(row: Mapping[str, Any]) -> RecordView:
+    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
+    return RecordView(
+        row["record_id"], row["surface_kind"], row["surface_index"], row["text"], span, json.loads(row["metadata"]), row["producer_id"]
+    )

@@ -1,0 +1,15 @@
+"""Where artifacts come from. Every source lists cheaply (`discover`) and reads one artifact at a time (`read`)."""
+
+from findingaid.model import Source
+from findingaid.registry import Registry
+
+SOURCES: Registry[Source] = Registry(
+    "source",
+    "kind",
+    {
+        "files": "findingaid.sources.files:Files",
+        "packages": "findingaid.sources.packages:Packages",
+    },
+)
+
+__all__ = ["SOURCES"]

@@ -1,0 +1,174 @@
+"""Text files below one folder; an artifact is a file, its id the path below the root."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from charset_normalizer import from_bytes
+from pathspec import PathSpec
+
+from findingaid.errors import ReadError, SourceError
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.registry import STRICT, ConfigPath
+
+MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
+
+# A file written in the same tick of a coarse clock as it was listed may change again without a new
+# time stamp ("racily clean" in git's words); such a stamp is not trusted and the file is read next time.
+RACY_NANOSECONDS = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files below `root` whose path matches `include` and not `exclude`, patterns as in .gitignore.
+
+    Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact.
+    """
+
+    root: ConfigPath
+    include: tuple[str, ...] = ("**/*",)
+    exclude: tuple[str, ...] = ()
+    hidden: bool = False
+    max_bytes: int = 20_000_000
+    __pydantic_config__: ClassVar = STRICT
+
+    def discover(self) -> Discovery:
+        if not self.root.is_dir():
+            raise SourceError(f"source.root: no such directory: {self.root}")
+        walk = _Walk(self)
+        listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
+        return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
+
+    def read(self, artifact_id: str) -> Artifact:
+        path = self.root / artifact_id
+        try:
+            real = path.resolve(strict=True)
+            if not real.is_relative_to(self._real_root):
+                raise ReadError(_outside(real, self._real_root), "outside_root")
+            if (size := real.stat().st_size) > self.max_bytes:
+                raise ReadError(
+                    f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}: exclude it or raise the limit",
+                    "too_large",
+                )
+            payload = real.read_bytes()
+        except OSError as error:
+            raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
+        text, encoding = decode(payload)
+        markdown = path.suffix.lower() in MARKDOWN_SUFFIXES
+        media_type = "text/markdown" if markdown else mimetypes.guess_type(path.name)[0] or "text/plain"
+        return Artifact(
+            artifact_id,
+            text,
+            {
+                "title": title_of(text, path.name) if markdown else path.name,
+                "path": artifact_id,
+                "media_type": media_type,
+                "encoding": encoding,
+            },
+        )
+
+    @cached_property
+    def _real_root(self) -> Path:
+        return self.root.resolve()
+
+    @cached_property
+    def _included(self) -> PathSpec:
+        return PathSpec.from_lines("gitignore", self.include)
+
+    @cached_property
+    def _excluded(self) -> PathSpec:
+        return PathSpec.from_lines("gitignore", self.exclude)
+
+
+@dataclass
+class _Walk:
+    """One pass over a tree that collects what it could not list."""
+
+    files: Files
+    failures: list[Failure] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    now: int = field(default_factory=time.time_ns)
+
+    def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
+        """List a folder; `ancestors` are the real paths above it, so that a link back up is seen as a loop."""
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            self._fail(prefix or ".", "unreadable", f"folder cannot be listed: {error.strerror or error}")
+            self.unknown.append(prefix)
+            return
+        for entry in entries:
+            if entry.name.startswith(".") and not self.files.hidden:
+                continue
+            artifact_id = prefix + entry.name
+            if entry.is_dir():
+                yield from self._folder(entry, artifact_id + "/", ancestors)
+            elif self.files._included.match_file(artifact_id) and not self.files._excluded.match_file(artifact_id):
+                yield from self._file(entry, artifact_id)
+
+    def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
+        if self.files._excluded.match_file(prefix):
+            return
+        real = entry.path
+        if entry.is_symlink():
+            real = os.path.realpath(entry.path)
+            if real in ancestors:
+                return self._fail(prefix, "outside_root", f"link loops back to {real}: exclude it")
+            if not Path(real).is_relative_to(self.files._real_root):
+                return self._fail(prefix, "outside_root", _outside(real, self.files._real_root))
+        yield from self.below(real, prefix, (*ancestors, real))
+
+    def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Iterator[Listing]:
+        try:
+            artifact_id.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(artifact_id).decode("utf-8", "backslashreplace")
+            return self._fail(shown, "encoding", "file name is not valid UTF-8: rename it or exclude it")
+        try:
+            if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(self.files._real_root):
+                return self._fail(artifact_id, "outside_root", _outside(real, self.files._real_root))
+            found = entry.stat()
+        except OSError as error:
+            return self._fail(artifact_id, "unreadable", f"cannot be read: {error.strerror or error}")
+        if not stat.S_ISREG(found.st_mode):
+            return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
+        racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
+        stamp = "" if racy else f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+        yield Listing(artifact_id, stamp, found.st_size)
+
+    def _fail(self, artifact_id: str, kind: str, message: str) -> None:
+        self.failures.append(Failure(artifact_id, "artifacts", kind, message))
+
+
+def _outside(real: str | Path, root: Path) -> str:
+    return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
+
+
+def decode(payload: bytes) -> tuple[str, str]:
+    """Text and the encoding it was in. Line ends stay as they are. Raises ReadError for what is no text."""
+    try:
+        return (payload[3:] if payload.startswith(b"\xef\xbb\xbf") else payload).decode(), "utf-8"
+    except UnicodeDecodeError:
+        pass
+    utf16_or_32 = payload.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff"))
+    if b"\x00" in payload and not utf16_or_32:
+        raise ReadError("binary, not text: exclude it", "binary")
+    best = from_bytes(payload).best()
+    if best is None:
+        raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
+    return str(best), best.encoding.replace("_", "-")
+
+
+def title_of(markdown: str, default: str) -> str:
+    """The first heading of a Markdown text, else `default`."""
+    found = re.search(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", markdown, re.MULTILINE)
+    return found.group(1).strip() if found else default

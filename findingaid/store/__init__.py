@@ -1,0 +1,6 @@
+"""The LanceDB folder: schemas, atomic commits, ledger, caches, maintenance, publishing."""
+
+from findingaid.store.ledger import Ledger, LedgerRow
+from findingaid.store.store import Store
+
+__all__ = ["Ledger", "LedgerRow", "Store"]

@@ -1,0 +1,102 @@
+"""One row an artifact: what each stage last made of it, and why one did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from findingaid.model import Failure, Stage
+from findingaid.store import schemas
+from findingaid.store.sql import equals, one_of
+from findingaid.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """The fields of `schemas.LEDGER`; a stage's version is null until that stage has done the artifact."""
+
+    corpus: str
+    artifact_id: str
+    stamp: str = ""
+    recipe: str = ""
+    artifacts: str | None = None
+    surfaces: str | None = None
+    synopses: str | None = None
+    embeddings: str | None = None
+    records: str | None = None
+    synopsis_outcome: str = ""
+    n_artifacts: int = 0
+    n_surfaces: int = 0
+    n_synopses: int = 0
+    n_records: int = 0
+    failed_stage: str = ""
+    failed_kind: str = ""
+    failed_message: str = ""
+
+    def version(self, stage: Stage) -> str | None:
+        version: str | None = getattr(self, stage.value)
+        return version
+
+    @property
+    def failure(self) -> Failure | None:
+        if not self.failed_stage:
+            return None
+        return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message)
+
+    def writing(self, stages: Iterable[Stage]) -> LedgerRow:
+        """The intent to write these stages: until it is done, nothing counts as done."""
+        return replace(self, recipe="", **{stage.value: None for stage in stages})
+
+
+class Ledger:
+    """The ledger table of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def known(self, corpus: str) -> dict[str, tuple[str, str]]:
+        """artifact id -> (stamp, recipe) of every artifact of a corpus: all that a plan compares."""
+        columns = ("artifact_id", "stamp", "recipe")
+        found = self._store.rows("ledger", columns, equals("corpus", corpus))
+        ids, stamps, recipes = (found[c].to_pylist() for c in columns)
+        return dict(zip(ids, zip(stamps, recipes, strict=True), strict=True))
+
+    def rows(self, corpus: str, artifact_ids: Sequence[str] | None = None) -> dict[str, LedgerRow]:
+        """Rows of a corpus by artifact id; all of them, or those asked for that exist."""
+        where = equals("corpus", corpus)
+        if artifact_ids is not None:
+            where += f" AND {one_of('artifact_id', artifact_ids)}"
+        found = self._store.rows("ledger", list(LedgerRow.__dataclass_fields__), where)
+        return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
+
+    def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
+        """Write rows, and drop those of `gone`, in one commit."""
+        now = datetime.now(UTC)
+        table = pa.Table.from_pylist([{**asdict(row), "updated": now} for row in rows], schema=schemas.LEDGER)
+        self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table)
+
+    def lost(self, corpus: str) -> dict[str, set[Stage]]:
+        """artifact id -> stages whose table does not hold the rows the ledger counts.
+
+        Costs two counts a table when all is well; only a difference makes it look at every artifact.
+        Artifacts that have rows but no ledger row are listed too.
+        """
+        found: dict[str, set[Stage]] = {}
+        totals = self._store.rows("ledger", [f"n_{t}" for t in schemas.PER_ARTIFACT])
+        for table in schemas.PER_ARTIFACT:
+            if (pc.sum(totals[f"n_{table}"]).as_py() or 0) != self._store.count(table):
+                for artifact_id in self._differing(table, corpus):
+                    found.setdefault(artifact_id, set()).add(Stage(table))
+        return found
+
+    def _differing(self, table: str, corpus: str) -> set[str]:
+        where = equals("corpus", corpus)
+        ids = self._store.rows(table, ["artifact_id"], where).group_by("artifact_id").aggregate([([], "count_all")])
+        there = dict(zip(ids["artifact_id"].to_pylist(), ids["count_all"].to_pylist(), strict=True))
+        rows = self._store.rows("ledger", ["artifact_id", f"n_{table}"], where)
+        counted = dict(zip(rows["artifact_id"].to_pylist(), rows[f"n_{table}"].to_pylist(), strict=True))
+        return {i for i in there.keys() | counted.keys() if there.get(i, 0) != counted.get(i, 0)}

@@ -1,0 +1,311 @@
+"""A folder of Lance tables: opened on demand, written one atomic commit at a time.
+
+Writes go through pylance, whose `Update` replaces rows in one version; search and indexes go through
+lancedb. Handles are never kept, so that a reader always starts from what is there now.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from findingaid.errors import StoreError
+from findingaid.store import schemas
+from findingaid.store.sql import equals, one_of
+
+if TYPE_CHECKING:
+    import lance
+    import lancedb
+
+PUBLISHED = "published"
+"""The tag of the records version that readers use."""
+
+ATTEMPTS = 8
+"""Tries of a commit that others' commits came before; each starts again from the latest version."""
+
+LOOKUP = 5_000
+"""Keys a filter may list; the planner's time grows with the expression."""
+
+SMALL_FRAGMENTS = 8
+"""Small files a table may have before they are put together."""
+
+SMALL_ROWS = 100_000
+
+KEY_INDEX_ROWS = 50_000
+"""Below this a scan for keys is as fast as an index, and an index is more files."""
+
+VECTOR_INDEX_ROWS = 100_000
+"""Below this an exact search takes at most some 100 ms, and is exact."""
+
+UNINDEXED_SHARE = 0.02
+UNINDEXED_ROWS = 2_000
+"""The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
+
+
+class Store:
+    """All tables of one index, below one URI.
+
+    `inspect` first says which tables cannot be used; until `prepare` makes those anew they read as empty.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self._unusable: dict[str, str] = {}
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def dataset(self, table: str, version: str | int | None = None) -> lance.LanceDataset:
+        """A table as it is now, or at a version or tag. Raises StoreError when there is none that opens."""
+        import lance
+
+        try:
+            return lance.dataset(self._path(table), version=version)
+        except (ValueError, OSError, RuntimeError) as error:
+            raise StoreError(f"table {table} of {self.uri} cannot be opened: {_first_line(error)}") from error
+
+    def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
+        """Rows of a table, in no order."""
+        if table in self._unusable:
+            return _empty(schemas.FIXED.get(table) or schemas.records(1), columns)
+        found: pa.Table = self.dataset(table).to_table(columns=list(columns), filter=where)
+        return found
+
+    def lookup(self, table: str, column: str, keys: Iterable[str], columns: Sequence[str]) -> pa.Table:
+        """The rows whose `column` is one of `keys`."""
+        if table in self._unusable:
+            return self.rows(table, columns)
+        dataset = self.dataset(table)
+        wanted = list(keys) if dataset.count_rows() else []
+        parts = [wanted[i : i + LOOKUP] for i in range(0, len(wanted), LOOKUP)] or [[]]
+        found = [dataset.to_table(columns=list(columns), filter=one_of(column, part)) for part in parts if part]
+        return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
+
+    def count(self, table: str, where: str | None = None) -> int:
+        return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
+
+    def exists(self) -> bool:
+        """Whether anything was ever written here."""
+        try:
+            self.dataset("ledger")
+        except StoreError:
+            return False
+        return True
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def prepare(self, dim: int) -> list[str]:
+        """Make every table that cannot be used; says which held something before.
+
+        What such a table had held is noticed by the ledger's counts and written again by the same run.
+        """
+        fresh = not self.exists()
+        for table, state in self.inspect(dim).items():
+            self._make(table, _wanted(dim)[table], state)
+        repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
+        self._unusable = {}
+        return repaired
+
+    def append(self, table: str, rows: pa.Table) -> None:
+        """Add rows in one commit; appends never conflict."""
+        import lance
+
+        if rows.num_rows:
+            lance.write_dataset(rows, self._path(table), mode="append")
+
+    def replace(self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table) -> bool:
+        """Put `rows` in the place of all rows of these artifacts, in one commit; False if nothing was to do.
+
+        Raises StoreError when other writers' commits came first every time.
+        """
+        where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._replace(self.dataset(table), where, rows)
+            except (OSError, RuntimeError, ValueError) as error:
+                if "conflict" not in str(error).lower():
+                    raise
+                time.sleep(0.02 * 2**attempt)
+        raise StoreError(f"table {table} of {self.uri}: {ATTEMPTS} commits in a row lost to other writers: run again")
+
+    def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
+        import lance
+        import numpy as np
+        from lance.fragment import write_fragments
+
+        found = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
+        addresses = found["_rowaddr"].to_numpy()  # the fragment's id in the upper 32 bits
+        if not len(addresses) and not rows.num_rows:
+            return False
+        fragments = addresses >> np.uint64(32)
+        removed, updated = [], []
+        for fragment_id in np.unique(fragments).tolist():
+            listed = ",".join(map(str, addresses[fragments == fragment_id].tolist()))
+            rest = dataset.get_fragment(int(fragment_id)).delete(f"_rowaddr IN ({listed})")
+            if rest is None:
+                removed.append(int(fragment_id))
+            else:
+                updated.append(rest)
+        change = lance.LanceOperation.Update(
+            removed_fragment_ids=removed,
+            updated_fragments=updated,
+            new_fragments=write_fragments(rows, dataset) if rows.num_rows else [],
+            update_mode="rewrite_rows",
+        )
+        lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
+        return True
+
+    # -- upkeep ----------------------------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """Put small files together, bring indexes up to date, drop versions that nobody was given.
+
+        Costs follow what changed: a table without new files or unindexed rows is only looked at.
+        """
+        import lance  # noqa: F401  # before lancedb, whose own import of it is partial
+
+        for table in (*schemas.FIXED, "records"):
+            dataset = self.dataset(table)
+            if sum(f.count_rows() < SMALL_ROWS for f in dataset.get_fragments()) > SMALL_FRAGMENTS:
+                dataset.optimize.compact_files()
+        self._index_keys()
+        self._index_records()
+        self.publish()
+        for table in (*schemas.FIXED, "records"):
+            self._drop_old_versions(table)
+
+    def publish(self) -> int:
+        """Point readers at the records as they are now; returns the version."""
+        dataset = self.dataset("records")
+        tags = dataset.tags.list()
+        if PUBLISHED not in tags:
+            dataset.tags.create(PUBLISHED, dataset.version)
+        elif tags[PUBLISHED]["version"] != dataset.version:
+            dataset.tags.update(PUBLISHED, dataset.version)
+        return int(dataset.version)
+
+    def published(self) -> lancedb.table.Table:
+        """The records as readers see them. Raises StoreError when nothing was published yet."""
+        import lancedb
+
+        try:
+            table = lancedb.connect(self.uri).open_table("records")
+            table.checkout(PUBLISHED)
+        except (ValueError, OSError, RuntimeError) as error:
+            raise StoreError(f"nothing is published in {self.uri} ({_first_line(error)}): run `findingaid index`") from error
+        return table
+
+    def published_version(self) -> int | None:
+        tags = self.dataset("records").tags.list()
+        return int(tags[PUBLISHED]["version"]) if PUBLISHED in tags else None
+
+    def _drop_old_versions(self, table: str) -> None:
+        dataset = self.dataset(table)
+        if len(dataset.versions()) > 1:
+            # Tagged versions stay; files of a commit under way are never touched (no delete_unverified).
+            dataset.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+
+    def _index_keys(self) -> None:
+        import lancedb
+        from lancedb.index import BTree
+
+        columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
+        for name, column in columns.items():
+            if self.count(name) >= KEY_INDEX_ROWS:
+                _keep_indexed(lancedb.connect(self.uri).open_table(name), column, BTree())
+
+    def _index_records(self) -> None:
+        import lancedb
+        from lancedb.index import FTS, IvfSq
+
+        table = lancedb.connect(self.uri).open_table("records")
+        rows = table.count_rows()
+        if rows:
+            _keep_indexed(table, "text", FTS())
+        if rows >= VECTOR_INDEX_ROWS:
+            _keep_indexed(table, "vector", IvfSq(distance_type="cosine"))
+
+    # -- damage ----------------------------------------------------------------------------------------
+
+    def inspect(self, dim: int) -> dict[str, str]:
+        """The tables that cannot be used as they are, each "lost", "damaged" or "of another schema"."""
+        there = self._there()
+        states = {t: self._state(t, schema) if t in there else "lost" for t, schema in _wanted(dim).items()}
+        self._unusable = {table: state for table, state in states.items() if state}
+        return self._unusable
+
+    def problem(self, table: str) -> str | None:
+        """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
+        try:
+            self.dataset(table).validate()
+        except (StoreError, OSError, ValueError, RuntimeError) as error:
+            return _first_line(error)
+        return None
+
+    def _state(self, table: str, schema: pa.Schema) -> str | None:
+        if self.problem(table):
+            return "damaged"
+        found = self.dataset(table).schema
+        version = (found.metadata or {}).get(schemas.VERSION_KEY)
+        same = found.names == schema.names and found.types == schema.types
+        return None if same and version == (schema.metadata or {})[schemas.VERSION_KEY] else "of another schema"
+
+    def _there(self) -> set[str]:
+        import lancedb
+
+        return set(lancedb.connect(self.uri).table_names(limit=100))
+
+    def _make(self, table: str, schema: pa.Schema, state: str) -> None:
+        import lance
+
+        if state == "damaged":
+            self._set_aside(table)
+        # Over a table of another schema this is a new version of it: readers keep the published one.
+        mode = "overwrite" if state == "of another schema" else "create"
+        lance.write_dataset(schema.empty_table(), self._path(table), mode=mode)
+
+    def _set_aside(self, table: str) -> None:
+        """Keep a damaged local table for whoever wants to look, out of the way; a remote one is dropped."""
+        from pathlib import Path
+
+        import lancedb
+
+        if "://" in self.uri:
+            lancedb.connect(self.uri).drop_table(table)
+            return
+        path = Path(self._path(table))
+        taken = len(list(path.parent.glob(f"{table}.damaged-*")))
+        path.rename(path.with_name(f"{table}.damaged-{taken + 1}"))
+
+    def _path(self, table: str) -> str:
+        return f"{self.uri}/{table}.lance"
+
+
+def _wanted(dim: int) -> dict[str, pa.Schema]:
+    return {**schemas.FIXED, "records": schemas.records(dim)}
+
+
+def _keep_indexed(table: Any, column: str, config: Any) -> None:
+    """Make an index, or take in the rows it does not know once they are enough to slow a search."""
+    existing = next((i.name for i in table.list_indices() if i.columns == [column]), None)
+    if existing is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table.create_index(column, config=config)
+        return
+    stats = table.index_stats(existing)
+    if stats.num_unindexed_rows > max(UNINDEXED_ROWS, UNINDEXED_SHARE * stats.num_indexed_rows):
+        # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
+        table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
+
+
+def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+    return pa.schema([schema.field(c) for c in columns]).empty_table()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__

@@ -1,0 +1,73 @@
+"""Reading everything and comparing: the check behind `findingaid verify`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from findingaid.model import Stage
+from findingaid.store.ledger import Ledger
+from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.store import Store
+
+UNIT_TOLERANCE = 5e-3
+"""How far a vector of float16 numbers may be from length 1."""
+
+NAMED = 3
+"""Ids that a problem names; the rest are counted."""
+
+
+def verify(store: Store, dim: int) -> list[str]:
+    """Problems of the tables themselves; when they are whole, those between them."""
+    broken = [f"table {table} is {state}{_why(store, table, state)}: run `findingaid index`" for table, state in store.inspect(dim).items()]
+    return broken or [*_ledger(store), *_records(store, dim), *_published(store)]
+
+
+def _why(store: Store, table: str, state: str) -> str:
+    return f" ({store.problem(table)})" if state == "damaged" else ""
+
+
+def _ledger(store: Store) -> Iterator[str]:
+    ledger = store.rows("ledger", ["corpus", "artifact_id", "recipe", "failed_stage", *(f"n_{t}" for t in PER_ARTIFACT)])
+    keys = list(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True))
+    yield from _named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
+    unfinished = zip(keys, ledger["recipe"].to_pylist(), ledger["failed_stage"].to_pylist(), strict=True)
+    yield from _named("artifacts not finished by the last run", [k for k, recipe, failed in unfinished if not recipe and not failed])
+    for table in PER_ARTIFACT:
+        counted = dict(zip(keys, ledger[f"n_{table}"].to_pylist(), strict=True))
+        rows = store.rows(table, ["corpus", "artifact_id"])
+        there = Counter(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
+        differing = [k for k in counted.keys() | there.keys() if counted.get(k, 0) != there.get(k, 0)]
+        yield from _named(f"artifacts whose rows in table {table} are not those the ledger counts", differing)
+
+
+def _records(store: Store, dim: int) -> Iterator[str]:
+    rows = store.rows("records", ["record_id", "corpus", "artifact_id", "artifact_version", "embedder_id", "vector"])
+    ids = rows["record_id"].to_pylist()
+    yield from _named("records with the same id", [i for i, n in Counter(ids).items() if n > 1])
+    embedders = sorted(set(rows["embedder_id"].to_pylist()))
+    if len(embedders) > 1:
+        yield f"records of several embedders are mixed: {', '.join(embedders)}"
+    vectors = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
+    bad = ~np.isfinite(vectors).all(axis=1) | (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT_TOLERANCE)
+    yield from _named("records whose vector is not finite and of length 1", [ids[i] for i in np.flatnonzero(bad)])
+    ledger = store.rows("ledger", ["corpus", "artifact_id", Stage.ARTIFACTS.value])
+    wanted = dict(zip(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True), ledger["artifacts"].to_pylist(), strict=True))
+    keys = zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True)
+    yield from _named("artifacts published from another version than the ledger has", {k[:2] for k in keys if wanted.get(k[:2]) != k[2]})
+
+
+def _published(store: Store) -> Iterator[str]:
+    if store.published_version() is None:
+        yield "nothing is published: run `findingaid index`"
+    elif store.published_version() != store.dataset("records").version:
+        yield "the newest records are not published: run `findingaid index`"
+
+
+def _named(what: str, found: object) -> Iterator[str]:
+    items = sorted("/".join(i) if isinstance(i, tuple) else str(i) for i in found)  # type: ignore[attr-defined]  # any iterable
+    if items:
+        more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+        yield f"{len(items)} {what}: {', '.join(items[:NAMED])}{more}"

@@ -1,0 +1,49 @@
+"""What strategies share: one way from a payload to text, and the tokenizer they may count with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self, runtime_checkable
+
+from findingaid.errors import DecomposeError
+from findingaid.model import Embedder, Raw
+
+TEXT_KEYS = ("text", "content", "body", "page_content")
+
+
+@runtime_checkable
+class WithTokenizer(Protocol):
+    """A strategy that cuts by what the embedder can see."""
+
+    def for_embedder(self, embedder: Embedder) -> Self:
+        """The same strategy, counting tokens as `embedder` does."""
+
+
+@runtime_checkable
+class WithText(Protocol):
+    """A strategy that says which text a synthesizer is shown; others show `text_of(raw)`."""
+
+    def text(self, raw: Raw) -> str: ...
+
+
+def text_of(raw: Any, text_key: str | None = None) -> str:
+    """The one way from a payload to its text: a string itself, or a mapping's `text_key` or usual text field.
+
+    Raises DecomposeError when a mapping has no such field, naming the fields it has.
+    """
+    if isinstance(raw, str):
+        return raw
+    if isinstance(raw, Mapping):
+        for key in (text_key,) if text_key else TEXT_KEYS:
+            if isinstance(raw.get(key), str):
+                return str(raw[key])
+        wanted = repr(text_key) if text_key else " or ".join(map(repr, TEXT_KEYS))
+        raise DecomposeError(f"no text field {wanted}; it has {', '.join(map(str, raw)) or 'no fields'}: set text_key", "parse")
+    raise DecomposeError(f"expected text or a mapping, got {type(raw).__name__}", "parse")
+
+
+def shown_text(strategy: object, raw: Raw) -> str:
+    """The text a synthesizer is shown of an artifact."""
+    if isinstance(strategy, WithText):
+        return strategy.text(raw)
+    return text_of(raw, getattr(strategy, "text_key", None))

@@ -1,0 +1,92 @@
+"""Chunks that end where the text does: at headings, paragraphs, sentences, by semantic-text-splitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
+
+from annotated_types import Ge, Gt
+from pydantic import SkipValidation
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+from findingaid.errors import ConfigError
+from findingaid.model import Embedder, Raw, Surface, SurfacePlan
+from findingaid.registry import STRICT
+from findingaid.strategies.base import text_of
+
+CHUNK_SIZE = 1200
+"""Characters a chunk for an embedder that sees any length, about 250 tokens of English."""
+
+OVERLAP_SHARE = 6
+"""The default overlap is a sixth of a chunk, as in ir (200 of 1200): enough to keep a split sentence whole once."""
+
+TRIM = "\x00\t\n\r\x0b\x0c "
+
+
+@dataclass(frozen=True)
+class Chunked:
+    """Overlapping chunks, each with its character span, so that text[start:end] is the chunk.
+
+    The size is `max_tokens` by the embedder's own tokenizer, by default all that the model sees; or
+    `chunk_size` in characters, which may lose the tail of a chunk to the model's limit. `overlap` is in
+    the same unit. Markdown is cut along its structure when the artifact's media_type says so.
+    """
+
+    max_tokens: Annotated[int, Gt(0)] | None = None
+    chunk_size: Annotated[int, Gt(0)] | None = None
+    overlap: Annotated[int, Ge(0)] | None = None
+    text_key: str | None = None
+    kind: str = "chunk"
+    tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
+    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        if self.max_tokens and self.chunk_size:
+            raise ConfigError("max_tokens and chunk_size exclude each other: keep one")
+        if self.overlap is not None and self.overlap >= self._size:
+            raise ConfigError(f"overlap {self.overlap} must be smaller than the chunk of {self._size}")
+
+    def for_embedder(self, embedder: Embedder) -> Self:
+        """Count as `embedder` does. Raises ConfigError when `max_tokens` is more than it sees."""
+        if self.chunk_size or (self.max_tokens is None and embedder.max_tokens is None):
+            return self
+        seen = embedder.max_tokens
+        if self.max_tokens and seen and self.max_tokens > seen:
+            raise ConfigError(f"strategy.max_tokens: {self.max_tokens}, but the embedder sees {seen} tokens: at most {seen}")
+        return replace(self, max_tokens=self.max_tokens or seen, tokenizer=embedder)
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        text = text_of(raw, self.text_key)
+        return SurfacePlan(dict(metadata), self.cut(text, metadata.get("media_type") == "text/markdown"))
+
+    def cut(self, text: str, markdown: bool = False) -> list[Surface]:
+        """The chunks of a text, in order, without blank ones."""
+        splitter = self._markdown if markdown else self._plain
+        # The splitter trims white space, but leaves what some tokenizers drop as a chunk of nothing.
+        chunks = [(start, chunk) for start, chunk in splitter.chunk_indices(text) if chunk.strip(TRIM)]
+        return [
+            Surface(self.kind, chunk, "chunk", {"chunk_index": i, "n_chunks": len(chunks)}, (start, start + len(chunk)))
+            for i, (start, chunk) in enumerate(chunks)
+        ]
+
+    @property
+    def _size(self) -> int:
+        return self.max_tokens or self.chunk_size or CHUNK_SIZE
+
+    @property
+    def _overlap(self) -> int:
+        return self._size // OVERLAP_SHARE if self.overlap is None else self.overlap
+
+    @cached_property
+    def _plain(self) -> TextSplitter:
+        if self.tokenizer is None:
+            return TextSplitter(self._size, self._overlap)
+        return TextSplitter.from_callback(self.tokenizer.count_tokens, self._size, self._overlap)
+
+    @cached_property
+    def _markdown(self) -> MarkdownSplitter:
+        if self.tokenizer is None:
+            return MarkdownSplitter(self._size, self._overlap)
+        return MarkdownSplitter.from_callback(self.tokenizer.count_tokens, self._size, self._overlap)

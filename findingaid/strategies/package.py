@@ -1,0 +1,75 @@
+"""A package: what it is, what its readme says, and on request what it is built on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from pydantic import SkipValidation
+
+from findingaid.errors import ConfigError, DecomposeError
+from findingaid.model import Embedder, Raw, Surface, SurfacePlan
+from findingaid.registry import STRICT
+from findingaid.strategies.chunked import Chunked
+
+DEPS_TEMPLATE = "Depends on: {deps}"
+
+
+@dataclass(frozen=True)
+class Package:
+    """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
+
+    Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme,
+    readme_type, owner and deps; `deps_template` may use {name} and {deps}. Sizes are as in Chunked.
+    """
+
+    max_tokens: int | None = None
+    chunk_size: int | None = None
+    overlap: int | None = None
+    embed_deps: bool = False
+    deps_template: str = DEPS_TEMPLATE
+    tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
+    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        try:
+            self.deps_template.format(name="", deps="")
+        except (KeyError, IndexError, ValueError) as error:
+            raise ConfigError(f"deps_template: {error!s} is no field. Known: name, deps") from None
+        self._readme()
+
+    def for_embedder(self, embedder: Embedder) -> Self:
+        bound = self._readme().for_embedder(embedder)
+        return replace(self, max_tokens=bound.max_tokens, tokenizer=bound.tokenizer)
+
+    def text(self, raw: Raw) -> str:
+        """What a synthesizer is shown: never the dependencies."""
+        fields = _fields(raw)
+        return "\n\n".join(part for part in (_description(fields), fields.get("readme") or "") if part)
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        fields = _fields(raw)
+        readme = str(fields.get("readme") or "")
+        deps: Sequence[str] = list(fields.get("deps") or ())
+        surfaces = [Surface("description", description, "field")] if (description := _description(fields)) else []
+        for chunk in self._readme().cut(readme, fields.get("readme_type") == "text/markdown"):
+            surfaces.append(replace(chunk, metadata={**chunk.metadata, "field": "readme"}))
+        if self.embed_deps and deps:
+            text = self.deps_template.format(name=fields.get("name", artifact_id), deps=", ".join(deps))
+            surfaces.append(Surface("deps", text, "field"))
+        own = {"name": fields.get("name") or artifact_id, "owner": fields.get("owner") or "", "deps": deps, "has_readme": bool(readme.strip())}
+        return SurfacePlan({**metadata, **own}, surfaces)
+
+    def _readme(self) -> Chunked:
+        return Chunked(self.max_tokens, self.chunk_size, self.overlap, kind="readme", tokenizer=self.tokenizer)
+
+
+def _fields(raw: Raw) -> Mapping[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise DecomposeError("Package needs a mapping with name, description, readme: use it with a packages source", "parse")
+    return raw
+
+
+def _description(fields: Mapping[str, Any]) -> str:
+    return ": ".join(str(fields[key]) for key in ("name", "description") if fields.get(key))

@@ -1,0 +1,83 @@
+"""A synopsis of whole sentences of the text itself: no model, no network, nothing invented."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from annotated_types import Gt
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from sentencex import segment
+
+from findingaid.registry import STRICT
+
+READ_CHARACTERS = 20_000
+"""How much of a long text is considered; what a text is about stands early (the lead bias of news and docs)."""
+
+LEAD_WEIGHT = 0.15
+"""A sentence's bonus for standing first, falling to 0 at the last: it decides among near equals only."""
+
+SENTENCE_CHARACTERS = (25, 400)
+"""Shorter is a label, longer is a table or a listing."""
+
+WORDY = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True)
+class Extractive:
+    """The `sentences` most central sentences, in the order of the text.
+
+    Central is a sentence whose TF-IDF vector lies closest to the mean of all (the centroid method of
+    Radev et al. 2004, https://doi.org/10.1016/j.ipm.2003.10.006), with a small bonus for an early place.
+    """
+
+    sentences: Annotated[int, Gt(0)] = 3
+    __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def id(self) -> str:
+        return f"extractive-{self.sentences}-v1"
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        candidates = sentences_of(text[:READ_CHARACTERS], metadata.get("media_type", metadata.get("readme_type")))
+        if len(candidates) <= self.sentences:
+            return " ".join(candidates)
+        scores = centrality(candidates) + LEAD_WEIGHT * np.linspace(1, 0, len(candidates))
+        best = sorted(range(len(candidates)), key=lambda i: (-scores[i], i))[: self.sentences]
+        return " ".join(candidates[i] for i in sorted(best))
+
+
+def sentences_of(text: str, media_type: str | None) -> list[str]:
+    """The sentences of a text's prose, white space folded, each once; no headings, code, tables or labels."""
+    paragraphs = _prose(text) if media_type in {None, "text/markdown"} else text.split("\n\n")
+    found = (" ".join(s.split()) for p in paragraphs for s in segment("en", " ".join(p.split())))
+    low, high = SENTENCE_CHARACTERS
+    return list(dict.fromkeys(s for s in found if low <= len(s) <= high and len(WORDY.findall(s)) >= 4))
+
+
+def _prose(markdown: str) -> list[str]:
+    """The words of each paragraph of a Markdown text, list items included, without their markup."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
+    inlines = (after for before, after in zip(tokens, tokens[1:], strict=False) if before.type == "paragraph_open")
+    return ["".join(_plain(child) for child in inline.children or ()) for inline in inlines]
+
+
+def _plain(token: Token) -> str:
+    return " " if token.type in {"softbreak", "hardbreak"} else token.content if token.type in {"text", "code_inline"} else ""
+
+
+def centrality(sentences: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Cosine of each sentence's TF-IDF vector with their mean; 0 for all when no word is left."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    try:
+        matrix = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(sentences)
+    except ValueError:  # every word is a stop word
+        return np.zeros(len(sentences))
+    mean = np.asarray(matrix.mean(axis=0)).ravel()
+    scores: np.ndarray[Any, np.dtype[np.float64]] = (matrix @ mean) / np.linalg.norm(mean)
+    return scores

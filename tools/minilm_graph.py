@@ -1,0 +1,98 @@
+"""Writes findingaid/embedding/minilm.onnx: all-MiniLM-L6-v2 as a graph without weights (they come from the package).
+
+    python tools/minilm_graph.py            writes the file
+    python tools/minilm_graph.py --check    exits 1 when the file differs from what this would write
+
+One text a run, so there is no batch axis, no padding and no attention mask. Follows the published
+architecture (BERT, 6 layers, 12 heads of 32, mean pooling, unit length); every initializer is named as
+its tensor in model.safetensors.
+"""
+
+import sys
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+TARGET = Path(__file__).parent.parent / "findingaid" / "embedding" / "minilm.onnx"
+LAYERS, HEADS, HEAD, HIDDEN, INNER = 6, 12, 32, 384, 1536
+VOCABULARY, POSITIONS, TYPES = 30522, 512, 2
+EPSILON = 1e-12
+
+
+class Graph:
+    """Collects nodes and initializers, and names what lies between them."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def node(self, op: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
+        output = output or f"n{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    def weight(self, name: str, *shape: int) -> str:
+        tensor = TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+        tensor.external_data.add(key="location", value="model.safetensors")
+        self.initializers.append(tensor)
+        return name
+
+    def constant(self, name: str, kind: int, shape: list[int], values: list[float]) -> str:
+        self.initializers.append(helper.make_tensor(name, kind, shape, values))
+        return name
+
+    def linear(self, x: str, name: str, inner: int, outer: int) -> str:
+        return self.node("Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1)
+
+    def norm(self, x: str, name: str) -> str:
+        scale, bias = self.weight(f"{name}.weight", HIDDEN), self.weight(f"{name}.bias", HIDDEN)
+        return self.node("LayerNormalization", x, scale, bias, axis=-1, epsilon=EPSILON)
+
+
+def build() -> onnx.ModelProto:
+    g = Graph()
+    zero = g.constant("zero", TensorProto.INT64, [1], [0])
+    heads = g.constant("heads", TensorProto.INT64, [3], [-1, HEADS, HEAD])
+    flat = g.constant("flat", TensorProto.INT64, [2], [-1, HIDDEN])
+    scale = g.constant("scale", TensorProto.FLOAT, [], [HEAD**-0.5])
+
+    words = g.node("Gather", g.weight("embeddings.word_embeddings.weight", VOCABULARY, HIDDEN), "input_ids")
+    length = g.node("Shape", "input_ids")
+    places = g.node("Slice", g.weight("embeddings.position_embeddings.weight", POSITIONS, HIDDEN), zero, length, zero)
+    types = g.node("Gather", g.weight("embeddings.token_type_embeddings.weight", TYPES, HIDDEN), zero)
+    x = g.norm(g.node("Add", g.node("Add", words, types), places), "embeddings.LayerNorm")
+
+    for i in range(LAYERS):
+        layer = f"encoder.layer.{i}"
+        query, key, value = (
+            g.node("Transpose", g.node("Reshape", g.linear(x, f"{layer}.attention.self.{part}", HIDDEN, HIDDEN), heads), perm=perm)
+            for part, perm in (("query", [1, 0, 2]), ("key", [1, 2, 0]), ("value", [1, 0, 2]))
+        )
+        weights = g.node("Softmax", g.node("Mul", g.node("MatMul", query, key), scale), axis=-1)
+        mixed = g.node("Reshape", g.node("Transpose", g.node("MatMul", weights, value), perm=[1, 0, 2]), flat)
+        attended = g.linear(mixed, f"{layer}.attention.output.dense", HIDDEN, HIDDEN)
+        x = g.norm(g.node("Add", attended, x), f"{layer}.attention.output.LayerNorm")
+        inner = g.node("Gelu", g.linear(x, f"{layer}.intermediate.dense", HIDDEN, INNER))
+        outer = g.linear(inner, f"{layer}.output.dense", INNER, HIDDEN)
+        x = g.norm(g.node("Add", outer, x), f"{layer}.output.LayerNorm")
+
+    mean = g.node("ReduceMean", x, zero, keepdims=0)
+    g.node("Div", mean, g.node("ReduceL2", mean, zero, keepdims=1), output="embedding")
+
+    graph = helper.make_graph(
+        g.nodes,
+        "all-MiniLM-L6-v2",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["length"])],
+        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [HIDDEN])],
+        g.initializers,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10, producer_name="findingaid")
+
+
+if __name__ == "__main__":
+    made = build().SerializeToString(deterministic=True)
+    if "--check" in sys.argv:
+        sys.exit(TARGET.read_bytes() != made and f"{TARGET} is not what this script writes: run it")
+    TARGET.write_bytes(made)
+    print(f"{TARGET.name}: {len(made):,} bytes")
