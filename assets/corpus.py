@@ -1,0 +1,67 @@
+"""The five assets of one corpus, as one operation that does whichever of them are asked for.
+
+One operation and not five: its partitions get their own data versions, which Dagster lets only hand-logged
+events have, and a step that hand-logs its events would make Dagster skip the steps after it.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from assets.artifacts import artifacts
+from assets.embeddings import embeddings
+from assets.records import records
+from assets.surfaces import surfaces
+from assets.sync import artifact_id_of, partitions_of, sync
+from assets.synopses import synopses
+from findingaid.aid import FindingAid
+from findingaid.model import Stage
+from findingaid.plan import CorpusPlan, Recipe
+from resources import FindingAidResource
+
+SPECS = (artifacts, surfaces, synopses, embeddings, records)
+
+
+def corpus_assets(corpus: str, recipe: Recipe) -> dg.AssetsDefinition:
+    """The assets `corpus/artifacts` to `corpus/records`, partitioned an artifact."""
+    specs = [spec(corpus, recipe).replace_attributes(group_name=corpus, skippable=True) for spec in SPECS]
+
+    @dg.multi_asset(
+        name=f"{corpus}_index",
+        specs=specs,
+        can_subset=True,
+        partitions_def=partitions_of(corpus),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def build(context: dg.AssetExecutionContext, findingaid: FindingAidResource) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
+        """Take the selected artifacts through the selected stages, then publish."""
+        stages = [stage for stage in Stage if dg.AssetKey([corpus, stage.value]) in context.selected_asset_keys]
+        ids = [artifact_id_of(key) for key in context.partition_keys]
+        failed = materialize(context.op_execution_context, findingaid.open(), corpus, ids, stages)
+        if failed:
+            raise dg.Failure(f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False)
+        yield from ()  # events are logged by hand, one a partition with its own data version
+
+    return build
+
+
+def materialize(context: dg.OpExecutionContext, aid: FindingAid, corpus: str, artifact_ids: list[str], stages: list[Stage]) -> list[str]:
+    """Build some stages of some artifacts and publish; returns what failed, one line each."""
+    for line in aid.prepare():
+        context.log.warning(line)
+    indexer = aid.indexer(corpus)
+    discovery = indexer.source.discover()
+    wanted = set(artifact_ids)
+    listings = [listing for listing in discovery.listings if listing.artifact_id in wanted]
+    failures = [failure for failure in discovery.failures if failure.artifact_id in wanted]
+    gone = wanted - {listing.artifact_id for listing in listings} - {failure.artifact_id for failure in failures}
+    failed = [str(failure) for failure in failures]
+    failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in sorted(gone)]
+    for batch in CorpusPlan(corpus, len(listings), listings, ()).batches():
+        report = indexer.build(batch, stages)
+        failed += map(str, report.failed)
+        sync(context, indexer, [listing.artifact_id for listing in batch], stages)
+    aid.store.maintain()
+    for line in failed:
+        context.log.error(f"{corpus}: {line}")
+    return failed

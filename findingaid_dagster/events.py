@@ -1,0 +1,170 @@
+"""Dagster events at the cost of a row: the only module that uses what Dagster does not document.
+
+Open-source Dagster writes one event a partition and asset, each with a new SQLite connection and several
+synced commits: 20 to 130 ms an event. Here a batch is one transaction a database, over kept connections.
+
+`dagster.yaml` names `BatchingSqliteStorage`; the module is installed, since every Dagster process
+(webserver, daemon, runs) imports it before it knows of any code location. tests/test_dagster_events.py
+fails when a new Dagster moves something used here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import dagster as dg
+from dagster._core.events import (
+    ASSET_EVENTS,
+    DagsterEvent,
+    DagsterEventBatchMetadata,
+    DagsterEventType,
+    StepMaterializationData,
+    generate_event_batch_id,
+)
+from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
+from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage, _event_logs_directory
+from dagster._serdes import ConfigurableClassData
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import StaticPool
+
+BATCH_SIZE_VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
+"""Without it the framework never hands a storage more than one event."""
+
+BATCH_SIZE = 1000
+
+KEPT_CONNECTIONS = 4
+"""The index and the runs being written; a webserver that reads many runs must not keep them all open."""
+
+BUSY_SECONDS = 30
+
+
+def enable_batching() -> None:
+    """Let this process and its children write events in batches, unless the user chose a size."""
+    os.environ.setdefault(BATCH_SIZE_VARIABLE, str(BATCH_SIZE))
+
+
+class BatchingSqliteEventLog(SqliteEventLogStorage):
+    """Dagster's SQLite event log with kept connections and one transaction a batch."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        self._engines: dict[str, Engine] = {}
+        super().__init__(base_dir, inst_data)
+
+    @contextmanager
+    def _connect(self, shard: str) -> Iterator[Connection]:
+        with self._db_lock, self._engine(shard).connect() as connection, connection.begin():
+            yield connection
+
+    def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
+        """Store events of one run: one transaction in the run's database, one in the index."""
+        run_id = events[0].run_id
+        if any(e.run_id != run_id or not e.is_dagster_event or e.dagster_event_type not in ASSET_EVENTS for e in events):
+            return super().store_event_batch(events)
+        rows = [self._event_to_row(e) for e in events]
+        with self.run_connection(run_id) as connection:
+            connection.execute(SqlEventLogStorageTable.insert(), rows)
+        with self.index_transaction() as connection:
+            # Sorted, since RETURNING alone promises no order; ids count up in the order of the rows.
+            insert = SqlEventLogStorageTable.insert().returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
+            ids = connection.execute(insert, rows).scalars().all()
+            self._store_asset_event_tags(connection, events, ids)
+            last = {e.get_dagster_event().asset_key: (e, i) for e, i in zip(events, ids, strict=True)}
+            for entry, event_id in last.values():
+                self._store_asset_event(connection, entry, event_id)
+        return None
+
+    def dispose(self) -> None:
+        for engine in self._engines.values():
+            engine.dispose()
+        self._engines.clear()
+        super().dispose()
+
+    def _engine(self, shard: str) -> Engine:
+        """A connection kept open; a new one where its file was deleted behind it (a wiped run)."""
+        kept = self._engines.pop(shard, None)
+        if kept is not None and not os.path.exists(self.path_for_shard(shard)):
+            kept.dispose()
+            self._initialized_dbs.discard(shard)
+            kept = None
+        engine = kept or self._open(shard)
+        if shard not in self._initialized_dbs:
+            self._initdb(engine)
+            self._initialized_dbs.add(shard)
+        self._engines[shard] = engine  # last used stands last
+        while len(self._engines) > KEPT_CONNECTIONS:
+            self._engines.pop(next(iter(self._engines))).dispose()
+        return engine
+
+    def _open(self, shard: str) -> Engine:
+        arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}  # the lock lets in one thread at a time
+        engine = create_engine(self.conn_string_for_shard(shard), poolclass=StaticPool, connect_args=arguments)
+        event.listen(engine, "connect", _normal_sync)
+        return engine
+
+
+def _normal_sync(connection: Any, _record: Any) -> None:
+    """Under WAL this syncs at checkpoints: a power cut may lose the last events, never corrupts the log."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+class BatchingSqliteStorage(DagsterSqliteStorage):
+    """Dagster's SQLite storage with the event log above; the class that `dagster.yaml` names."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        enable_batching()
+        super().__init__(base_dir, inst_data)
+        self._event_log_storage = BatchingSqliteEventLog(_event_logs_directory(base_dir))
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Self:
+        # The base class names itself here, and would be built instead of this one.
+        return cls.from_local(inst_data=inst_data, **config_value)
+
+
+def log_materializations(context: dg.OpExecutionContext, materializations: Sequence[dg.AssetMaterialization]) -> None:
+    """Log materializations of any assets and partitions as events of this step, in batches.
+
+    `context.log_event` would write each on its own, and print a line for each.
+    """
+    step = context.get_step_execution_context()
+    batch = generate_event_batch_id()
+    for i, materialization in enumerate(materializations, 1):
+        context.instance.report_dagster_event(
+            DagsterEvent(
+                event_type_value=DagsterEventType.ASSET_MATERIALIZATION.value,
+                job_name=context.job_name,
+                step_handle=step.step.handle,
+                step_kind_value=step.step.kind.value,
+                event_specific_data=StepMaterializationData(materialization),
+                message=f"Materialized {materialization.label}",
+            ),
+            context.run_id,
+            logging.DEBUG,
+            DagsterEventBatchMetadata(batch, i == len(materializations)),
+        )
+
+
+def logged_data_versions(instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None) -> dict[str, str]:
+    """partition -> data version of its latest materialization; all partitions of the asset, or those given."""
+    if partitions is not None and not partitions:
+        return {}
+    tags = instance.event_log_storage.get_latest_tags_by_partition(
+        asset, DagsterEventType.ASSET_MATERIALIZATION, ["dagster/data_version"], asset_partitions=partitions
+    )
+    return {partition: found["dagster/data_version"] for partition, found in tags.items() if "dagster/data_version" in found}
+
+
+def event_pointer(instance: dg.DagsterInstance) -> int:
+    """An event id at or after every event written so far.
+
+    Dagster tells whether an input changed by looking for events after a materialization's pointer, so for
+    all partitions of a batch the newest id serves.
+    """
+    return instance.event_log_storage.get_maximum_record_id() or 0

@@ -1,0 +1,1 @@
+"""The code location: jobs and the only Definitions."""

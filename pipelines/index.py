@@ -1,0 +1,126 @@
+"""The `index` job: discover and plan, batches of stale artifacts through the five stages, then finish."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+
+from assets import sync
+from findingaid.aid import summary
+from findingaid.errors import SourceError
+from findingaid.model import Listing
+from findingaid.plan import CorpusPlan
+from resources import FindingAidResource
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A batch of stale artifacts of one corpus."""
+
+    corpus: str
+    listings: list[Listing]
+    force: bool
+
+
+@dataclass(frozen=True)
+class _Remove:
+    """A batch of artifacts that the source no longer has."""
+
+    corpus: str
+    artifact_ids: list[str]
+
+
+class IndexConfig(dg.Config):
+    """What a run of the job may be told."""
+
+    corpora: list[str] = []
+    """Only these; all of them when empty."""
+
+    force: bool = False
+    """Do every artifact again; calls that were paid for are not repeated."""
+
+    allow_loss: bool = False
+    """Accept that a source lists far fewer artifacts than are indexed."""
+
+
+@dg.op(out={"plans": dg.Out(), "batches": dg.DynamicOut()})
+def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: FindingAidResource) -> Iterator[Any]:
+    """List every source, compare with the ledger, and hand out what is stale in batches."""
+    aid = findingaid.open()
+    for line in aid.prepare():
+        context.log.warning(line)
+    plans: dict[str, CorpusPlan | str] = {}
+    for corpus in config.corpora or aid.config.corpora:
+        try:
+            plans[corpus] = plan = aid.plan_corpus(corpus, force=config.force, allow_loss=config.allow_loss)
+        except SourceError as error:
+            context.log.error(f"{corpus}: {error}")
+            plans[corpus] = str(error)
+            continue
+        aid.indexer(corpus).begin(plan)
+        context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
+        for number, listings in enumerate(plan.batches()):
+            yield dg.DynamicOutput(_Build(corpus, list(listings), config.force), f"{corpus}__{number}", "batches")
+        for number, ids in enumerate(plan.removals()):
+            yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
+    yield dg.Output({corpus: plan if isinstance(plan, str) else _small(plan) for corpus, plan in plans.items()}, "plans")
+
+
+@dg.op
+def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResource) -> Any:
+    """Take one batch through all stages; the instance learns of it at once."""
+    aid = findingaid.open()
+    indexer = aid.indexer(work.corpus)
+    if isinstance(work, _Remove):
+        indexer.remove(work.artifact_ids)
+        return None
+    report = indexer.build(work.listings, force=work.force)
+    for failure in report.failed:
+        context.log.error(f"{work.corpus}: {failure}")
+    if _keeps_history():
+        sync(context, indexer, [listing.artifact_id for listing in work.listings])
+    return work.corpus, report
+
+
+@dg.op
+def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], findingaid: FindingAidResource) -> None:
+    """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
+    aid = findingaid.open()
+    aid.store.maintain()
+    problems: list[str] = []
+    for corpus, plan in plans.items():
+        if isinstance(plan, str):
+            problems.append(f"{corpus}: {plan}")
+            continue
+        if _keeps_history():
+            sync(context, aid.indexer(corpus))
+        reports = [report for name, report in filter(None, done) if name == corpus]
+        found = summary(plan, reports, aid.count_records(corpus))
+        context.log.info(
+            f"{corpus}: {found.artifacts} artifacts, {found.new} new, {found.changed} changed, {found.unchanged} unchanged,"
+            f" {found.deleted} deleted, {len(found.failed)} failed; {found.records} records;"
+            f" {found.calls.embed} texts embedded, {found.calls.synthesize} synopses written"
+        )
+        problems += [f"{corpus}: {failure}" for failure in found.failed]
+    if problems:
+        metadata = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))}
+        raise dg.Failure(f"everything else is published, but {len(problems)} failed: {'; '.join(problems[:5])}", metadata, allow_retries=False)
+
+
+def _small(plan: CorpusPlan) -> CorpusPlan:
+    """A plan without the listings that its batches carry, since it travels to the last step too."""
+    return replace(plan, stale=(), lost={})
+
+
+def _keeps_history() -> bool:
+    """Without DAGSTER_HOME the instance ends with the run, and events would be written for nobody."""
+    return "DAGSTER_HOME" in os.environ
+
+
+@dg.job(executor_def=dg.in_process_executor)
+def index() -> None:
+    """Bring every corpus up to date: read, cut, summarise, embed and publish what changed, and only that."""
+    plans, batches = discover()
+    finish(plans, batches.map(batch).collect())

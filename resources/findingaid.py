@@ -1,0 +1,25 @@
+"""The finding aid of a configuration, as a resource."""
+
+import dagster as dg
+from pydantic import PrivateAttr
+
+from findingaid.aid import FindingAid
+from findingaid.aid import open as open_aid
+
+
+class FindingAidResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # it hands out itself
+    """Opens one configuration, once a process and run, so that a model is loaded once."""
+
+    config_path: str
+    """The findingaid.yaml, as an absolute path."""
+
+    overrides: dict[str, str] = {}
+    """Dotted settings that differ from the file, as in `--set`."""
+
+    _aid: FindingAid | None = PrivateAttr(default=None)
+
+    def open(self) -> FindingAid:
+        """The finding aid. Raises ConfigError."""
+        if self._aid is None:
+            self._aid = open_aid(self.config_path, self.overrides)
+        return self._aid
