@@ -96,18 +96,14 @@ class FindingAid:
         indexer = self.indexer(corpus)
         indexer.begin(plan)
         advance = progress(corpus, len(plan.stale)) if progress else None
-        reports = []
-        for batch in plan.batches():
-            reports.append(indexer.build(batch, force=force, progress=advance))
-            if advance:
-                advance("artifacts", len(batch))
+        reports = indexer.build_all(plan.batches(), force, advance)
         for ids in plan.removals():
             indexer.remove(ids)
         return summary(plan, reports, self.count_records(corpus))
 
     def count_records(self, corpus: str) -> int:
         """Records of a corpus by the ledger."""
-        return sum(row.n_records for row in Ledger(self.store).rows(corpus).values())
+        return Ledger(self.store).records(corpus)
 
     def _estimate(self, corpus: str, seen: set[str]) -> CorpusReport:
         plan = self.plan_corpus(corpus)

@@ -7,8 +7,12 @@ never work that looks done (why the intent is needed: a source that is reverted 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
 
 from findingaid.errors import ArtifactError, ReadError
 from findingaid.identity import producer_id, text_hash
@@ -63,11 +67,17 @@ class BatchReport:
 
 @dataclass
 class Work:
-    """A batch computed as far as it goes without writing to a table of artifacts."""
+    """A batch computed as far as it goes without writing to a table of artifacts.
+
+    `rows` are what the ledger has of its artifacts, `versions` what is wanted of them, `redo` the stages of
+    each in which the two differ, and `missing` the texts by hash that had no vector yet.
+    """
 
     batch: Batch
+    stamps: Mapping[str, str]
     rows: Mapping[str, LedgerRow]
     versions: dict[str, dict[Stage, str | None]]
+    redo: dict[str, list[Stage]]
     embeddings: Embeddings
     missing: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = Calls()
@@ -88,7 +98,7 @@ class Indexer:
     def ledger(self) -> Ledger:
         return Ledger(self.store)
 
-    @property
+    @cached_property
     def recipe(self) -> Recipe:
         synthesizer_id = NO_SYNOPSIS if self.synthesizer is None else self.synthesizer.id
         return Recipe(producer_id(self.strategy), synthesizer_id, self.embedder.id, schemas.RECORDS_VERSION)
@@ -103,11 +113,10 @@ class Indexer:
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
-        work = self._compute(listings, ALL_STAGES, pay=False, progress=None)
-        redo = self._all_redo(work, ALL_STAGES, force=False)
+        work = self._compute(listings, ALL_STAGES, force=False, pay=False, progress=None)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        report = self._report(replace(work, calls=Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)), redo)
+        report = self._report(replace(work, calls=Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)))
         return replace(report, records=report.records + work.calls.synthesize)
 
     def build(
@@ -118,10 +127,20 @@ class Indexer:
         progress: Progress | None = None,
     ) -> BatchReport:
         """Bring these artifacts up to date in the given stages; those before them must be current."""
-        work = self._compute(listings, stages, pay=True, progress=progress)
-        redo = self._all_redo(work, stages, force)
-        self._write(work, redo, {listing.artifact_id: listing.stamp for listing in listings})
-        return self._report(work, redo)
+        return self.commit(self._compute(listings, stages, force, pay=True, progress=progress))
+
+    def build_all(self, batches: Iterable[Sequence[Listing]], force: bool = False, progress: Progress | None = None) -> list[BatchReport]:
+        """Build batch after batch, each computed while the one before it is written."""
+        writes: list[Future[BatchReport]] = []
+        with ThreadPoolExecutor(1) as writer:
+            for batch in batches:
+                work = self._compute(batch, ALL_STAGES, force, pay=True, progress=progress)
+                if writes:
+                    writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
+                writes.append(writer.submit(self.commit, work))
+                if progress:
+                    progress(Stage.ARTIFACTS.value, len(batch))
+        return [write.result() for write in writes]
 
     def remove(self, artifact_ids: Sequence[str]) -> None:
         """Take artifacts out of every table; what was paid for them stays in the caches."""
@@ -133,7 +152,7 @@ class Indexer:
 
     # -- computing -------------------------------------------------------------------------------------
 
-    def _compute(self, listings: Sequence[Listing], stages: Collection[Stage], pay: bool, progress: Progress | None) -> Work:
+    def _compute(self, listings: Sequence[Listing], stages: Collection[Stage], force: bool, pay: bool, progress: Progress | None) -> Work:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
@@ -154,7 +173,9 @@ class Indexer:
         elif pay and Stage.RECORDS in stages:
             _drop(batch, Stage.EMBEDDINGS, [i for i in batch.plans if missing.keys() & batch.texts(i).keys()], "embeddings are not current")
         versions = {i: self._versions(batch, i) for i in batch.plans}
-        return Work(batch, rows, versions, embeddings, missing, calls)
+        redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), stages, force))}
+        stamps = {listing.artifact_id: listing.stamp for listing in listings}
+        return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls)
 
     def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
@@ -164,6 +185,7 @@ class Indexer:
         columns = ("corpus", "artifact_id", "payload", "is_text", "metadata")
         found = self.store.lookup("artifacts", "artifact_id", ids, columns).to_pylist()
         batch.artifacts |= {row["artifact_id"]: artifact_of(row) for row in found if row["corpus"] == self.corpus}
+        batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, ReadError(self._first("artifacts", "was never read"), "missing"))
@@ -182,63 +204,54 @@ class Indexer:
                 del batch.plans[artifact_id]
 
     def _versions(self, batch: Batch, artifact_id: str) -> dict[Stage, str | None]:
-        synopsis = batch.synopses.get(artifact_id)
-        failed = synopsis is not None and synopsis.outcome is Outcome.FAILED
-        version = artifact_version(batch.artifacts[artifact_id])
+        failed = batch.synopsis(artifact_id).outcome is Outcome.FAILED
         shown = text_hash(batch.shown[artifact_id]) if self.synthesizer is not None else ""
-        return self.recipe.versions(version, shown, failed, batch.texts(artifact_id))
-
-    def _all_redo(self, work: Work, stages: Collection[Stage], force: bool) -> dict[str, list[Stage]]:
-        """artifact id -> the stages to do again, where there are any."""
-        return {i: again for i in work.versions if (again := self._redo(work, i, stages, force))}
-
-    def _redo(self, work: Work, artifact_id: str, stages: Collection[Stage], force: bool) -> list[Stage]:
-        """The stages whose version differs from the one the ledger has."""
-        row = work.rows.get(artifact_id)
-        wanted = work.versions[artifact_id]
-        return [s for s in ALL_STAGES if s in stages and (force or row is None or row.version(s) != wanted[s])]
+        return self.recipe.versions(batch.versions[artifact_id], shown, failed, batch.texts(artifact_id))
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def _write(self, work: Work, redo: Mapping[str, list[Stage]], stamps: Mapping[str, str]) -> None:
+    def commit(self, work: Work) -> BatchReport:
+        """Write what a batch came to: the intent, the tables, the word that it is done."""
+
         def row_of(artifact_id: str) -> LedgerRow:
             return work.rows.get(artifact_id) or LedgerRow(self.corpus, artifact_id)
 
-        tables = self._tables(work, redo)  # made whole before anything is written
-        self._put([row_of(i).writing(again) for i, again in redo.items()])
-        for table, (ids, rows) in tables.items():
-            self.store.replace(table, self.corpus, ids, rows)
-        after = [self._after(work, row_of(i), redo.get(i, []), stamps[i]) for i in work.versions]
+        tables = self._tables(work)  # made whole before anything is written
+        self._put([row_of(i).writing(again) for i, again in work.redo.items()])
+        # Between intent and word the order of the tables does not matter, so they are written side by side.
+        with ThreadPoolExecutor(len(tables) or 1) as pool:
+            list(pool.map(lambda table: self.store.replace(table, self.corpus, *tables[table]), tables))
+        after = [self._after(work, row_of(i)) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
-        self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in redo])
+        self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo])
+        return self._report(work)
 
-    def _tables(self, work: Work, redo: Mapping[str, list[Stage]]) -> dict[str, tuple[list[str], object]]:
+    def _tables(self, work: Work) -> dict[str, tuple[list[str], pa.Table]]:
         """table -> (artifacts whose rows are replaced, the new rows)."""
-        ids = {stage: [i for i, again in redo.items() if stage in again] for stage in ALL_STAGES}
+        ids = {stage: [i for i, again in work.redo.items() if stage in again] for stage in ALL_STAGES}
         batch = work.batch
-        producer = self.recipe.synthesizer_id
         made = {
-            "artifacts": artifact_rows(self.corpus, [batch.artifacts[i] for i in ids[Stage.ARTIFACTS]]),
-            "surfaces": surface_rows(self.corpus, {i: batch.plans[i] for i in ids[Stage.SURFACES]}),
-            "synopses": synopsis_rows(self.corpus, {i: batch.synopses[i] for i in ids[Stage.SYNOPSES] if i in batch.synopses}, producer),
-            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synthesizer, work.embeddings, self.embedder),
+            "artifacts": artifact_rows(self.corpus, batch, ids[Stage.ARTIFACTS]),
+            "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
+            "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.recipe.synthesizer_id),
+            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synthesizer, work.embeddings),
         }
         return {table: (ids[Stage(table)], rows) for table, rows in made.items() if ids[Stage(table)]}
 
-    def _after(self, work: Work, row: LedgerRow, again: Collection[Stage], stamp: str) -> LedgerRow:
-        """The ledger row once everything in `again` is written."""
-        batch, wanted = work.batch, work.versions[row.artifact_id]
-        synopsis = batch.synopses.get(row.artifact_id)
+    def _after(self, work: Work, row: LedgerRow) -> LedgerRow:
+        """An artifact's ledger row once everything of it is written."""
+        batch, wanted, again = work.batch, work.versions[row.artifact_id], work.redo.get(row.artifact_id, [])
+        synopsis = batch.synopsis(row.artifact_id)
         counts = {
             Stage.ARTIFACTS: 1,
             Stage.SURFACES: len(batch.plans[row.artifact_id].surfaces),
-            Stage.SYNOPSES: int(synopsis is not None and synopsis.outcome is not Outcome.FAILED),
+            Stage.SYNOPSES: int(synopsis.outcome not in {Outcome.FAILED, Outcome.SKIPPED}),
             Stage.RECORDS: self._count(batch, row.artifact_id),
         }
         row = replace(
             row,
-            stamp=stamp,
-            synopsis_outcome=(synopsis.outcome if synopsis else Outcome.SKIPPED).value,
+            stamp=work.stamps[row.artifact_id],
+            synopsis_outcome=synopsis.outcome.value,
             failed_stage="",
             failed_kind="",
             failed_message="",
@@ -246,7 +259,7 @@ class Indexer:
             **{f"n_{stage.value}": counts[stage] for stage in again if stage in counts},
         )
         current = all(row.version(stage) == wanted[stage] for stage in ALL_STAGES)
-        if synopsis is not None and synopsis.outcome is Outcome.FAILED:
+        if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
         return replace(row, recipe=self.recipe.id if current else "")
 
@@ -254,8 +267,8 @@ class Indexer:
         if rows:
             self.ledger.put(self.corpus, rows)
 
-    def _report(self, work: Work, redo: Mapping[str, list[Stage]]) -> BatchReport:
-        batch = work.batch
+    def _report(self, work: Work) -> BatchReport:
+        batch, redo = work.batch, work.redo
         failed_synopses = [
             _synopsis_failure(i, s.kind, s.message) for i, s in batch.synopses.items() if s.outcome is Outcome.FAILED and i in work.versions
         ]
@@ -272,14 +285,17 @@ class Indexer:
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
-        synopsis = batch.synopses.get(artifact_id)
-        return len(batch.plans[artifact_id].surfaces) + int(synopsis is not None and synopsis.outcome is Outcome.OK)
+        return len(batch.plans[artifact_id].surfaces) + int(batch.synopsis(artifact_id).outcome is Outcome.OK)
 
     def _done(self, work: Work, artifact_id: str, first: Stage) -> Done:
-        synopsis = work.batch.synopses.get(artifact_id)
-        outcome = synopsis.outcome if synopsis else Outcome.SKIPPED
         surfaces = len(work.batch.plans[artifact_id].surfaces)
-        return Done(artifact_id, work.versions[artifact_id], first, surfaces, self._count(work.batch, artifact_id), outcome)
+        records = self._count(work.batch, artifact_id)
+        return Done(artifact_id, work.versions[artifact_id], first, surfaces, records, work.batch.synopsis(artifact_id).outcome)
+
+
+def _differing(wanted: Mapping[Stage, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool) -> list[Stage]:
+    """The stages to do again: whose version is not the one the ledger has."""
+    return [s for s in ALL_STAGES if s in stages and (force or row is None or row.version(s) != wanted[s])]
 
 
 def _drop(batch: Batch, stage: Stage, artifact_ids: Sequence[str], message: str) -> None:

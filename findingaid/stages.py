@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError, ConfigError, ReadError
-from findingaid.identity import content_hash, record_id, text_hash
+from findingaid.identity import call_key, content_hash, record_id, text_hash
 from findingaid.model import (
     SYNOPSIS,
     Artifact,
@@ -30,6 +31,8 @@ from findingaid.model import (
 from findingaid.store import Store, schemas
 from findingaid.strategies.base import shown_text
 
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+
 GROUP_SECONDS = 5.0
 """What a crash may cost in embedding work done again: vectors are kept at least this often."""
 
@@ -42,13 +45,20 @@ SYNTHESIZE_GROUP = 32
 Progress = Callable[[str, int], None]
 """Called with a stage and how many more of its artifacts or texts are done."""
 
+SKIPPED = Synopsis(Outcome.SKIPPED)
+
 
 @dataclass
 class Batch:
-    """A batch on its way through the stages; what fails leaves it with a reason."""
+    """A batch on its way through the stages, all by artifact id; what fails leaves it with a reason.
+
+    `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order.
+    """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     plans: dict[str, SurfacePlan] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
@@ -56,11 +66,16 @@ class Batch:
     def fail(self, artifact_id: str, stage: Stage, error: BaseException) -> None:
         self.failures[artifact_id] = Failure(artifact_id, stage.value, failure_kind(error), _one_line(error))
 
+    def synopsis(self, artifact_id: str) -> Synopsis:
+        """The synopsis of an artifact, skipped where none was asked for."""
+        return self.synopses.get(artifact_id, SKIPPED)
+
     def texts(self, artifact_id: str) -> dict[str, str]:
         """hash -> text of everything of an artifact that is embedded."""
-        synopsis = self.synopses.get(artifact_id, Synopsis(Outcome.SKIPPED))
-        texts = [surface.text for surface in self.plans[artifact_id].surfaces]
-        return {text_hash(t): t for t in ([synopsis.text] if synopsis.outcome is Outcome.OK else []) + texts}
+        surfaces = self.plans[artifact_id].surfaces
+        texts = dict(zip(self.hashes[artifact_id], (s.text for s in surfaces), strict=True))
+        synopsis = self.synopsis(artifact_id)
+        return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.outcome is Outcome.OK else texts
 
 
 def failure_kind(error: BaseException) -> str:
@@ -80,9 +95,11 @@ def read(source: Source, artifact_ids: Iterable[str], batch: Batch) -> None:
     """Stage 1: payloads and metadata. Blank metadata values are kept; the version covers them."""
     for artifact_id in artifact_ids:
         try:
-            batch.artifacts[artifact_id] = _storable(source.read(artifact_id))
+            batch.artifacts[artifact_id] = artifact = _storable(source.read(artifact_id))
         except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
             batch.fail(artifact_id, Stage.ARTIFACTS, error)
+        else:
+            batch.versions[artifact_id] = artifact_version(artifact)
 
 
 def decompose(strategy: Strategy, batch: Batch) -> None:
@@ -96,6 +113,7 @@ def decompose(strategy: Strategy, batch: Batch) -> None:
         else:
             kept = [surface for surface in plan.surfaces if surface.text.strip()]
             batch.plans[artifact_id] = SurfacePlan(plan.filter_fields, kept)
+            batch.hashes[artifact_id] = [text_hash(surface.text) for surface in kept]
 
 
 def synthesize(synthesizer: Synthesizer | None, batch: Batch, store: Store, pay: bool = True, progress: Progress | None = None) -> int:
@@ -105,7 +123,7 @@ def synthesize(synthesizer: Synthesizer | None, batch: Batch, store: Store, pay:
     """
     if synthesizer is None:
         return 0
-    keys = {i: content_hash(synthesizer.id, batch.shown[i]) for i in batch.plans}
+    keys = {i: call_key(synthesizer.id, text_hash(batch.shown[i])) for i in batch.plans}
     cached = {row["key"]: row for row in store.lookup("calls", "key", set(keys.values()), ("key", "outcome", "text")).to_pylist()}
     missing: dict[str, str] = {}
     for artifact_id, key in keys.items():
@@ -156,14 +174,14 @@ class Embeddings:
     """Vectors by text hash, from the cache or from the model; stage 4."""
 
     def __init__(self, embedder: Embedder, store: Store) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._store = store
         self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float16]]] = {}
         self.failures: dict[str, BaseException] = {}
 
     def load(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Fetch what the cache has of hash -> text; returns what it does not have."""
-        keys = {content_hash(self._embedder.id, h): h for h in texts if h not in self._vectors}
+        keys = {call_key(self.embedder.id, h): h for h in texts if h not in self._vectors}
         found = self._store.lookup("embeddings", "key", keys, ("key", "vector"))
         vectors = found["vector"].combine_chunks()
         matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1) if len(found) else ()
@@ -188,11 +206,11 @@ class Embeddings:
 
     def matrix(self, hashes: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:
         """The vectors of these texts, shape (len(hashes), dim)."""
-        return np.stack([self._vectors[h] for h in hashes]) if hashes else np.empty((0, self._embedder.dim), np.float16)
+        return np.stack([self._vectors[h] for h in hashes]) if hashes else np.empty((0, self.embedder.dim), np.float16)
 
     def _embed(self, texts: Mapping[str, str]) -> None:
         try:
-            vectors = checked(self._embedder.embed(list(texts.values())), len(texts), self._embedder.dim)
+            vectors = checked(self.embedder.embed(list(texts.values())), len(texts), self.embedder.dim)
         except ConfigError:  # no text can be embedded at all
             raise
         except Exception as error:  # noqa: BLE001  # one poisoned text must not take its group along
@@ -208,12 +226,12 @@ class Embeddings:
         done = [h for h in hashes if h in self._vectors]
         if not done:
             return
-        dim = self._embedder.dim
+        dim = self.embedder.dim
         flat = pa.array(np.concatenate([self._vectors[h] for h in done]), pa.float16())
         offsets = pa.array(np.arange(0, dim * len(done) + 1, dim, dtype=np.int32))
         columns = {
-            "key": [content_hash(self._embedder.id, h) for h in done],
-            "producer_id": [self._embedder.id] * len(done),
+            "key": [call_key(self.embedder.id, h) for h in done],
+            "producer_id": [self.embedder.id] * len(done),
             "vector": pa.ListArray.from_arrays(offsets, flat),
         }
         self._store.append("embeddings", pa.table(columns, schema=schemas.EMBEDDINGS))
@@ -228,108 +246,101 @@ def checked(vectors: Vectors, count: int, dim: int) -> Vectors:
     return vectors
 
 
-def artifact_rows(corpus: str, artifacts: Iterable[Artifact]) -> pa.Table:
+def artifact_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.Table:
     """Rows of the artifacts table."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "corpus": corpus,
-                "artifact_id": a.artifact_id,
-                "version": artifact_version(a),
-                "payload": a.raw if isinstance(a.raw, str) else to_json(a.raw),
-                "is_text": isinstance(a.raw, str),
-                "metadata": to_json(a.metadata),
-            }
-            for a in artifacts
-        ],
-        schema=schemas.ARTIFACTS,
-    )
+    artifacts = [batch.artifacts[i] for i in artifact_ids]
+    columns = {
+        "corpus": [corpus] * len(artifacts),
+        "artifact_id": artifact_ids,
+        "version": [batch.versions[i] for i in artifact_ids],
+        "payload": [a.raw if isinstance(a.raw, str) else to_json(a.raw) for a in artifacts],
+        "is_text": [isinstance(a.raw, str) for a in artifacts],
+        "metadata": [to_json(a.metadata) for a in artifacts],
+    }
+    return pa.table(columns, schema=schemas.ARTIFACTS)
 
 
-def surface_rows(corpus: str, plans: Mapping[str, SurfacePlan]) -> pa.Table:
+def surface_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.Table:
     """Rows of the surfaces table."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "corpus": corpus,
-                "artifact_id": artifact_id,
-                "position": position,
-                "kind": surface.kind,
-                "granularity": surface.granularity,
-                "text": surface.text,
-                "text_hash": text_hash(surface.text),
-                "span_start": surface.span and surface.span[0],
-                "span_end": surface.span and surface.span[1],
-                "metadata": to_json(surface.metadata),
-            }
-            for artifact_id, plan in plans.items()
-            for position, surface in enumerate(plan.surfaces)
-        ],
-        schema=schemas.SURFACES,
-    )
+    placed = [(i, position, surface) for i in artifact_ids for position, surface in enumerate(batch.plans[i].surfaces)]
+    columns = {
+        "corpus": [corpus] * len(placed),
+        "artifact_id": [i for i, _, _ in placed],
+        "position": [position for _, position, _ in placed],
+        **_columns_of([surface for _, _, surface in placed]),
+        "text_hash": [h for i in artifact_ids for h in batch.hashes[i]],
+        "metadata": [to_json(surface.metadata) for _, _, surface in placed],
+    }
+    return _ordered(columns, schemas.SURFACES)
 
 
-def synopsis_rows(corpus: str, synopses: Mapping[str, Synopsis], producer: str) -> pa.Table:
+def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], producer: str) -> pa.Table:
     """Rows of the synopses table: one an artifact that was asked about, failed ones left out."""
-    return pa.Table.from_pylist(
-        [
-            {"corpus": corpus, "artifact_id": i, "outcome": s.outcome.value, "text": s.text, "producer_id": producer}
-            for i, s in synopses.items()
-            if s.outcome is not Outcome.FAILED
-        ],
-        schema=schemas.SYNOPSES,
-    )
+    made = [(i, batch.synopses[i]) for i in artifact_ids if i in batch.synopses]
+    kept = [(i, synopsis) for i, synopsis in made if synopsis.outcome is not Outcome.FAILED]
+    columns = {
+        "corpus": [corpus] * len(kept),
+        "artifact_id": [i for i, _ in kept],
+        "outcome": [synopsis.outcome.value for _, synopsis in kept],
+        "text": [synopsis.text for _, synopsis in kept],
+        "producer_id": [producer] * len(kept),
+    }
+    return pa.table(columns, schema=schemas.SYNOPSES)
 
 
-def record_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesizer: Synthesizer | None, embeddings: Embeddings, embedder: Embedder) -> pa.Table:
+def record_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesizer: Synthesizer | None, embeddings: Embeddings) -> pa.Table:
     """Rows of the records table; the surfaces of an artifact in plan order, its synopsis at position 0.
 
     Where a corpus has synopses position 0 is theirs, even when one failed or was empty, so that the ids of
     the others do not change when it comes.
     """
-    rows: list[dict[str, object]] = []
-    hashes: list[str] = []
-    for artifact_id in artifact_ids:
-        artifact, plan = batch.artifacts[artifact_id], batch.plans[artifact_id]
-        common = {
-            "corpus": corpus,
-            "artifact_id": artifact_id,
-            "title": str(artifact.metadata.get("title") or artifact_id),
-            "artifact_version": artifact_version(artifact),
-            "embedder_id": embedder.id,
-        }
-        for index, surface, producer in _positions(batch, artifact_id, synthesizer):
-            hashes.append(text_hash(surface.text))
-            rows.append(
-                {
-                    **common,
-                    "record_id": record_id(corpus, artifact_id, surface.kind, index),
-                    "surface_kind": surface.kind,
-                    "surface_index": index,
-                    "granularity": surface.granularity,
-                    "text": surface.text,
-                    "span_start": surface.span and surface.span[0],
-                    "span_end": surface.span and surface.span[1],
-                    "metadata": to_json({**plan.filter_fields, **surface.metadata}),
-                    "producer_id": producer,
-                }
-            )
-    schema = schemas.records(embedder.dim)
-    table = pa.Table.from_pylist(rows, schema=pa.schema([f for f in schema if f.name != "vector"]))
-    flat = pa.array(embeddings.matrix(hashes).ravel(), pa.float16())
-    vectors = pa.FixedSizeListArray.from_arrays(flat, embedder.dim)
-    return table.append_column(schema.field("vector"), vectors).cast(schema)
+    placed = [(i, *position) for i in artifact_ids for position in _positions(batch, i, synthesizer)]
+    surfaces = [surface for _, _, surface, _, _ in placed]
+    titles = {i: str(batch.artifacts[i].metadata.get("title") or i) for i in artifact_ids}
+    fields = {i: batch.plans[i].filter_fields for i in artifact_ids}
+    kinds = _columns_of(surfaces)
+    embedder = embeddings.embedder
+    vectors = pa.array(embeddings.matrix([h for *_, h in placed]).ravel(), pa.float16())
+    columns = {
+        **kinds,
+        "record_id": [record_id(corpus, i, surface.kind, index) for i, index, surface, _, _ in placed],
+        "corpus": [corpus] * len(placed),
+        "artifact_id": [i for i, *_ in placed],
+        "surface_kind": kinds["kind"],
+        "surface_index": [index for _, index, *_ in placed],
+        "title": [titles[i] for i, *_ in placed],
+        "metadata": [to_json({**fields[i], **surface.metadata}) for i, _, surface, _, _ in placed],
+        "artifact_version": [batch.versions[i] for i, *_ in placed],
+        "producer_id": [producer for _, _, _, producer, _ in placed],
+        "embedder_id": [embedder.id] * len(placed),
+        "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
+    }
+    return _ordered(columns, schemas.records(embedder.dim))
 
 
-def _positions(batch: Batch, artifact_id: str, synthesizer: Synthesizer | None) -> Iterable[tuple[int, Surface, str]]:
-    """(surface index, surface, producer id) of everything an artifact publishes."""
-    if synthesizer is not None:
-        synopsis = batch.synopses[artifact_id]
-        if synopsis.outcome is Outcome.OK:
-            yield 0, Surface(SYNOPSIS, synopsis.text, "document"), synthesizer.id
-    first = 0 if synthesizer is None else 1
-    for index, surface in enumerate(batch.plans[artifact_id].surfaces, first):
-        yield index, surface, ""
+def _positions(batch: Batch, artifact_id: str, synthesizer: Synthesizer | None) -> Iterator[tuple[int, Surface, str, str]]:
+    """(surface index, surface, producer id, text hash) of everything an artifact publishes."""
+    synopsis = batch.synopsis(artifact_id)
+    if synthesizer is not None and synopsis.outcome is Outcome.OK:
+        yield 0, Surface(SYNOPSIS, synopsis.text, "document"), synthesizer.id, text_hash(synopsis.text)
+    surfaces = zip(batch.plans[artifact_id].surfaces, batch.hashes[artifact_id], strict=True)
+    for index, (surface, h) in enumerate(surfaces, 0 if synthesizer is None else 1):
+        yield index, surface, "", h
+
+
+def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:
+    """The columns that surfaces and records have in common."""
+    return {
+        "kind": [s.kind for s in surfaces],
+        "granularity": [s.granularity for s in surfaces],
+        "text": [s.text for s in surfaces],
+        "span_start": [s.span and s.span[0] for s in surfaces],
+        "span_end": [s.span and s.span[1] for s in surfaces],
+    }
+
+
+def _ordered(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def artifact_version(artifact: Artifact) -> str:
@@ -346,7 +357,7 @@ def artifact_of(row: Mapping[str, object]) -> Artifact:
 
 def to_json(value: object) -> str:
     """JSON of metadata; what JSON does not know (dates, paths) as text."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return _encode(value)
 
 
 def _storable(artifact: Artifact) -> Artifact:

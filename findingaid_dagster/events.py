@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Self
 
 import dagster as dg
@@ -115,7 +117,11 @@ def _normal_sync(connection: Any, _record: Any) -> None:
 
 
 class BatchingSqliteStorage(DagsterSqliteStorage):
-    """Dagster's SQLite storage with the event log above; the class that `dagster.yaml` names."""
+    """Dagster's SQLite storage with the event log above; the class that `dagster.yaml` names.
+
+    Its files are in `base_dir`, by default $DAGSTER_HOME; without either in a temporary folder that goes
+    with the process, as Dagster's own do.
+    """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         enable_batching()
@@ -125,7 +131,18 @@ class BatchingSqliteStorage(DagsterSqliteStorage):
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Self:
         # The base class names itself here, and would be built instead of this one.
-        return cls.from_local(inst_data=inst_data, **config_value)
+        base_dir = config_value.get("base_dir") or os.environ.get("DAGSTER_HOME") or _temporary_folder().name
+        return cls.from_local(base_dir, inst_data)
+
+    @classmethod
+    def config_type(cls) -> Any:
+        return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
+
+
+@cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """One a process, since Dagster builds an instance's storage more than once."""
+    return tempfile.TemporaryDirectory(prefix="findingaid-dagster-")
 
 
 def log_materializations(context: dg.OpExecutionContext, materializations: Sequence[dg.AssetMaterialization]) -> None:

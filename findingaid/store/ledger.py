@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -52,6 +52,9 @@ class LedgerRow:
         return replace(self, recipe="", **{stage.value: None for stage in stages})
 
 
+FIELDS = [field.name for field in fields(LedgerRow)]
+
+
 class Ledger:
     """The ledger table of a store."""
 
@@ -70,13 +73,18 @@ class Ledger:
         where = equals("corpus", corpus)
         if artifact_ids is not None:
             where += f" AND {one_of('artifact_id', artifact_ids)}"
-        found = self._store.rows("ledger", list(LedgerRow.__dataclass_fields__), where)
+        found = self._store.rows("ledger", FIELDS, where)
         return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
+
+    def records(self, corpus: str) -> int:
+        """How many records a corpus has."""
+        return pc.sum(self._store.rows("ledger", ["n_records"], equals("corpus", corpus))["n_records"]).as_py() or 0
 
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
         """Write rows, and drop those of `gone`, in one commit."""
         now = datetime.now(UTC)
-        table = pa.Table.from_pylist([{**asdict(row), "updated": now} for row in rows], schema=schemas.LEDGER)
+        columns = {name: [getattr(row, name) for row in rows] for name in FIELDS} | {"updated": [now] * len(rows)}
+        table = pa.table(columns, schema=schemas.LEDGER)
         self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table)
 
     def lost(self, corpus: str) -> dict[str, set[Stage]]:

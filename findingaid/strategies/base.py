@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from findingaid.errors import DecomposeError
@@ -17,13 +17,6 @@ class WithTokenizer(Protocol):
 
     def for_embedder(self, embedder: Embedder) -> Self:
         """The same strategy, counting tokens as `embedder` does."""
-
-
-@runtime_checkable
-class WithText(Protocol):
-    """A strategy that says which text a synthesizer is shown; others show `text_of(raw)`."""
-
-    def text(self, raw: Raw) -> str: ...
 
 
 def text_of(raw: Any, text_key: str | None = None) -> str:
@@ -43,7 +36,6 @@ def text_of(raw: Any, text_key: str | None = None) -> str:
 
 
 def shown_text(strategy: object, raw: Raw) -> str:
-    """The text a synthesizer is shown of an artifact."""
-    if isinstance(strategy, WithText):
-        return strategy.text(raw)
-    return text_of(raw, getattr(strategy, "text_key", None))
+    """The text a synthesizer is shown: what the strategy's own `text(raw)` says, else `text_of` by its text_key."""
+    own: Callable[[Raw], str] | None = getattr(strategy, "text", None)
+    return own(raw) if own else text_of(raw, getattr(strategy, "text_key", None))

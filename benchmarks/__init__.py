@@ -1,0 +1,1 @@
+"""Speed, as ratios beside a floor or a peer in the same run: `make bench`."""
