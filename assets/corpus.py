@@ -39,18 +39,22 @@ def corpus_assets(corpus: str, recipe: Recipe) -> dg.AssetsDefinition:
         ids = [artifact_id_of(key) for key in context.partition_keys]
         failed = materialize(context.op_execution_context, findingaid.open(), corpus, ids, stages)
         if failed:
-            raise dg.Failure(f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False)
+            raise dg.Failure(
+                f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False
+            )
         yield from ()  # events are logged by hand, one a partition with its own data version
 
     return build
 
 
-def materialize(context: dg.OpExecutionContext, aid: FindingAid, corpus: str, artifact_ids: list[str], stages: list[Stage]) -> list[str]:
+def materialize(
+    context: dg.OpExecutionContext, aid: FindingAid, corpus: str, artifact_ids: list[str], stages: list[Stage]
+) -> list[str]:
     """Build some stages of some artifacts and publish; returns what failed, one line each."""
     for line in aid.prepare():
         context.log.warning(line)
     indexer = aid.indexer(corpus)
-    discovery = indexer.source.discover()
+    discovery = indexer.of.source.discover()
     wanted = set(artifact_ids)
     listings = [listing for listing in discovery.listings if listing.artifact_id in wanted]
     failures = [failure for failure in discovery.failures if failure.artifact_id in wanted]
@@ -61,7 +65,8 @@ def materialize(context: dg.OpExecutionContext, aid: FindingAid, corpus: str, ar
         report = indexer.build(batch, stages)
         failed += map(str, report.failed)
         sync(context, indexer, [listing.artifact_id for listing in batch], stages)
-    aid.store.maintain()
+    if unpublished := aid.finish():
+        context.log.warning(f"not published, readers keep the version before: {unpublished}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")
     return failed

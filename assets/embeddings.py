@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from findingaid.plan import Recipe
 from findingaid.model import Stage
+from findingaid.plan import Recipe
 
 
 def embeddings(corpus: str, recipe: Recipe) -> dg.AssetSpec:

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from findingaid.plan import Recipe
 from findingaid.model import Stage
+from findingaid.plan import Recipe
 
 
 def records(corpus: str, recipe: Recipe) -> dg.AssetSpec:
@@ -11,7 +11,7 @@ def records(corpus: str, recipe: Recipe) -> dg.AssetSpec:
     return dg.AssetSpec(
         [corpus, Stage.RECORDS],
         deps=[[corpus, Stage.SURFACES], [corpus, Stage.SYNOPSES], [corpus, Stage.EMBEDDINGS]],
-        description="What people and agents search: text, vector and filter fields of every surface, replaced an artifact at a time.",
+        description="What people and agents search: text, vector and fields of every surface of an artifact.",
         code_version=recipe.code_version(Stage.RECORDS),
         kinds={"lancedb"},
     )

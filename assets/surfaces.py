@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from findingaid.plan import Recipe
 from findingaid.model import Stage
+from findingaid.plan import Recipe
 
 
 def surfaces(corpus: str, recipe: Recipe) -> dg.AssetSpec:
@@ -11,7 +11,7 @@ def surfaces(corpus: str, recipe: Recipe) -> dg.AssetSpec:
     return dg.AssetSpec(
         [corpus, Stage.SURFACES],
         deps=[[corpus, Stage.ARTIFACTS]],
-        description=f"What the strategy cuts each artifact into, with character spans. Strategy: `{recipe.strategy_id}`.",
+        description=f"What each artifact is cut into, with character spans. Strategy: `{recipe.strategy_id}`.",
         code_version=recipe.code_version(Stage.SURFACES),
         kinds={"lancedb"},
     )

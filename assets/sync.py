@@ -6,7 +6,7 @@ materialization from the UI, and an instance that is behind because the CLI did 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import dagster as dg
 
@@ -47,7 +47,12 @@ def artifact_id_of(key: str) -> str:
     return unquote(key)
 
 
-def sync(context: dg.OpExecutionContext, indexer: Indexer, artifact_ids: Sequence[str] | None = None, again: Iterable[Stage] = ()) -> int:
+def sync(
+    context: dg.OpExecutionContext,
+    indexer: Indexer,
+    artifact_ids: Sequence[str] | None = None,
+    again: Iterable[Stage] = (),
+) -> int:
     """Log what the instance does not know yet of these artifacts, or of the whole corpus; returns the events.
 
     `again` are stages that were asked for by name and so are logged even when their version is the same.
@@ -58,7 +63,9 @@ def sync(context: dg.OpExecutionContext, indexer: Indexer, artifact_ids: Sequenc
     keys = {i: partition_key(i) for i in rows}
     if not again:
         # A records version covers all that came before it: where it is known, everything is.
-        known = logged_data_versions(context.instance, _asset(indexer, Stage.RECORDS), None if artifact_ids is None else list(keys.values()))
+        known = logged_data_versions(
+            context.instance, _asset(indexer, Stage.RECORDS), None if artifact_ids is None else list(keys.values())
+        )
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i])}
     logged: dict[Stage, set[str]] = {}
     for stage in Stage:
@@ -67,10 +74,16 @@ def sync(context: dg.OpExecutionContext, indexer: Indexer, artifact_ids: Sequenc
             i
             for i, row in rows.items()
             if row.version(stage) is not None
-            and (stage in again or row.version(stage) != known.get(keys[i]) or any(i in logged[dep] for dep in DEPS[stage]))
+            and (
+                stage in again
+                or row.version(stage) != known.get(keys[i])
+                or any(i in logged[dep] for dep in DEPS[stage])
+            )
         }
         pointer = event_pointer(context.instance)
-        log_materializations(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in sorted(logged[stage])])
+        log_materializations(
+            context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in sorted(logged[stage])]
+        )
     return sum(map(len, logged.values()))
 
 
@@ -97,7 +110,9 @@ def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: in
         **{f"dagster/input_data_version/{asset}": found for asset, found in inputs.items()},
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
-    return dg.AssetMaterialization(_asset(indexer, stage), partition=key, tags=tags, metadata=dict(_metadata(stage, row)))
+    return dg.AssetMaterialization(
+        _asset(indexer, stage), partition=key, tags=tags, metadata=dict(_metadata(stage, row))
+    )
 
 
 def _metadata(stage: Stage, row: LedgerRow) -> Iterator[tuple[str, int | str]]:

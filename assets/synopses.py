@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from findingaid.plan import Recipe
 from findingaid.model import Stage
+from findingaid.plan import Recipe
 
 
 def synopses(corpus: str, recipe: Recipe) -> dg.AssetSpec:
@@ -11,7 +11,7 @@ def synopses(corpus: str, recipe: Recipe) -> dg.AssetSpec:
     return dg.AssetSpec(
         [corpus, Stage.SYNOPSES],
         deps=[[corpus, Stage.SURFACES]],
-        description=f"A synopsis of each artifact, or the reason there is none. Synthesizer: `{recipe.synthesizer_id}`.",
+        description=f"A synopsis of each artifact, or why there is none. Synthesizer: `{recipe.synthesizer_id}`.",
         code_version=recipe.code_version(Stage.SYNOPSES),
         kinds={"lancedb"},
     )

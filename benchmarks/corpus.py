@@ -5,11 +5,63 @@ from pathlib import Path
 
 import yaml
 
-WORDS = (
-    "index artifact surface record synopsis ledger stage batch commit table vector token chunk query corpus source "
-    "strategy embedder version snapshot reader writer crash retry lease shard cursor merge filter partition schema "
-    "the of and a to in is for that with as on by from each one when not every which must can only its"
-).split()
+WORDS = [
+    "index",
+    "artifact",
+    "surface",
+    "record",
+    "synopsis",
+    "ledger",
+    "stage",
+    "batch",
+    "commit",
+    "table",
+    "vector",
+    "token",
+    "chunk",
+    "query",
+    "corpus",
+    "source",
+    "strategy",
+    "embedder",
+    "version",
+    "snapshot",
+    "reader",
+    "writer",
+    "crash",
+    "retry",
+    "lease",
+    "shard",
+    "cursor",
+    "merge",
+    "filter",
+    "partition",
+    "schema",
+    "the",
+    "of",
+    "and",
+    "a",
+    "to",
+    "in",
+    "is",
+    "for",
+    "that",
+    "with",
+    "as",
+    "on",
+    "by",
+    "from",
+    "each",
+    "one",
+    "when",
+    "not",
+    "every",
+    "which",
+    "must",
+    "can",
+    "only",
+    "its",
+]
 SECTIONS, SENTENCES = 6, 7
 
 

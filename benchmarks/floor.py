@@ -25,7 +25,9 @@ def index(root: Path, store: Path) -> int:
     manifest = sqlite3.connect(store / "manifest.db")
     manifest.execute("CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INT, mtime INT)")
     known = {path: (size, mtime) for path, size, mtime in manifest.execute("SELECT * FROM files")}
-    found = {str(p.relative_to(root)): (s.st_size, s.st_mtime_ns) for p in sorted(root.rglob("*.md")) for s in [p.stat()]}
+    found = {
+        str(p.relative_to(root)): (s.st_size, s.st_mtime_ns) for p in sorted(root.rglob("*.md")) for s in [p.stat()]
+    }
     changed = [path for path, stamp in found.items() if known.get(path) != stamp]
     gone = [path for path in known if path not in found]
     if not changed and not gone:
@@ -48,6 +50,8 @@ def index(root: Path, store: Path) -> int:
         table.create_index("text", config=lancedb.index.FTS())
     with manifest:
         manifest.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in gone])
-        manifest.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", [(path, *found[path]) for path in changed])
+        manifest.executemany(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?)", [(path, *found[path]) for path in changed]
+        )
     manifest.close()
     return len(chunks)

@@ -5,51 +5,50 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from findingaid.config import Config, load
-from findingaid.errors import SourceError
+from findingaid.config import load
+from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing import BatchReport, Indexer
-from findingaid.model import Calls, CorpusReport, Embedder, Failure, Hit, Mode, Report
+from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
 from findingaid.store import Ledger, Store
+from findingaid.store.sql import equals, one_of
 from findingaid.store.verify import verify
 
 ProgressOf = Callable[[str, int], Progress]
 """Called with a corpus and its count of stale artifacts; gives what is called as they are done."""
 
 
-def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:
+def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:  # noqa: A001  # as gzip.open
     """The finding aid that a findingaid.yaml describes. Raises ConfigError; touches no network and writes nothing.
 
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
-    return FindingAid(load(path, overrides))
+    config = load(path, overrides)
+    return FindingAid(Store(config.store), config.embedder, config.corpora)
 
 
 @dataclass(frozen=True)
 class FindingAid:
-    """An index, its sources and its models."""
+    """An index, the corpora it is made of, and the model that embeds them."""
 
-    config: Config
-
-    @cached_property
-    def store(self) -> Store:
-        return Store(self.config.store)
-
-    @property
-    def embedder(self) -> Embedder:
-        return self.config.embedder
+    store: Store
+    embedder: Embedder
+    corpora: Mapping[str, Corpus]
 
     def indexer(self, corpus: str) -> Indexer:
         """What takes one corpus through the stages. Raises ConfigError for an unknown one."""
-        c = self.config.corpus(corpus)
-        return Indexer(c.name, c.source, c.strategy, c.synthesizer, self.embedder, self.store)
+        return Indexer(self._corpus(corpus), self.embedder, self.store)
+
+    def _corpus(self, name: str) -> Corpus:
+        if name not in self.corpora:
+            raise ConfigError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
+        return self.corpora[name]
 
     # -- building --------------------------------------------------------------------------------------
 
@@ -74,21 +73,54 @@ class FindingAid:
         names = self._names(corpora)
         repaired = self.prepare()
         reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
-        self.store.maintain()
-        return Report(reports, repaired)
+        if names == list(self.corpora):
+            self.retract_other_embedders()
+        return Report(reports, repaired, self.finish())
 
     def prepare(self) -> list[str]:
         """Make the tables that are missing or damaged; says which those were."""
         return self.store.prepare(self.embedder.dim)
+
+    def finish(self) -> str | None:
+        """Maintain the tables and publish; says why not, where the records are not fit to be published."""
+        self.store.maintain()
+        unfit = self._unfit()
+        if unfit is None:
+            self.store.publish()
+        self.store.clean()
+        return unfit
+
+    def retract_other_embedders(self) -> None:
+        """Take out records whose vectors another embedder made: those of artifacts that just failed.
+
+        To be called after every corpus was indexed, when nothing else can have such records.
+        """
+        if not self.store.count("records", self._of_another_embedder):
+            return
+        found = self.store.rows("records", ["corpus", "artifact_id"], self._of_another_embedder).to_pylist()
+        for corpus in self.corpora:
+            if ids := sorted({row["artifact_id"] for row in found if row["corpus"] == corpus}):
+                self.indexer(corpus).retract(ids)
+
+    def _unfit(self) -> str | None:
+        if not Ledger(self.store).counts_agree("records"):
+            return "some corpora are not rebuilt yet: index all of them"
+        if self.store.count("records", self._of_another_embedder):
+            return "some records were made by another embedder: index all corpora"
+        return None
+
+    @property
+    def _of_another_embedder(self) -> str:
+        return f"NOT ({equals('embedder_id', self.embedder.id)}) AND {one_of('corpus', self.corpora)}"
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
         indexer = self.indexer(corpus)
         known = indexer.ledger.known(corpus)
         lost = indexer.ledger.lost(corpus)
-        plan = plan_corpus(corpus, indexer.source.discover(), known, indexer.recipe.id, lost, force)
+        plan = plan_corpus(corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force)
         if not allow_loss:
-            refuse_loss(plan, len(known), self.config.corpus(corpus).max_loss)
+            refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
         return plan
 
     def _index(self, corpus: str, force: bool, allow_loss: bool, progress: ProgressOf | None) -> CorpusReport:
@@ -109,7 +141,9 @@ class FindingAid:
         plan = self.plan_corpus(corpus)
         indexer = self.indexer(corpus)
         estimates = [indexer.estimate(batch, seen) for batch in plan.batches()]
-        looked_at = {listing.artifact_id for listing in plan.stale} - {f.artifact_id for e in estimates for f in e.failed}
+        looked_at = {listing.artifact_id for listing in plan.stale} - {
+            f.artifact_id for e in estimates for f in e.failed
+        }
         rows = indexer.ledger.rows(corpus)
         kept = sum(row.n_records for i, row in rows.items() if i not in looked_at and i not in plan.deleted)
         return summary(plan, estimates, kept + sum(e.records for e in estimates))
@@ -123,7 +157,7 @@ class FindingAid:
         return replace(report, seconds=round(time.perf_counter() - start, 3))
 
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
-        return [self.config.corpus(name).name for name in corpora] if corpora else list(self.config.corpora)
+        return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -142,9 +176,7 @@ class FindingAid:
         `where` is SQL over the records' columns; `surfaces` keeps these surface kinds. Raises QueryError for
         a query that cannot be put, StoreError where nothing is published or another embedder made the index.
         """
-        if corpora:
-            self._names(corpora)
-        return Searcher(self.store, self.embedder).search(query, k, corpora, mode, where, surfaces)
+        return Searcher(self.store, self.embedder).search(query, k, self._names(corpora), mode, where, surfaces)
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
@@ -172,7 +204,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         deleted=len(plan.deleted),
         failed=failed,
         records=records,
-        calls=sum((r.calls for r in reports), Calls()),
+        calls=sum((r.calls for r in reports), NO_CALLS),
         truncated=sum(r.truncated for r in reports),
     )
 

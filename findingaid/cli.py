@@ -44,14 +44,24 @@ def common(command: Command) -> Command:
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables."),
-        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting for this run, e.g. --set embedder.kind=hash."),
-        click.option("--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Override a setting for this run, e.g. --set embedder.kind=hash.",
+        ),
+        click.option(
+            "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
+        ),
     ):
         run = option(run)  # type: ignore[assignment]  # click's decorators keep the function
-    return run  # type: ignore[return-value]  # same call, more options
+    return run
 
 
-corpus_option = click.option("--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times.")
+corpus_option = click.option(
+    "--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,12 +111,21 @@ def index(aid: FindingAid, corpora: tuple[str, ...], force: bool, allow_loss: bo
 @click.argument("query")
 @click.option("-k", default=10, show_default=True, help="How many records.")
 @corpus_option
-@click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked.")
+@click.option(
+    "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
+)
 @click.option("--where", help="SQL over the records' columns, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
 @common
 def search(
-    aid: FindingAid, query: str, k: int, corpora: tuple[str, ...], mode: Mode, where: str | None, surfaces: str | None, as_json: bool
+    aid: FindingAid,
+    query: str,
+    k: int,
+    corpora: tuple[str, ...],
+    mode: Mode,
+    where: str | None,
+    surfaces: str | None,
+    as_json: bool,
 ) -> None:
     """Search the published index.
 
@@ -123,7 +142,9 @@ def search(
     table = _table("score", "corpus", "artifact", "surface", "text")
     for hit in hits:
         surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
-        table.add_row(f"{hit.score:.3f}", hit.corpus, escape(hit.artifact_id), escape(surface), escape(_snippet(hit.text)))
+        table.add_row(
+            f"{hit.score:.3f}", hit.corpus, escape(hit.artifact_id), escape(surface), escape(_snippet(hit.text))
+        )
     _print(table if hits else "nothing found")
     return None
 
@@ -143,7 +164,9 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
-    _print(f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}")
+    _print(
+        f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}"
+    )
     table = _table("#", "kind", "span", "text")
     for record in view.records:
         span = f"{record.span[0]}:{record.span[1]}" if record.span else ""
@@ -170,7 +193,15 @@ def status(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
     table = _table("corpus", "artifacts", "records", "synopses", "pending", "failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
-        table.add_row(s.corpus, f"{s.artifacts:,}", f"{s.records:,}", synopses, f"{s.pending:,}", f"{len(s.failed):,}", s.updated or "never")
+        table.add_row(
+            s.corpus,
+            f"{s.artifacts:,}",
+            f"{s.records:,}",
+            synopses,
+            f"{s.pending:,}",
+            f"{len(s.failed):,}",
+            s.updated or "never",
+        )
     _print(table)
     for s in found:
         for failure in s.failed:
@@ -201,16 +232,38 @@ def verify(aid: FindingAid, as_json: bool) -> None:
 def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
     if as_json:
         return _print_json(report.to_dict())
-    table = _table("corpus", "artifacts", "new", "changed", "unchanged", "deleted", "failed", "records", embed, synthesize, "seconds")
+    table = _table(
+        "corpus",
+        "artifacts",
+        "new",
+        "changed",
+        "unchanged",
+        "deleted",
+        "failed",
+        "records",
+        embed,
+        synthesize,
+        "seconds",
+    )
     for name, c in report.corpora.items():
-        numbers = (c.artifacts, c.new, c.changed, c.unchanged, c.deleted, len(c.failed), c.records, c.calls.embed, c.calls.synthesize)
+        numbers = (
+            c.artifacts,
+            c.new,
+            c.changed,
+            c.unchanged,
+            c.deleted,
+            len(c.failed),
+            c.records,
+            c.calls.embed,
+            c.calls.synthesize,
+        )
         table.add_row(name, *(f"{n:,}" for n in numbers), f"{c.seconds:.1f}")
     _print(table)
     for line in report.repaired:
         _print(escape(line))
     for name, c in report.corpora.items():
-        if c.truncated:
-            _print(f"{name}: {c.truncated:,} texts are longer than the embedder reads, and their tails are not seen: cut by max_tokens")
+        if c.warning:
+            _print(f"{name}: {c.warning}")
     for problem in report.problems():
         click.echo(f"Error: {problem}", err=True)
     return None
@@ -247,7 +300,13 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="left" if i == 0 or column in {"text", "corpus", "artifact", "surface", "kind", "synopses", "updated"} else "right")
+        table.add_column(
+            column,
+            overflow="fold",
+            justify="left"
+            if i == 0 or column in {"text", "corpus", "artifact", "surface", "kind", "synopses", "updated"}
+            else "right",
+        )
     return table
 
 

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.model import Corpus, Embedder
 from findingaid.registry import one_line
 from findingaid.sources import SOURCES
 from findingaid.strategies import STRATEGIES, WithTokenizer
@@ -61,20 +61,6 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """A named collection, ready for use. `synthesizer` is None where no synopses are wanted.
-
-    A run that would lose more than `max_loss` (a share of the artifacts known) is refused.
-    """
-
-    name: str
-    source: Source
-    strategy: Strategy
-    synthesizer: Synthesizer | None
-    max_loss: float
-
-
-@dataclass(frozen=True)
 class Config:
     """Validated settings and the folder that their paths are relative to."""
 
@@ -94,12 +80,6 @@ class Config:
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
         return {name: self._corpus(name, settings) for name, settings in self.settings.corpora.items()}
-
-    def corpus(self, name: str) -> Corpus:
-        """One corpus. Raises ConfigError that lists the known ones."""
-        if name not in self.corpora:
-            raise ConfigError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
-        return self.corpora[name]
 
     def _corpus(self, name: str, settings: CorpusSettings) -> Corpus:
         where = f"corpora.{name}"
@@ -154,7 +134,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"no configuration at {file}: write one, or name it by --config or ${FILE_VARIABLE}") from None
+        raise ConfigError(
+            f"no configuration at {file}: write one, or name it by --config or ${FILE_VARIABLE}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from None
     except yaml.YAMLError as error:

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError, ReadError
 from findingaid.identity import producer_id, text_hash
-from findingaid.model import Calls, Embedder, Failure, Listing, Outcome, Source, Stage, Strategy, Synthesizer
+from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
     Batch,
@@ -61,7 +62,7 @@ class BatchReport:
     records: int = 0
     done: Sequence[Done] = ()
     failed: Sequence[Failure] = ()
-    calls: Calls = Calls()
+    calls: Calls = NO_CALLS
     truncated: int = 0
 
 
@@ -80,19 +81,20 @@ class Work:
     redo: dict[str, list[Stage]]
     embeddings: Embeddings
     missing: Mapping[str, str] = field(default_factory=dict)
-    calls: Calls = Calls()
+    calls: Calls = NO_CALLS
 
 
 @dataclass(frozen=True)
 class Indexer:
-    """One corpus and where it is kept."""
+    """Takes the artifacts of one corpus through the stages, into a store."""
 
-    corpus: str
-    source: Source
-    strategy: Strategy
-    synthesizer: Synthesizer | None
+    of: Corpus
     embedder: Embedder
     store: Store
+
+    @property
+    def corpus(self) -> str:
+        return self.of.name
 
     @property
     def ledger(self) -> Ledger:
@@ -100,8 +102,8 @@ class Indexer:
 
     @cached_property
     def recipe(self) -> Recipe:
-        synthesizer_id = NO_SYNOPSIS if self.synthesizer is None else self.synthesizer.id
-        return Recipe(producer_id(self.strategy), synthesizer_id, self.embedder.id, schemas.RECORDS_VERSION)
+        synthesizer_id = NO_SYNOPSIS if self.of.synthesizer is None else self.of.synthesizer.id
+        return Recipe(producer_id(self.of.strategy), synthesizer_id, self.embedder.id, schemas.RECORDS_VERSION)
 
     def begin(self, plan: CorpusPlan) -> None:
         """Record in the ledger what was found lost, so that whoever builds an artifact does it again."""
@@ -129,7 +131,9 @@ class Indexer:
         """Bring these artifacts up to date in the given stages; those before them must be current."""
         return self.commit(self._compute(listings, stages, force, pay=True, progress=progress))
 
-    def build_all(self, batches: Iterable[Sequence[Listing]], force: bool = False, progress: Progress | None = None) -> list[BatchReport]:
+    def build_all(
+        self, batches: Iterable[Sequence[Listing]], force: bool = False, progress: Progress | None = None
+    ) -> list[BatchReport]:
         """Build batch after batch, each computed while the one before it is written."""
         writes: list[Future[BatchReport]] = []
         with ThreadPoolExecutor(1) as writer:
@@ -150,19 +154,33 @@ class Indexer:
             self.store.replace(table, self.corpus, artifact_ids, self.store.dataset(table).schema.empty_table())
         self.ledger.put(self.corpus, [], gone=artifact_ids)
 
+    def retract(self, artifact_ids: Sequence[str]) -> None:
+        """Take the records of artifacts out, and remember that they are to be made again."""
+        rows = self.ledger.rows(self.corpus, artifact_ids).values()
+        self._put([row.writing([Stage.RECORDS]) for row in rows])
+        self.store.replace("records", self.corpus, artifact_ids, schemas.records(self.embedder.dim).empty_table())
+        self._put([replace(row.writing([Stage.RECORDS]), n_records=0) for row in rows])
+
     # -- computing -------------------------------------------------------------------------------------
 
-    def _compute(self, listings: Sequence[Listing], stages: Collection[Stage], force: bool, pay: bool, progress: Progress | None) -> Work:
+    def _compute(
+        self, listings: Sequence[Listing], stages: Collection[Stage], force: bool, pay: bool, progress: Progress | None
+    ) -> Work:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
         self._load(ids, stages, batch)
-        decompose(self.strategy, batch)
+        decompose(self.of.strategy, batch)
         if Stage.SURFACES not in stages:
             self._require_surfaces(batch, rows)
-        asks = synthesize(self.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
+        asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
         if pay and Stage.SYNOPSES not in stages:
-            _drop(batch, Stage.SYNOPSES, [i for i in batch.plans if self.synthesizer and i not in batch.synopses], "synopses are not current")
+            _drop(
+                batch,
+                Stage.SYNOPSES,
+                [i for i in batch.plans if self.of.synthesizer and i not in batch.synopses],
+                "synopses are not current",
+            )
         embeddings = Embeddings(self.embedder, self.store)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
         missing = embeddings.load(texts)
@@ -171,7 +189,12 @@ class Indexer:
             calls = Calls(embeddings.make(missing, progress), asks)
             self._drop_unembedded(batch, embeddings)
         elif pay and Stage.RECORDS in stages:
-            _drop(batch, Stage.EMBEDDINGS, [i for i in batch.plans if missing.keys() & batch.texts(i).keys()], "embeddings are not current")
+            _drop(
+                batch,
+                Stage.EMBEDDINGS,
+                [i for i in batch.plans if missing.keys() & batch.texts(i).keys()],
+                "embeddings are not current",
+            )
         versions = {i: self._versions(batch, i) for i in batch.plans}
         redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), stages, force))}
         stamps = {listing.artifact_id: listing.stamp for listing in listings}
@@ -180,7 +203,7 @@ class Indexer:
     def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
         if Stage.ARTIFACTS in stages:
-            read(self.source, ids, batch)
+            read(self.of.source, ids, batch)
             return
         columns = ("corpus", "artifact_id", "payload", "is_text", "metadata")
         found = self.store.lookup("artifacts", "artifact_id", ids, columns).to_pylist()
@@ -188,10 +211,14 @@ class Indexer:
         batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
-                batch.fail(artifact_id, Stage.ARTIFACTS, ReadError(self._first("artifacts", "was never read"), "missing"))
+                batch.fail(
+                    artifact_id, Stage.ARTIFACTS, ReadError(self._first("artifacts", "was never read"), "missing")
+                )
 
     def _require_surfaces(self, batch: Batch, rows: Mapping[str, LedgerRow]) -> None:
-        stale = [i for i in batch.plans if i not in rows or rows[i].surfaces != self._versions(batch, i)[Stage.SURFACES]]
+        stale = [
+            i for i in batch.plans if i not in rows or rows[i].surfaces != self._versions(batch, i)[Stage.SURFACES]
+        ]
         _drop(batch, Stage.SURFACES, stale, self._first("surfaces", "surfaces are not current"))
 
     def _first(self, stage: str, what: str) -> str:
@@ -205,7 +232,7 @@ class Indexer:
 
     def _versions(self, batch: Batch, artifact_id: str) -> dict[Stage, str | None]:
         failed = batch.synopsis(artifact_id).outcome is Outcome.FAILED
-        shown = text_hash(batch.shown[artifact_id]) if self.synthesizer is not None else ""
+        shown = text_hash(batch.shown[artifact_id]) if self.of.synthesizer is not None else ""
         return self.recipe.versions(batch.versions[artifact_id], shown, failed, batch.texts(artifact_id))
 
     # -- writing ---------------------------------------------------------------------------------------
@@ -234,7 +261,7 @@ class Indexer:
             "artifacts": artifact_rows(self.corpus, batch, ids[Stage.ARTIFACTS]),
             "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
             "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.recipe.synthesizer_id),
-            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synthesizer, work.embeddings),
+            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.of.synthesizer, work.embeddings),
         }
         return {table: (ids[Stage(table)], rows) for table, rows in made.items() if ids[Stage(table)]}
 
@@ -248,6 +275,8 @@ class Indexer:
             Stage.SYNOPSES: int(synopsis.outcome not in {Outcome.FAILED, Outcome.SKIPPED}),
             Stage.RECORDS: self._count(batch, row.artifact_id),
         }
+        written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
+        written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
@@ -255,8 +284,7 @@ class Indexer:
             failed_stage="",
             failed_kind="",
             failed_message="",
-            **{stage.value: wanted[stage] for stage in again},
-            **{f"n_{stage.value}": counts[stage] for stage in again if stage in counts},
+            **written,
         )
         current = all(row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         if synopsis.outcome is Outcome.FAILED:
@@ -270,7 +298,9 @@ class Indexer:
     def _report(self, work: Work) -> BatchReport:
         batch, redo = work.batch, work.redo
         failed_synopses = [
-            _synopsis_failure(i, s.kind, s.message) for i, s in batch.synopses.items() if s.outcome is Outcome.FAILED and i in work.versions
+            _synopsis_failure(i, s.kind, s.message)
+            for i, s in batch.synopses.items()
+            if s.outcome is Outcome.FAILED and i in work.versions
         ]
         limit = self.embedder.max_tokens
         return BatchReport(
@@ -290,10 +320,14 @@ class Indexer:
     def _done(self, work: Work, artifact_id: str, first: Stage) -> Done:
         surfaces = len(work.batch.plans[artifact_id].surfaces)
         records = self._count(work.batch, artifact_id)
-        return Done(artifact_id, work.versions[artifact_id], first, surfaces, records, work.batch.synopsis(artifact_id).outcome)
+        return Done(
+            artifact_id, work.versions[artifact_id], first, surfaces, records, work.batch.synopsis(artifact_id).outcome
+        )
 
 
-def _differing(wanted: Mapping[Stage, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool) -> list[Stage]:
+def _differing(
+    wanted: Mapping[Stage, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool
+) -> list[Stage]:
     """The stages to do again: whose version is not the one the ledger has."""
     return [s for s in ALL_STAGES if s in stages and (force or row is None or row.version(s) != wanted[s])]
 

@@ -150,6 +150,9 @@ class Calls:
         return Calls(self.embed + other.embed, self.synthesize + other.synthesize)
 
 
+NO_CALLS = Calls()
+
+
 @dataclass(frozen=True, slots=True)
 class CorpusReport:
     """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone."""
@@ -161,18 +164,39 @@ class CorpusReport:
     deleted: int = 0
     failed: Sequence[Failure] = ()
     records: int = 0
-    calls: Calls = Calls()
+    calls: Calls = NO_CALLS
     truncated: int = 0
     seconds: float = 0.0
     error: str | None = None
 
+    def __str__(self) -> str:
+        return (
+            f"{self.artifacts} artifacts, {self.new} new, {self.changed} changed, {self.unchanged} unchanged,"
+            f" {self.deleted} deleted, {len(self.failed)} failed; {self.records} records;"
+            f" {self.calls.embed} texts embedded, {self.calls.synthesize} synopses written"
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """What is indexed but not as well as it could be."""
+        if not self.truncated:
+            return None
+        return (
+            f"{self.truncated:,} texts are longer than the embedder reads, so their ends are not found: use max_tokens"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A plan or a run over several corpora."""
+    """A plan or a run over several corpora.
+
+    `repaired` names tables that were lost or damaged and made anew; `unpublished` says why readers still
+    have the version before.
+    """
 
     corpora: Mapping[str, CorpusReport]
     repaired: Sequence[str] = ()
+    unpublished: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -185,6 +209,8 @@ class Report:
                 yield f"{name}: {corpus.error}"
             for failure in corpus.failed:
                 yield f"{name}: {failure}"
+        if self.unpublished:
+            yield f"not published, readers keep the version before: {self.unpublished}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -245,3 +271,18 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vectors:
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A named collection: where its artifacts come from and what is made of them.
+
+    `synthesizer` is None where no synopses are wanted. A run that would lose more than `max_loss`, a share of
+    the artifacts known, is refused.
+    """
+
+    name: str
+    source: Source
+    strategy: Strategy
+    synthesizer: Synthesizer | None = None
+    max_loss: float = 0.5

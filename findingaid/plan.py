@@ -39,7 +39,9 @@ class Recipe:
             Stage.RECORDS: self.records_version,
         }[stage]
 
-    def versions(self, artifact: str, shown: str, synopsis_failed: bool, texts: Collection[str]) -> dict[Stage, str | None]:
+    def versions(
+        self, artifact: str, shown: str, synopsis_failed: bool, texts: Collection[str]
+    ) -> dict[Stage, str | None]:
         """The version wanted of each stage, from hashes of its inputs; None for a stage that failed.
 
         `shown` is the hash of the text the synthesizer is shown, `texts` the hashes of all texts to embed.
@@ -103,7 +105,10 @@ def plan_corpus(
     stale = [
         listing
         for listing in discovery.listings
-        if force or not listing.stamp or listing.artifact_id in lost or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
+        if force
+        or not listing.stamp
+        or listing.artifact_id in lost
+        or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
     ]
     there = {listing.artifact_id for listing in discovery.listings} | {f.artifact_id for f in discovery.failures}
     hidden = tuple(discovery.unknown)

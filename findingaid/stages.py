@@ -116,7 +116,9 @@ def decompose(strategy: Strategy, batch: Batch) -> None:
             batch.hashes[artifact_id] = [text_hash(surface.text) for surface in kept]
 
 
-def synthesize(synthesizer: Synthesizer | None, batch: Batch, store: Store, pay: bool = True, progress: Progress | None = None) -> int:
+def synthesize(
+    synthesizer: Synthesizer | None, batch: Batch, store: Store, pay: bool = True, progress: Progress | None = None
+) -> int:
     """Stage 3: synopses, from the call cache or by calls that are kept as they come; returns the calls made.
 
     With `pay` false nothing is called: what is not in the cache is left out, and counted.
@@ -124,33 +126,31 @@ def synthesize(synthesizer: Synthesizer | None, batch: Batch, store: Store, pay:
     if synthesizer is None:
         return 0
     keys = {i: call_key(synthesizer.id, text_hash(batch.shown[i])) for i in batch.plans}
-    cached = {row["key"]: row for row in store.lookup("calls", "key", set(keys.values()), ("key", "outcome", "text")).to_pylist()}
-    missing: dict[str, str] = {}
-    for artifact_id, key in keys.items():
-        if row := cached.get(key):
-            batch.synopses[artifact_id] = Synopsis(Outcome(row["outcome"]), row["text"])
-        elif not batch.shown[artifact_id].strip():
-            batch.synopses[artifact_id] = Synopsis(Outcome.EMPTY)
-        else:
-            missing.setdefault(key, artifact_id)
-    if not pay:
-        return len(missing)
+    cached = store.lookup("calls", "key", set(keys.values()), ("key", "outcome", "text")).to_pylist()
+    known = {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"]) for row in cached}
+    known |= {keys[i]: Synopsis(Outcome.EMPTY) for i in keys if not batch.shown[i].strip()}
+    missing = {key: i for i, key in keys.items() if key not in known}
+    if pay:
+        known |= _call_all(synthesizer, batch, missing, store, progress)
+    batch.synopses |= {i: known[key] for i, key in keys.items() if key in known}
+    return len(missing)
+
+
+def _call_all(
+    synthesizer: Synthesizer, batch: Batch, missing: Mapping[str, str], store: Store, progress: Progress | None
+) -> dict[str, Synopsis]:
+    """Call for each key -> artifact id, keeping a group of results at a time; failed ones are not kept."""
     made: dict[str, Synopsis] = {}
-    fresh: dict[str, Synopsis] = {}
-    for key, artifact_id in missing.items():
-        made[key] = synopsis = _call(synthesizer, batch, artifact_id)
-        if synopsis.outcome is not Outcome.FAILED:
-            fresh[key] = synopsis
-        if len(fresh) == SYNTHESIZE_GROUP:
+    kept: set[str] = set()
+    for count, (key, artifact_id) in enumerate(missing.items(), 1):
+        made[key] = _call(synthesizer, batch, artifact_id)
+        if count % SYNTHESIZE_GROUP == 0 or count == len(missing):
+            fresh = {k: s for k, s in made.items() if k not in kept and s.outcome is not Outcome.FAILED}
             _keep_calls(store, synthesizer, fresh)
-            fresh = {}
+            kept |= fresh.keys()
         if progress:
             progress(Stage.SYNOPSES.value, 1)
-    _keep_calls(store, synthesizer, fresh)
-    for artifact_id, key in keys.items():
-        if key in made:
-            batch.synopses[artifact_id] = made[key]
-    return len(missing)
+    return made
 
 
 def _call(synthesizer: Synthesizer, batch: Batch, artifact_id: str) -> Synopsis:
@@ -288,7 +288,9 @@ def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], produc
     return pa.table(columns, schema=schemas.SYNOPSES)
 
 
-def record_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesizer: Synthesizer | None, embeddings: Embeddings) -> pa.Table:
+def record_rows(
+    corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesizer: Synthesizer | None, embeddings: Embeddings
+) -> pa.Table:
     """Rows of the records table; the surfaces of an artifact in plan order, its synopsis at position 0.
 
     Where a corpus has synopses position 0 is theirs, even when one failed or was empty, so that the ids of
@@ -318,7 +320,9 @@ def record_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesi
     return _ordered(columns, schemas.records(embedder.dim))
 
 
-def _positions(batch: Batch, artifact_id: str, synthesizer: Synthesizer | None) -> Iterator[tuple[int, Surface, str, str]]:
+def _positions(
+    batch: Batch, artifact_id: str, synthesizer: Synthesizer | None
+) -> Iterator[tuple[int, Surface, str, str]]:
     """(surface index, surface, producer id, text hash) of everything an artifact publishes."""
     synopsis = batch.synopsis(artifact_id)
     if synthesizer is not None and synopsis.outcome is Outcome.OK:
@@ -366,7 +370,9 @@ def _storable(artifact: Artifact) -> Artifact:
         (artifact.raw if isinstance(artifact.raw, str) else to_json(artifact.raw)).encode()
         to_json(artifact.metadata).encode()
     except UnicodeEncodeError as error:
-        raise ReadError(f"holds a lone surrogate at character {error.start}, which is no Unicode text", "encoding") from error
+        raise ReadError(
+            f"holds a lone surrogate at character {error.start}, which is no Unicode text", "encoding"
+        ) from error
     return artifact
 
 

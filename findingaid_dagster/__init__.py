@@ -1,1 +1,1 @@
-"""What of findingaid must be importable by every Dagster process: its event storage. The library itself needs no Dagster."""
+"""What every Dagster process must be able to import: the event storage. The library itself needs no Dagster."""

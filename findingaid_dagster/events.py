@@ -67,14 +67,18 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """Store events of one run: one transaction in the run's database, one in the index."""
         run_id = events[0].run_id
-        if any(e.run_id != run_id or not e.is_dagster_event or e.dagster_event_type not in ASSET_EVENTS for e in events):
+        if any(
+            e.run_id != run_id or not e.is_dagster_event or e.dagster_event_type not in ASSET_EVENTS for e in events
+        ):
             return super().store_event_batch(events)
         rows = [self._event_to_row(e) for e in events]
         with self.run_connection(run_id) as connection:
             connection.execute(SqlEventLogStorageTable.insert(), rows)
         with self.index_transaction() as connection:
             # Sorted, since RETURNING alone promises no order; ids count up in the order of the rows.
-            insert = SqlEventLogStorageTable.insert().returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
+            insert = SqlEventLogStorageTable.insert().returning(
+                SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
+            )
             ids = connection.execute(insert, rows).scalars().all()
             self._store_asset_event_tags(connection, events, ids)
             last = {e.get_dagster_event().asset_key: (e, i) for e, i in zip(events, ids, strict=True)}
@@ -151,7 +155,7 @@ def log_materializations(context: dg.OpExecutionContext, materializations: Seque
     `context.log_event` would write each on its own, and print a line for each.
     """
     step = context.get_step_execution_context()
-    batch = generate_event_batch_id()
+    batch = generate_event_batch_id()  # type: ignore[no-untyped-call]  # dagster leaves it untyped
     for i, materialization in enumerate(materializations, 1):
         context.instance.report_dagster_event(
             DagsterEvent(
@@ -168,14 +172,18 @@ def log_materializations(context: dg.OpExecutionContext, materializations: Seque
         )
 
 
-def logged_data_versions(instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None) -> dict[str, str]:
+def logged_data_versions(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None
+) -> dict[str, str]:
     """partition -> data version of its latest materialization; all partitions of the asset, or those given."""
     if partitions is not None and not partitions:
         return {}
     tags = instance.event_log_storage.get_latest_tags_by_partition(
         asset, DagsterEventType.ASSET_MATERIALIZATION, ["dagster/data_version"], asset_partitions=partitions
     )
-    return {partition: found["dagster/data_version"] for partition, found in tags.items() if "dagster/data_version" in found}
+    return {
+        partition: found["dagster/data_version"] for partition, found in tags.items() if "dagster/data_version" in found
+    }
 
 
 def event_pointer(instance: dg.DagsterInstance) -> int:

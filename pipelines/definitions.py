@@ -27,7 +27,7 @@ def build_definitions(config_path: Path) -> dg.Definitions:
     enable_batching()
     aid = open_aid(config_path)
     return dg.Definitions(
-        assets=[corpus_assets(corpus, aid.indexer(corpus).recipe) for corpus in aid.config.corpora],
+        assets=[corpus_assets(corpus, aid.indexer(corpus).recipe) for corpus in aid.corpora],
         jobs=[index],
         resources={"findingaid": FindingAidResource(config_path=str(config_path.resolve()))},
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from assets import sync
 from findingaid.aid import summary
@@ -35,7 +36,7 @@ class _Remove:
 class IndexConfig(dg.Config):
     """What a run of the job may be told."""
 
-    corpora: list[str] = []
+    corpora: list[str] = Field(default_factory=list)
     """Only these; all of them when empty."""
 
     force: bool = False
@@ -52,11 +53,11 @@ def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: Fi
     for line in aid.prepare():
         context.log.warning(line)
     plans: dict[str, CorpusPlan | str] = {}
-    for corpus in config.corpora or aid.config.corpora:
+    for corpus in config.corpora or aid.corpora:
         try:
             plans[corpus] = plan = aid.plan_corpus(corpus, force=config.force, allow_loss=config.allow_loss)
         except SourceError as error:
-            context.log.error(f"{corpus}: {error}")
+            context.log.error(f"{corpus}: {error}")  # noqa: TRY400  # the message says it all, the trace nothing
             plans[corpus] = str(error)
             continue
         aid.indexer(corpus).begin(plan)
@@ -65,7 +66,9 @@ def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: Fi
             yield dg.DynamicOutput(_Build(corpus, list(listings), config.force), f"{corpus}__{number}", "batches")
         for number, ids in enumerate(plan.removals()):
             yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
-    yield dg.Output({corpus: plan if isinstance(plan, str) else _small(plan) for corpus, plan in plans.items()}, "plans")
+    yield dg.Output(
+        {corpus: plan if isinstance(plan, str) else _small(plan) for corpus, plan in plans.items()}, "plans"
+    )
 
 
 @dg.op
@@ -85,11 +88,15 @@ def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResou
 
 
 @dg.op
-def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], findingaid: FindingAidResource) -> None:
+def finish(
+    context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], findingaid: FindingAidResource
+) -> None:
     """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
     aid = findingaid.open()
-    aid.store.maintain()
-    problems: list[str] = []
+    if plans.keys() == aid.corpora.keys():
+        aid.retract_other_embedders()
+    unpublished = aid.finish()
+    problems = [f"not published, readers keep the version before: {unpublished}"] if unpublished else []
     for corpus, plan in plans.items():
         if isinstance(plan, str):
             problems.append(f"{corpus}: {plan}")
@@ -98,15 +105,17 @@ def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any
             sync(context, aid.indexer(corpus))
         reports = [report for name, report in filter(None, done) if name == corpus]
         found = summary(plan, reports, aid.count_records(corpus))
-        context.log.info(
-            f"{corpus}: {found.artifacts} artifacts, {found.new} new, {found.changed} changed, {found.unchanged} unchanged,"
-            f" {found.deleted} deleted, {len(found.failed)} failed; {found.records} records;"
-            f" {found.calls.embed} texts embedded, {found.calls.synthesize} synopses written"
-        )
+        context.log.info(f"{corpus}: {found}")
+        if found.warning:
+            context.log.warning(f"{corpus}: {found.warning}")
         problems += [f"{corpus}: {failure}" for failure in found.failed]
     if problems:
         metadata = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))}
-        raise dg.Failure(f"everything else is published, but {len(problems)} failed: {'; '.join(problems[:5])}", metadata, allow_retries=False)
+        raise dg.Failure(
+            f"everything else is published, but {len(problems)} failed: {'; '.join(problems[:5])}",
+            metadata,
+            allow_retries=False,
+        )
 
 
 def _small(plan: CorpusPlan) -> CorpusPlan:

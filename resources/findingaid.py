@@ -1,7 +1,7 @@
 """The finding aid of a configuration, as a resource."""
 
 import dagster as dg
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from findingaid.aid import FindingAid
 from findingaid.aid import open as open_aid
@@ -13,7 +13,7 @@ class FindingAidResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
     config_path: str
     """The findingaid.yaml, as an absolute path."""
 
-    overrides: dict[str, str] = {}
+    overrides: dict[str, str] = Field(default_factory=dict)
     """Dotted settings that differ from the file, as in `--set`."""
 
     _aid: FindingAid | None = PrivateAttr(default=None)

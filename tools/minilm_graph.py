@@ -43,7 +43,9 @@ class Graph:
         return name
 
     def linear(self, x: str, name: str, inner: int, outer: int) -> str:
-        return self.node("Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1)
+        return self.node(
+            "Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1
+        )
 
     def norm(self, x: str, name: str) -> str:
         scale, bias = self.weight(f"{name}.weight", HIDDEN), self.weight(f"{name}.bias", HIDDEN)
@@ -51,6 +53,7 @@ class Graph:
 
 
 def build() -> onnx.ModelProto:
+    """The whole model."""
     g = Graph()
     zero = g.constant("zero", TensorProto.INT64, [1], [0])
     heads = g.constant("heads", TensorProto.INT64, [3], [-1, HEADS, HEAD])
@@ -66,7 +69,11 @@ def build() -> onnx.ModelProto:
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}"
         query, key, value = (
-            g.node("Transpose", g.node("Reshape", g.linear(x, f"{layer}.attention.self.{part}", HIDDEN, HIDDEN), heads), perm=perm)
+            g.node(
+                "Transpose",
+                g.node("Reshape", g.linear(x, f"{layer}.attention.self.{part}", HIDDEN, HIDDEN), heads),
+                perm=perm,
+            )
             for part, perm in (("query", [1, 0, 2]), ("key", [1, 2, 0]), ("value", [1, 0, 2]))
         )
         weights = g.node("Softmax", g.node("Mul", g.node("MatMul", query, key), scale), axis=-1)
@@ -87,7 +94,9 @@ def build() -> onnx.ModelProto:
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [HIDDEN])],
         g.initializers,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10, producer_name="findingaid")
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10, producer_name="findingaid"
+    )
 
 
 if __name__ == "__main__":

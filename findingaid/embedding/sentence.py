@@ -76,12 +76,14 @@ class _Torch:
         try:
             self._model: Any = SentenceTransformer(name, device=settings.device, revision=settings.revision)
         except (OSError, ValueError, RuntimeError) as error:
-            raise ConfigError(f"embedder.model: {settings.model!r} cannot be loaded: {str(error).splitlines()[0]}") from error
+            raise ConfigError(
+                f"embedder.model: {settings.model!r} cannot be loaded: {str(error).splitlines()[0]}"
+            ) from error
         if packaged:
             self._model.max_seq_length = minilm.MAX_LENGTH
         self._batch_size = settings.batch_size
         self.id = settings.id
-        self.dim = int(self._model.get_embedding_dimension())
+        self.dim = int(self._model.get_embedding_dimension() or 0)
         special = self._model.tokenizer.num_special_tokens_to_add()
         self.max_tokens = self._model.max_seq_length and self._model.max_seq_length - special
 

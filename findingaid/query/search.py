@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Any, get_args
 from findingaid.errors import QueryError, StoreError
 from findingaid.model import Embedder, Hit, Mode
 from findingaid.store import Store
+from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-COLUMNS = ("record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "text", "span_start", "span_end", "metadata")
+COLUMNS = (
+    "record_id",
+    "artifact_id",
+    "corpus",
+    "surface_kind",
+    "surface_index",
+    "text",
+    "span_start",
+    "span_end",
+    "metadata",
+)
 
 RRF_K = 60
 """The constant of reciprocal rank fusion; 60 is the value of its paper, and flat between 20 and 100."""
@@ -66,8 +77,8 @@ class Searcher:
 
     def _dense(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
         self._check_embedder(table)
-        search = table.search(self.embedder.embed_query(query), vector_column_name="vector").distance_type("cosine")
-        search = search.select([*COLUMNS, "_distance"]).limit(k)
+        search: Any = table.search(self.embedder.embed_query(query), vector_column_name="vector")
+        search = search.distance_type("cosine").select([*COLUMNS, "_distance"]).limit(k)
         if condition:
             search = search.where(condition, prefilter=True)
         search = search.nprobes(PROBES).refine_factor(REFINE)
@@ -78,9 +89,7 @@ class Searcher:
         return sorted(rows, key=lambda row: (row["_distance"], row["record_id"]))
 
     def _lexical(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
-        from lancedb.query import MatchQuery
-
-        search = table.search(MatchQuery(query, "text"), query_type="fts").select([*COLUMNS, "_score"]).limit(k)
+        search = table.search(query, query_type="fts", fts_columns="text").select([*COLUMNS, "_score"]).limit(k)
         if condition:
             search = search.where(condition, prefilter=True)
         return sorted(search.to_list(), key=lambda row: (-row["_score"], row["record_id"]))
@@ -106,23 +115,21 @@ def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
 
 
-def _condition(table: Table, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None) -> str | None:
+def _condition(
+    table: Table, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
+) -> str | None:
     """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
-    parts = [_in("corpus", corpora), _in("surface_kind", surfaces)]
+    parts = [one_of(column, values) for column, values in (("corpus", corpora), ("surface_kind", surfaces)) if values]
     if where:
         try:
             table.count_rows(where)
         except (ValueError, RuntimeError, OSError) as error:
             known = ", ".join(name for name in table.schema.names if name != "vector")
-            reason = str(error).splitlines()[0].split(", /")[0].removeprefix("lance error: ")
+            # What Lance says, without where in its source it says so, and without its own list of columns.
+            reason = str(error).splitlines()[0].split(", /")[0].split(" Valid fields")[0].removeprefix("lance error: ")
             raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None
         parts.append(f"({where})")
-    return " AND ".join(part for part in parts if part) or None
-
-
-def _in(column: str, values: Sequence[str] | None) -> str:
-    quoted = ("'" + value.replace("'", "''") + "'" for value in values or ())
-    return f"{column} IN ({','.join(quoted)})" if values else ""
+    return " AND ".join(parts) or None
 
 
 def _hit(row: Mapping[str, Any], score: float) -> Hit:

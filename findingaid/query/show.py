@@ -113,5 +113,11 @@ def status(store: Store, corpus: str) -> CorpusStatus:
 def _record(row: Mapping[str, Any]) -> RecordView:
     span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
     return RecordView(
-        row["record_id"], row["surface_kind"], row["surface_index"], row["text"], span, json.loads(row["metadata"]), row["producer_id"]
+        row["record_id"],
+        row["surface_kind"],
+        row["surface_index"],
+        row["text"],
+        span,
+        json.loads(row["metadata"]),
+        row["producer_id"],
     )

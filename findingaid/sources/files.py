@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from charset_normalizer import from_bytes
 from pathspec import PathSpec
@@ -81,11 +81,11 @@ class Files:
         return self.root.resolve()
 
     @cached_property
-    def _included(self) -> PathSpec:
+    def _included(self) -> PathSpec[Any]:
         return PathSpec.from_lines("gitignore", self.include)
 
     @cached_property
-    def _excluded(self) -> PathSpec:
+    def _excluded(self) -> PathSpec[Any]:
         return PathSpec.from_lines("gitignore", self.exclude)
 
 
@@ -134,7 +134,9 @@ class _Walk:
             shown = os.fsencode(artifact_id).decode("utf-8", "backslashreplace")
             return self._fail(shown, "encoding", "file name is not valid UTF-8: rename it or exclude it")
         try:
-            if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(self.files._real_root):
+            if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(
+                self.files._real_root
+            ):
                 return self._fail(artifact_id, "outside_root", _outside(real, self.files._real_root))
             found = entry.stat()
         except OSError as error:

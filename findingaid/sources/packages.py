@@ -39,7 +39,10 @@ class Packages:
             metadata = found.read_text("METADATA") or found.read_text("PKG-INFO")
             name = _header(metadata, "Name") if metadata else None
             if metadata and name:
-                yield (key := normalised(name)), Listing(key, f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata))
+                yield (
+                    (key := normalised(name)),
+                    Listing(key, f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata)),
+                )
 
 
 def normalised(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +50,8 @@ class LedgerRow:
 
     def writing(self, stages: Iterable[Stage]) -> LedgerRow:
         """The intent to write these stages: until it is done, nothing counts as done."""
-        return replace(self, recipe="", **{stage.value: None for stage in stages})
+        unwritten: dict[str, Any] = {stage.value: None for stage in stages}
+        return replace(self, recipe="", **unwritten)
 
 
 FIELDS = [field.name for field in fields(LedgerRow)]
@@ -94,12 +96,16 @@ class Ledger:
         Artifacts that have rows but no ledger row are listed too.
         """
         found: dict[str, set[Stage]] = {}
-        totals = self._store.rows("ledger", [f"n_{t}" for t in schemas.PER_ARTIFACT])
         for table in schemas.PER_ARTIFACT:
-            if (pc.sum(totals[f"n_{table}"]).as_py() or 0) != self._store.count(table):
+            if not self.counts_agree(table):
                 for artifact_id in self._differing(table, corpus):
                     found.setdefault(artifact_id, set()).add(Stage(table))
         return found
+
+    def counts_agree(self, table: str) -> bool:
+        """Whether a table has as many rows as the ledger counts."""
+        counted = self._store.rows("ledger", [f"n_{table}"])[f"n_{table}"]
+        return bool((pc.sum(counted).as_py() or 0) == self._store.count(table))
 
     def _differing(self, table: str, corpus: str) -> set[str]:
         where = equals("corpus", corpus)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from filelock import FileLock
 
 from findingaid.errors import StoreError
 from findingaid.store import schemas
@@ -24,6 +27,14 @@ if TYPE_CHECKING:
 
 PUBLISHED = "published"
 """The tag of the records version that readers use."""
+
+PREVIOUS = "previous"
+"""The tag of the one published before."""
+
+TABLES = (*schemas.FIXED, "records")
+
+NOT_THERE = "was not found"
+"""How Lance words it when nothing is at a path; every other error is damage."""
 
 ATTEMPTS = 8
 """Tries of a commit that others' commits came before; each starts again from the latest version."""
@@ -72,21 +83,31 @@ class Store:
         """Rows of a table, in no order."""
         if table in self._unusable:
             return _empty(schemas.FIXED.get(table) or schemas.records(1), columns)
-        found: pa.Table = self.dataset(table).to_table(columns=list(columns), filter=where)
-        return found
+        return self._read(table, lambda dataset: dataset.to_table(columns=list(columns), filter=where))
 
     def lookup(self, table: str, column: str, keys: Iterable[str], columns: Sequence[str]) -> pa.Table:
         """The rows whose `column` is one of `keys`."""
         if table in self._unusable:
             return self.rows(table, columns)
-        dataset = self.dataset(table)
-        wanted = list(keys) if dataset.count_rows() else []
-        parts = [wanted[i : i + LOOKUP] for i in range(0, len(wanted), LOOKUP)] or [[]]
-        found = [dataset.to_table(columns=list(columns), filter=one_of(column, part)) for part in parts if part]
-        return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
+        wanted = list(keys)
+        parts = [one_of(column, wanted[i : i + LOOKUP]) for i in range(0, len(wanted), LOOKUP)]
+
+        def find(dataset: lance.LanceDataset) -> pa.Table:
+            found = (
+                [dataset.to_table(columns=list(columns), filter=part) for part in parts] if dataset.count_rows() else []
+            )
+            return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
+
+        return self._read(table, find)
 
     def count(self, table: str, where: str | None = None) -> int:
         return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
+
+    def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
+        try:
+            return read(self.dataset(table))
+        except OSError:  # another run's maintenance dropped the version between opening and reading it
+            return read(self.dataset(table))
 
     def exists(self) -> bool:
         """Whether anything was ever written here."""
@@ -103,9 +124,10 @@ class Store:
 
         What such a table had held is noticed by the ledger's counts and written again by the same run.
         """
-        fresh = not self.exists()
-        for table, state in self.inspect(dim).items():
-            self._make(table, _wanted(dim)[table], state)
+        with self._writing():
+            fresh = not self.exists()
+            for table, state in self.inspect(dim).items():
+                self._make(table, _wanted(dim)[table], state)
         repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
         self._unusable = {}
         return repaired
@@ -125,7 +147,8 @@ class Store:
         where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
         for attempt in range(ATTEMPTS):
             try:
-                return self._replace(self.dataset(table), where, rows)
+                with self._writing(table):
+                    return self._replace(self.dataset(table), where, rows)
             except (OSError, RuntimeError, ValueError) as error:
                 if "conflict" not in str(error).lower():
                     raise
@@ -145,7 +168,9 @@ class Store:
         removed, updated = [], []
         for fragment_id in np.unique(fragments).tolist():
             listed = ",".join(map(str, addresses[fragments == fragment_id].tolist()))
-            rest = dataset.get_fragment(int(fragment_id)).delete(f"_rowaddr IN ({listed})")
+            rest = dataset.get_fragment(int(fragment_id)).delete(  # type: ignore[union-attr]  # it was just found
+                f"_rowaddr IN ({listed})"
+            )
             if rest is None:
                 removed.append(int(fragment_id))
             else:
@@ -159,55 +184,78 @@ class Store:
         lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
         return True
 
+    @contextmanager
+    def _writing(self, what: str = "store") -> Iterator[None]:
+        """One writer of a table at a time on this machine, so that two that add the same artifact do not both.
+
+        The lock is the operating system's and goes with a killed process. Object storage has none: there
+        conflicting commits are noticed and tried again, but the same new artifact must come from one run.
+        """
+        if "://" in self.uri:
+            yield
+            return
+        folder = Path(self.uri) / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / what):
+            yield
+
     # -- upkeep ----------------------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Put small files together, bring indexes up to date, drop versions that nobody was given.
+        """Put small files together and bring indexes up to date.
 
         Costs follow what changed: a table without new files or unindexed rows is only looked at.
         """
-        import lance  # noqa: F401  # before lancedb, whose own import of it is partial
-
-        for table in (*schemas.FIXED, "records"):
-            dataset = self.dataset(table)
-            if sum(f.count_rows() < SMALL_ROWS for f in dataset.get_fragments()) > SMALL_FRAGMENTS:
-                dataset.optimize.compact_files()
+        for table in TABLES:
+            with self._writing(table):
+                dataset = self.dataset(table)
+                if sum(f.count_rows() < SMALL_ROWS for f in dataset.get_fragments()) > SMALL_FRAGMENTS:
+                    dataset.optimize.compact_files()
         self._index_keys()
-        self._index_records()
-        self.publish()
-        for table in (*schemas.FIXED, "records"):
-            self._drop_old_versions(table)
+        with self._writing("records"):
+            self._index_records()
 
     def publish(self) -> int:
-        """Point readers at the records as they are now; returns the version."""
-        dataset = self.dataset("records")
-        tags = dataset.tags.list()
-        if PUBLISHED not in tags:
-            dataset.tags.create(PUBLISHED, dataset.version)
-        elif tags[PUBLISHED]["version"] != dataset.version:
-            dataset.tags.update(PUBLISHED, dataset.version)
-        return int(dataset.version)
+        """Point readers at the records as they are now; returns the version.
+
+        The version before stays until the next one, for readers in the middle of a query.
+        """
+        tags = self.dataset("records").tags
+        newest = self.dataset("records").version
+        served = tags.list()
+        if PUBLISHED not in served:
+            tags.create(PUBLISHED, newest)
+        elif (before := served[PUBLISHED]["version"]) != newest:
+            (tags.update if PREVIOUS in served else tags.create)(PREVIOUS, before)
+            tags.update(PUBLISHED, newest)
+        return int(newest)
+
+    def clean(self) -> None:
+        """Drop versions that no reader was given. Files of a commit under way are never touched."""
+        for table in TABLES:
+            with self._writing(table):
+                dataset = self.dataset(table)
+                if len(dataset.versions()) > 1:
+                    dataset.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
 
     def published(self) -> lancedb.table.Table:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
         import lancedb
 
+        if "://" not in self.uri and not Path(self.uri).is_dir():  # connecting would make the folder
+            raise StoreError(f"there is no index at {self.uri}: run `findingaid index`")
         try:
             table = lancedb.connect(self.uri).open_table("records")
             table.checkout(PUBLISHED)
         except (ValueError, OSError, RuntimeError) as error:
-            raise StoreError(f"nothing is published in {self.uri} ({_first_line(error)}): run `findingaid index`") from error
+            raise StoreError(
+                f"nothing is published in {self.uri} ({_first_line(error)}): run `findingaid index`"
+            ) from error
         return table
 
     def published_version(self) -> int | None:
         tags = self.dataset("records").tags.list()
         return int(tags[PUBLISHED]["version"]) if PUBLISHED in tags else None
-
-    def _drop_old_versions(self, table: str) -> None:
-        dataset = self.dataset(table)
-        if len(dataset.versions()) > 1:
-            # Tagged versions stay; files of a commit under way are never touched (no delete_unverified).
-            dataset.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
 
     def _index_keys(self) -> None:
         import lancedb
@@ -233,31 +281,25 @@ class Store:
 
     def inspect(self, dim: int) -> dict[str, str]:
         """The tables that cannot be used as they are, each "lost", "damaged" or "of another schema"."""
-        there = self._there()
-        states = {t: self._state(t, schema) if t in there else "lost" for t, schema in _wanted(dim).items()}
+        states = {table: self._state(table, schema) for table, schema in _wanted(dim).items()}
         self._unusable = {table: state for table, state in states.items() if state}
         return self._unusable
 
     def problem(self, table: str) -> str | None:
         """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
         try:
-            self.dataset(table).validate()
+            self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except (StoreError, OSError, ValueError, RuntimeError) as error:
             return _first_line(error)
         return None
 
     def _state(self, table: str, schema: pa.Schema) -> str | None:
-        if self.problem(table):
-            return "damaged"
+        if problem := self.problem(table):
+            return "lost" if NOT_THERE in problem else "damaged"
         found = self.dataset(table).schema
         version = (found.metadata or {}).get(schemas.VERSION_KEY)
         same = found.names == schema.names and found.types == schema.types
         return None if same and version == (schema.metadata or {})[schemas.VERSION_KEY] else "of another schema"
-
-    def _there(self) -> set[str]:
-        import lancedb
-
-        return set(lancedb.connect(self.uri).table_names(limit=100))
 
     def _make(self, table: str, schema: pa.Schema, state: str) -> None:
         import lance
@@ -270,8 +312,6 @@ class Store:
 
     def _set_aside(self, table: str) -> None:
         """Keep a damaged local table for whoever wants to look, out of the way; a remote one is dropped."""
-        from pathlib import Path
-
         import lancedb
 
         if "://" in self.uri:

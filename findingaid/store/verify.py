@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from findingaid.model import Stage
-from findingaid.store.ledger import Ledger
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.store import Store
 
@@ -21,7 +20,10 @@ NAMED = 3
 
 def verify(store: Store, dim: int) -> list[str]:
     """Problems of the tables themselves; when they are whole, those between them."""
-    broken = [f"table {table} is {state}{_why(store, table, state)}: run `findingaid index`" for table, state in store.inspect(dim).items()]
+    broken = [
+        f"table {table} is {state}{_why(store, table, state)}: run `findingaid index`"
+        for table, state in store.inspect(dim).items()
+    ]
     return broken or [*_ledger(store), *_records(store, dim), *_published(store)]
 
 
@@ -30,11 +32,15 @@ def _why(store: Store, table: str, state: str) -> str:
 
 
 def _ledger(store: Store) -> Iterator[str]:
-    ledger = store.rows("ledger", ["corpus", "artifact_id", "recipe", "failed_stage", *(f"n_{t}" for t in PER_ARTIFACT)])
+    ledger = store.rows(
+        "ledger", ["corpus", "artifact_id", "recipe", "failed_stage", *(f"n_{t}" for t in PER_ARTIFACT)]
+    )
     keys = list(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True))
     yield from _named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
     unfinished = zip(keys, ledger["recipe"].to_pylist(), ledger["failed_stage"].to_pylist(), strict=True)
-    yield from _named("artifacts not finished by the last run", [k for k, recipe, failed in unfinished if not recipe and not failed])
+    yield from _named(
+        "artifacts not finished by the last run", [k for k, recipe, failed in unfinished if not recipe and not failed]
+    )
     for table in PER_ARTIFACT:
         counted = dict(zip(keys, ledger[f"n_{table}"].to_pylist(), strict=True))
         rows = store.rows(table, ["corpus", "artifact_id"])
@@ -50,13 +56,26 @@ def _records(store: Store, dim: int) -> Iterator[str]:
     embedders = sorted(set(rows["embedder_id"].to_pylist()))
     if len(embedders) > 1:
         yield f"records of several embedders are mixed: {', '.join(embedders)}"
-    vectors = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
+    vectors = (
+        rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
+    )
     bad = ~np.isfinite(vectors).all(axis=1) | (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT_TOLERANCE)
     yield from _named("records whose vector is not finite and of length 1", [ids[i] for i in np.flatnonzero(bad)])
     ledger = store.rows("ledger", ["corpus", "artifact_id", Stage.ARTIFACTS.value])
-    wanted = dict(zip(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True), ledger["artifacts"].to_pylist(), strict=True))
-    keys = zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True)
-    yield from _named("artifacts published from another version than the ledger has", {k[:2] for k in keys if wanted.get(k[:2]) != k[2]})
+    wanted = dict(
+        zip(
+            zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True),
+            ledger["artifacts"].to_pylist(),
+            strict=True,
+        )
+    )
+    keys = zip(
+        rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True
+    )
+    yield from _named(
+        "artifacts published from another version than the ledger has",
+        {k[:2] for k in keys if wanted.get(k[:2]) != k[2]},
+    )
 
 
 def _published(store: Store) -> Iterator[str]:

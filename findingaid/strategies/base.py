@@ -31,7 +31,9 @@ def text_of(raw: Any, text_key: str | None = None) -> str:
             if isinstance(raw.get(key), str):
                 return str(raw[key])
         wanted = repr(text_key) if text_key else " or ".join(map(repr, TEXT_KEYS))
-        raise DecomposeError(f"no text field {wanted}; it has {', '.join(map(str, raw)) or 'no fields'}: set text_key", "parse")
+        raise DecomposeError(
+            f"no text field {wanted}; it has {', '.join(map(str, raw)) or 'no fields'}: set text_key", "parse"
+        )
     raise DecomposeError(f"expected text or a mapping, got {type(raw).__name__}", "parse")
 
 

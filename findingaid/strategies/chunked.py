@@ -54,7 +54,9 @@ class Chunked:
             return self
         seen = embedder.max_tokens
         if self.max_tokens and seen and self.max_tokens > seen:
-            raise ConfigError(f"strategy.max_tokens: {self.max_tokens}, but the embedder sees {seen} tokens: at most {seen}")
+            raise ConfigError(
+                f"strategy.max_tokens: {self.max_tokens}, but the embedder sees {seen} tokens: at most {seen}"
+            )
         return replace(self, max_tokens=self.max_tokens or seen, tokenizer=embedder)
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:

@@ -53,12 +53,17 @@ class Package:
         readme = str(fields.get("readme") or "")
         deps: Sequence[str] = list(fields.get("deps") or ())
         surfaces = [Surface("description", description, "field")] if (description := _description(fields)) else []
-        for chunk in self._readme().cut(readme, fields.get("readme_type") == "text/markdown"):
-            surfaces.append(replace(chunk, metadata={**chunk.metadata, "field": "readme"}))
+        chunks = self._readme().cut(readme, fields.get("readme_type") == "text/markdown")
+        surfaces += [replace(chunk, metadata={**chunk.metadata, "field": "readme"}) for chunk in chunks]
         if self.embed_deps and deps:
             text = self.deps_template.format(name=fields.get("name", artifact_id), deps=", ".join(deps))
             surfaces.append(Surface("deps", text, "field"))
-        own = {"name": fields.get("name") or artifact_id, "owner": fields.get("owner") or "", "deps": deps, "has_readme": bool(readme.strip())}
+        own = {
+            "name": fields.get("name") or artifact_id,
+            "owner": fields.get("owner") or "",
+            "deps": deps,
+            "has_readme": bool(readme.strip()),
+        }
         return SurfacePlan({**metadata, **own}, surfaces)
 
     def _readme(self) -> Chunked:
@@ -67,7 +72,9 @@ class Package:
 
 def _fields(raw: Raw) -> Mapping[str, Any]:
     if not isinstance(raw, Mapping):
-        raise DecomposeError("Package needs a mapping with name, description, readme: use it with a packages source", "parse")
+        raise DecomposeError(
+            "Package needs a mapping with name, description, readme: use it with a packages source", "parse"
+        )
     return raw
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -62,12 +63,18 @@ def sentences_of(text: str, media_type: str | None) -> list[str]:
 def _prose(markdown: str) -> list[str]:
     """The words of each paragraph of a Markdown text, list items included, without their markup."""
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
-    inlines = (after for before, after in zip(tokens, tokens[1:], strict=False) if before.type == "paragraph_open")
+    inlines = (after for before, after in pairwise(tokens) if before.type == "paragraph_open")
     return ["".join(_plain(child) for child in inline.children or ()) for inline in inlines]
 
 
 def _plain(token: Token) -> str:
-    return " " if token.type in {"softbreak", "hardbreak"} else token.content if token.type in {"text", "code_inline"} else ""
+    return (
+        " "
+        if token.type in {"softbreak", "hardbreak"}
+        else token.content
+        if token.type in {"text", "code_inline"}
+        else ""
+    )
 
 
 def centrality(sentences: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:

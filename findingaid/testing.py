@@ -1,0 +1,89 @@
+"""Fakes that behave as the real ones do, for tests of findingaid and of what is built on it.
+
+Each stands at the boundary, behind the protocol of the real thing, so that tests patch nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.errors import EmbedError, ReadError
+from findingaid.model import Artifact, Discovery, Listing, Raw, Vectors
+
+__all__ = ["CountingEmbedder", "MemorySource", "ScriptedSynthesizer"]
+
+
+@dataclass
+class MemorySource:
+    """Artifacts in a mapping of id -> payload, to be changed between runs; `broken` ids cannot be read."""
+
+    payloads: dict[str, Raw] = field(default_factory=dict)
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+
+    def discover(self) -> Discovery:
+        stamps = {i: repr((payload, self.metadata.get(i))) for i, payload in self.payloads.items()}
+        return Discovery([Listing(i, stamps[i], len(str(self.payloads[i]))) for i in sorted(self.payloads)])
+
+    def read(self, artifact_id: str) -> Artifact:
+        if artifact_id in self.broken:
+            raise ReadError("cannot be read: set to broken", "unreadable")
+        return Artifact(artifact_id, self.payloads[artifact_id], self.metadata.get(artifact_id, {}))
+
+
+@dataclass
+class CountingEmbedder:
+    """The hash embedder, with every text it was sent, and texts that poison it by what they contain."""
+
+    inner: HashEmbedder = field(default_factory=HashEmbedder)
+    name: str = "counting"
+    poison: str | None = None
+    seen: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.inner.id}"
+
+    @property
+    def dim(self) -> int:
+        return self.inner.dim
+
+    @property
+    def max_tokens(self) -> int | None:
+        return self.inner.max_tokens
+
+    def count_tokens(self, text: str) -> int:
+        return self.inner.count_tokens(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.poison and any(self.poison in text for text in texts):
+            raise EmbedError(f"cannot embed a text with {self.poison!r}")
+        self.seen.extend(texts)
+        return self.inner.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self.inner.embed_query(text)
+
+
+@dataclass
+class ScriptedSynthesizer:
+    """Writes "Synopsis of <first words>", or what the script says for a text that contains its key.
+
+    A script's value is the text to write, or an exception to raise.
+    """
+
+    id: str = "scripted-1"
+    script: Mapping[str, str | BaseException] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        self.seen.append(text)
+        for key, written in self.script.items():
+            if key in text:
+                if isinstance(written, BaseException):
+                    raise written
+                return written
+        return f"Synopsis of {' '.join(text.split()[:5])}."
