@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import click
 from rich.console import Console
@@ -21,8 +21,6 @@ from findingaid.config import parse_override
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 SNIPPET = 160
 """Characters of a hit's text that a table shows."""
 
@@ -31,7 +29,7 @@ class OneLine(click.ClickException):
     """A findingaid error as click prints it: one line on stderr, exit status 1."""
 
 
-def common(command: Command) -> Command:
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options every command has, and errors as one line."""
 
     @functools.wraps(command)
@@ -55,7 +53,7 @@ def common(command: Command) -> Command:
             "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
         ),
     ):
-        run = option(run)  # type: ignore[assignment]  # click's decorators keep the function
+        run = option(run)
     return run
 
 

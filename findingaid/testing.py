@@ -18,7 +18,10 @@ __all__ = ["CountingEmbedder", "MemorySource", "ScriptedSynthesizer"]
 
 @dataclass
 class MemorySource:
-    """Artifacts in a mapping of id -> payload, to be changed between runs; `broken` ids cannot be read."""
+    """Artifacts in a mapping of id -> payload, to be changed between runs; `broken` ids cannot be read.
+
+    Texts count as Markdown unless their metadata says otherwise.
+    """
 
     payloads: dict[str, Raw] = field(default_factory=dict)
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -31,7 +34,8 @@ class MemorySource:
     def read(self, artifact_id: str) -> Artifact:
         if artifact_id in self.broken:
             raise ReadError("cannot be read: set to broken", "unreadable")
-        return Artifact(artifact_id, self.payloads[artifact_id], self.metadata.get(artifact_id, {}))
+        metadata = {"media_type": "text/markdown", **self.metadata.get(artifact_id, {})}
+        return Artifact(artifact_id, self.payloads[artifact_id], metadata)
 
 
 @dataclass

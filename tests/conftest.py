@@ -1,0 +1,95 @@
+"""What the tests share: a small corpus in memory, and the CLI in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from findingaid import Corpus, FindingAid
+from findingaid.cli import main
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+
+PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "
+
+
+def text_about(*topics: str) -> str:
+    """A Markdown text with a section a topic, each a chunk of its own at 200 characters."""
+    return "\n\n".join(f"# {topic}\n\n{PARAGRAPH.format(topic=topic)}" for topic in topics)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FINDINGAID_CONFIG", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    return MemorySource({f"{name}.md": text_about(name, f"{name} again") for name in ("ledger", "vector", "reader")})
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture
+def synthesizer() -> ScriptedSynthesizer:
+    return ScriptedSynthesizer()
+
+
+@pytest.fixture
+def make_aid(tmp_path: Path, source: MemorySource, embedder: CountingEmbedder, synthesizer: ScriptedSynthesizer) -> Callable[..., FindingAid]:
+    """Builds the aid anew, as another process would; the store stays."""
+
+    def make(**changed: Any) -> FindingAid:
+        given = {"source": source, "strategy": Chunked(chunk_size=200, overlap=0), "synthesizer": synthesizer} | changed
+        return FindingAid(Store(str(tmp_path / "index")), given.pop("embedder", embedder), {"docs": Corpus("docs", **given)})
+
+    return make
+
+
+@pytest.fixture
+def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
+    return make_aid()
+
+
+class Cli:
+    """Runs commands in a folder with a findingaid.yaml and a docs folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.docs = folder / "docs"
+        self.docs.mkdir()
+        self.config = folder / "findingaid.yaml"
+        self.settings: dict[str, Any] = {
+            "store": "index",
+            "embedder": {"kind": "hash"},
+            "corpora": {"docs": {"source": {"kind": "files", "root": "docs", "include": ["**/*.md"]}}},
+        }
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        path = self.docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    def run(self, *arguments: str) -> Result:
+        self.config.write_text(yaml.safe_dump(self.settings))
+        return CliRunner().invoke(main, [*arguments, "--config", str(self.config)])
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json").stdout)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    yield Cli(tmp_path)
