@@ -47,12 +47,16 @@ def synthesizer() -> ScriptedSynthesizer:
 
 
 @pytest.fixture
-def make_aid(tmp_path: Path, source: MemorySource, embedder: CountingEmbedder, synthesizer: ScriptedSynthesizer) -> Callable[..., FindingAid]:
+def make_aid(
+    tmp_path: Path, source: MemorySource, embedder: CountingEmbedder, synthesizer: ScriptedSynthesizer
+) -> Callable[..., FindingAid]:
     """Builds the aid anew, as another process would; the store stays."""
 
     def make(**changed: Any) -> FindingAid:
         given = {"source": source, "strategy": Chunked(chunk_size=200, overlap=0), "synthesizer": synthesizer} | changed
-        return FindingAid(Store(str(tmp_path / "index")), given.pop("embedder", embedder), {"docs": Corpus("docs", **given)})
+        return FindingAid(
+            Store(str(tmp_path / "index")), given.pop("embedder", embedder), {"docs": Corpus("docs", **given)}
+        )
 
     return make
 

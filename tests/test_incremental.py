@@ -52,7 +52,9 @@ def test_a_rerun_in_another_process_calls_no_model_and_commits_nothing(make_aid:
     assert versions(make_aid()) == before
 
 
-def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(aid: FindingAid, source: MemorySource, embedder: CountingEmbedder) -> None:
+def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(
+    aid: FindingAid, source: MemorySource, embedder: CountingEmbedder
+) -> None:
     aid.index()
     embedder.seen.clear()
     source.payloads["ledger.md"] = text_about("ledger", "something new")
@@ -141,7 +143,9 @@ def test_an_embedder_set_back_costs_no_call(make_aid: Make) -> None:
     assert docs(report).calls == NO_CALLS
 
 
-def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(make_aid: Make, embedder: CountingEmbedder) -> None:
+def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(
+    make_aid: Make, embedder: CountingEmbedder
+) -> None:
     make_aid().index()
     broken = CountingEmbedder(HashEmbedder(dim=16), "broken")
     broken.embed = lambda texts: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]  # the user gives up
@@ -154,7 +158,9 @@ def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(mak
     assert make_aid().verify() == []
 
 
-def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vectors(make_aid: Make, source: MemorySource) -> None:
+def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vectors(
+    make_aid: Make, source: MemorySource
+) -> None:
     make_aid().index()
     source.broken.add("ledger.md")
     other = CountingEmbedder(name="other")
@@ -195,7 +201,15 @@ def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid) ->
     aid.indexer("docs").build(aid.plan_corpus("docs").stale)
 
     commits = {table: version - before[table] for table, version in versions(aid).items()}
-    assert commits == {"artifacts": 1, "surfaces": 1, "synopses": 1, "embeddings": 1, "records": 1, "calls": 1, "ledger": 2}
+    assert commits == {
+        "artifacts": 1,
+        "surfaces": 1,
+        "synopses": 1,
+        "embeddings": 1,
+        "records": 1,
+        "calls": 1,
+        "ledger": 2,
+    }
 
 
 def test_a_deleted_artifact_leaves_every_table(aid: FindingAid, source: MemorySource) -> None:
@@ -247,7 +261,9 @@ class TestEmptyIsNotFailed:
         published = [hit for hit in make_aid().search("ledger", 50) if hit.artifact_id == "ledger.md"]
         assert [hit.surface_kind for hit in published] == ["chunk", "chunk"]
 
-    def test_the_next_run_tries_only_the_failed_one_again(self, make_aid: Make, synthesizer: ScriptedSynthesizer) -> None:
+    def test_the_next_run_tries_only_the_failed_one_again(
+        self, make_aid: Make, synthesizer: ScriptedSynthesizer
+    ) -> None:
         make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": TimeoutError()})).index()
 
         report = make_aid().index()

@@ -125,8 +125,9 @@ class Store:
         What such a table had held is noticed by the ledger's counts and written again by the same run.
         """
         with self._writing():
-            fresh = not self.exists()
-            for table, state in self.inspect(dim).items():
+            states = self.inspect(dim)
+            fresh = set(states) == set(TABLES) and set(states.values()) == {"lost"}
+            for table, state in states.items():
                 self._make(table, _wanted(dim)[table], state)
         repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
         self._unusable = {}
