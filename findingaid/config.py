@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import Corpus, Embedder
+from findingaid.model import Corpus, Embedder, Synthesizer
 from findingaid.registry import one_line
 from findingaid.sources import SOURCES
 from findingaid.strategies import STRATEGIES, WithTokenizer
@@ -78,6 +78,10 @@ class Config:
         return EMBEDDERS.create(self.settings.embedder, "embedder")
 
     @cached_property
+    def synthesizer(self) -> Synthesizer:
+        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer")
+
+    @cached_property
     def corpora(self) -> dict[str, Corpus]:
         return {name: self._corpus(name, settings) for name, settings in self.settings.corpora.items()}
 
@@ -93,7 +97,7 @@ class Config:
             name,
             SOURCES.create(settings.source, f"{where}.source", self.base),
             bound,
-            SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer") if settings.synopsis else None,
+            self.synthesizer if settings.synopsis else None,
             settings.max_loss,
         )
 
@@ -113,7 +117,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.corpora  # noqa: B018  # builds every object once, so that a wrong one is named now
+        config.synthesizer, config.corpora  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config

@@ -22,6 +22,9 @@ from findingaid.registry import STRICT, ConfigPath
 
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
 
+WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+"""How a text of UTF-16 or UTF-32 begins; any other that holds a zero byte is no text."""
+
 # A file written in the same tick of a coarse clock as it was listed may change again without a new
 # time stamp ("racily clean" in git's words); such a stamp is not trusted and the file is read next time.
 RACY_NANOSECONDS = 2_000_000_000
@@ -157,13 +160,12 @@ def _outside(real: str | Path, root: Path) -> str:
 
 def decode(payload: bytes) -> tuple[str, str]:
     """Text and the encoding it was in. Line ends stay as they are. Raises ReadError for what is no text."""
+    if b"\x00" in payload and not payload.startswith(WIDE_MARKS):
+        raise ReadError("binary, not text: exclude it", "binary")
     try:
-        return (payload[3:] if payload.startswith(b"\xef\xbb\xbf") else payload).decode(), "utf-8"
+        return payload.removeprefix(b"\xef\xbb\xbf").decode(), "utf-8"
     except UnicodeDecodeError:
         pass
-    utf16_or_32 = payload.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff"))
-    if b"\x00" in payload and not utf16_or_32:
-        raise ReadError("binary, not text: exclude it", "binary")
     best = from_bytes(payload).best()
     if best is None:
         raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")

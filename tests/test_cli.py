@@ -1,0 +1,162 @@
+"""The command line: its JSON contract, its exit status, its help, and the README that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from findingaid.cli import main
+from tests.conftest import Cli, text_about
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.fixture
+def indexed(cli: Cli) -> Cli:
+    for topic in ("ledger", "vector", "reader"):
+        cli.write(f"{topic}.md", text_about(topic))
+    cli.settings["corpora"]["docs"]["synopsis"] = True
+    assert cli.run("index").exit_code == 0
+    return cli
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_has_help_an_example_json_and_a_place_in_the_readme(command: str) -> None:
+    found = main.commands[command]
+
+    assert found.help
+    assert "Examples:" in found.help
+    assert f"findingaid {command}" in found.help
+    assert "--json" in [name for option in found.params for name in option.opts]
+    assert all(option.help for option in found.params if isinstance(option, click.Option))
+    assert f"findingaid {command}" in README.read_text()
+
+
+def test_index_and_plan_keep_the_contract(cli: Cli) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.write("bad.md", b"\x00binary")
+    keys = {"artifacts", "new", "changed", "unchanged", "deleted", "failed", "records", "calls", "seconds"}
+
+    for command in ("plan", "index"):
+        result = cli.run(command, "--json")
+        report = cli.json(command)["corpora"]["docs"]
+
+        assert result.exit_code == 1
+        assert keys <= report.keys()
+        assert report["calls"].keys() == {"embed", "synthesize"}
+        assert report["failed"] == [
+            {"artifact_id": "bad.md", "stage": "artifacts", "kind": "binary", "message": "binary, not text: exclude it"}
+        ]
+
+
+def test_search_keeps_the_contract(indexed: Cli) -> None:
+    hits = indexed.json("search", "ledger", "-k", "2")
+
+    assert len(hits) == 2
+    for hit in hits:
+        assert list(hit) == [
+            "record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "score", "text", "span", "metadata",
+        ]  # fmt: skip
+
+
+def test_a_span_opens_the_text_of_the_file(indexed: Cli) -> None:
+    (hit,) = indexed.json("search", "ledger", "-k", "1", "--surfaces", "chunk", "--mode", "lexical")
+
+    start, end = hit["span"]
+    assert (indexed.docs / hit["artifact_id"]).read_text()[start:end] == hit["text"]
+
+
+def test_status_has_an_entry_a_corpus(indexed: Cli) -> None:
+    (status,) = indexed.json("status")
+
+    assert (status["corpus"], status["artifacts"], status["records"], status["pending"]) == ("docs", 3, 6, 0)
+    assert status["synopses"] == {"ok": 3}
+
+
+def test_show_gives_an_artifact_in_plan_order_by_either_id(indexed: Cli) -> None:
+    by_artifact = indexed.json("show", "ledger.md")
+    by_record = indexed.json("show", by_artifact["records"][1]["record_id"])
+
+    assert by_artifact == by_record
+    assert [(r["surface_index"], r["surface_kind"]) for r in by_artifact["records"]] == [(0, "synopsis"), (1, "chunk")]
+    assert by_artifact["records"][0]["producer_id"].startswith("extractive")
+
+
+def test_show_of_nothing_is_one_line(indexed: Cli) -> None:
+    result = indexed.run("show", "nowhere.md")
+
+    assert result.exit_code == 1
+    assert result.stderr == "Error: no published artifact or record 'nowhere.md': `findingaid search` shows ids\n"
+
+
+def test_verify_exits_with_1_and_names_the_problem(indexed: Cli) -> None:
+    assert indexed.json("verify") == {"ok": True, "problems": []}
+    for path in (indexed.folder / "index" / "surfaces.lance" / "data").iterdir():
+        path.unlink()
+
+    result = indexed.run("verify", "--json")
+
+    assert result.exit_code == 1
+    assert '"ok": false' in result.stdout
+    assert "surfaces" in result.stdout
+
+
+def test_a_missing_root_names_the_key_and_leaves_the_others(indexed: Cli) -> None:
+    indexed.settings["corpora"]["gone"] = {"source": {"kind": "files", "root": "nowhere"}}
+
+    result = indexed.run("index")
+
+    assert result.exit_code == 1
+    assert "corpora.gone.source.root: no such directory" in result.stderr
+    assert indexed.json("search", "ledger", "-k", "1")
+
+
+def test_an_unknown_corpus_lists_the_known(indexed: Cli) -> None:
+    result = indexed.run("index", "--corpus", "dosc")
+
+    assert result.exit_code == 1
+    assert result.stderr == "Error: unknown corpus 'dosc'. Known: docs\n"
+
+
+def test_set_overrides_one_setting_for_one_run(indexed: Cli) -> None:
+    report = indexed.json(
+        "plan", "--set", "corpora.docs.strategy.name=WholeText", "--set", "corpora.docs.synopsis=false"
+    )
+
+    assert report["corpora"]["docs"]["records"] == 3
+
+
+def test_an_emptied_source_is_refused_until_allowed(indexed: Cli) -> None:
+    for path in indexed.docs.iterdir():
+        path.unlink()
+
+    refused = indexed.run("index")
+    allowed = indexed.run("index", "--allow-loss")
+
+    assert refused.exit_code == 1
+    assert "--allow-loss" in refused.stderr
+    assert allowed.exit_code == 0
+    assert indexed.json("search", "ledger") == []
+
+
+def test_an_empty_folder_is_indexed_as_nothing(cli: Cli) -> None:
+    assert cli.run("index").exit_code == 0
+    assert cli.json("search", "anything") == []
+
+
+def test_chunks_longer_than_the_model_reads_warn(cli: Cli) -> None:
+    cli.settings["embedder"] = {"kind": "sentence-transformers"}
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 3000}
+    cli.write("long.md", "word " * 600)
+
+    result = cli.run("index")
+
+    assert result.exit_code == 0
+    assert "1 texts are longer than the embedder reads" in result.stdout
+
+
+def test_output_that_is_no_terminal_has_no_colour(indexed: Cli) -> None:
+    for command in (["search", "ledger"], ["status"], ["show", "ledger.md"], ["plan"]):
+        assert "\x1b" not in indexed.run(*command).stdout

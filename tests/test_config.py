@@ -1,0 +1,156 @@
+"""The configuration: every mistake is one line that names the key and the choices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from findingaid import ConfigError
+from findingaid.config import load, parse_override
+from findingaid.sources.files import Files
+from findingaid.strategies.chunked import Chunked
+
+GOOD: dict[str, Any] = {
+    "store": "index",
+    "embedder": {"kind": "hash"},
+    "corpora": {"docs": {"source": {"kind": "files", "root": "docs"}, "strategy": {"name": "Chunked"}}},
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "findingaid.yaml"
+    path.write_text(yaml.safe_dump(GOOD))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("stoer", "x", "stoer: unknown key. Known: store, embedder, synthesizer, corpora"),
+        ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
+        ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
+        ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
+        ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
+        ("synthesizer.kind", "llm", "synthesizer.kind: unknown synthesizer 'llm'. Known: extractive, none"),
+        ("corpora.docs.sourc", {}, "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss"),
+        ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
+        ("corpora.docs.source.kind", "file", "corpora.docs.source.kind: unknown source 'file'. Known: files, packages"),
+        ("corpora.docs.source", {"kind": "files"}, "corpora.docs.source.root: missing, but required"),
+        (
+            "corpora.docs.strategy.name",
+            "Chunk",
+            "corpora.docs.strategy.name: unknown strategy 'Chunk'. Known: Chunked,",
+        ),
+        (
+            "corpora.docs.strategy.size",
+            3,
+            "corpora.docs.strategy.size: unknown key. Known: max_tokens, chunk_size, overlap",
+        ),
+        ("corpora.docs.strategy.chunk_size", -1, "corpora.docs.strategy.chunk_size: Input should be greater than 0"),
+        ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "overlap": 9}, "overlap 9 must be smaller"),
+        ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "max_tokens": 9}, "exclude each other"),
+        ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: Input should be a valid boolean"),
+        ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name is letters, digits and _"),
+        ("corpora", None, "corpora: Input should be a valid dictionary"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(file: Path, key: str, value: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(file, {key: value})
+
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert str(file) in str(raised.value)
+
+
+def test_the_file_that_ships_is_valid() -> None:
+    config = load(Path(__file__).parent.parent / "findingaid.yaml")
+
+    assert list(config.corpora) == ["docs", "environment"]
+
+
+def test_paths_are_relative_to_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+
+    config = load(file)
+
+    source = config.corpora["docs"].source
+    assert isinstance(source, Files)
+    assert source.root == file.parent / "docs"
+    assert config.store == str(file.parent / "index")
+
+
+def test_a_store_may_be_a_uri(file: Path) -> None:
+    assert load(file, {"store": "s3://bucket/index"}).store == "s3://bucket/index"
+
+
+def test_the_environment_overrides_the_file_and_an_override_both(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FINDINGAID__EMBEDDER__DIM", "16")
+    monkeypatch.setenv("FINDINGAID__CORPORA__DOCS__MAX_LOSS", "0.25")
+
+    assert load(file).embedder.dim == 16
+    assert load(file).corpora["docs"].max_loss == 0.25
+    assert load(file, {"embedder.dim": 8}).embedder.dim == 8
+
+
+def test_the_file_can_be_named_by_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FINDINGAID_CONFIG", str(file))
+
+    assert load().base == file.parent
+
+
+def test_parameters_may_stand_under_params(file: Path) -> None:
+    config = load(file, {"corpora.docs.strategy": {"name": "Chunked", "params": {"chunk_size": 300}}})
+
+    assert config.corpora["docs"].strategy == Chunked(chunk_size=300)
+
+
+def test_chunks_are_by_default_what_the_embedder_sees(file: Path) -> None:
+    strategy = load(file, {"embedder": {"kind": "sentence-transformers"}}).corpora["docs"].strategy
+
+    assert isinstance(strategy, Chunked)
+    assert strategy.max_tokens == 254
+
+
+def test_more_tokens_than_the_embedder_sees_is_a_mistake(file: Path) -> None:
+    with pytest.raises(ConfigError, match="max_tokens: 300, but the embedder sees 254"):
+        load(file, {"embedder": {"kind": "sentence-transformers"}, "corpora.docs.strategy.max_tokens": 300})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("corpora: [", "line 1: not YAML"),
+        ("just text", "expected keys and values"),
+        ("", "expected keys and values"),
+        (b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_one_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+    path = tmp_path / "findingaid.yaml"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    with pytest.raises(ConfigError) as raised:
+        load(path)
+
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_file_says_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--config or \$FINDINGAID_CONFIG"):
+        load(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("text", ["novalue", "=x"])
+def test_an_override_without_a_key_is_a_mistake(text: str) -> None:
+    with pytest.raises(ConfigError, match="key=value"):
+        parse_override(text)
+
+
+def test_an_override_is_yaml() -> None:
+    assert parse_override("a.b=[1, two]") == ("a.b", [1, "two"])
