@@ -1,6 +1,7 @@
 """The five assets of a corpus: one file a stage says what its asset is, `corpus.py` makes them."""
 
 from assets.corpus import corpus_assets
-from assets.sync import partition_key, partitions_of, sync
+from assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
+from assets.sync import sync
 
-__all__ = ["corpus_assets", "partition_key", "partitions_of", "sync"]
+__all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "sync"]

@@ -10,9 +10,10 @@ import dagster as dg
 
 from assets.artifacts import artifacts
 from assets.embeddings import embeddings
+from assets.keys import artifact_id_of, asset_key, partitions_of
 from assets.records import records
 from assets.surfaces import surfaces
-from assets.sync import artifact_id_of, partitions_of, sync
+from assets.sync import sync
 from assets.synopses import synopses
 from findingaid.aid import FindingAid
 from findingaid.model import Stage
@@ -24,18 +25,17 @@ SPECS = (artifacts, surfaces, synopses, embeddings, records)
 
 def corpus_assets(corpus: str, recipe: Recipe) -> dg.AssetsDefinition:
     """The assets `corpus/artifacts` to `corpus/records`, partitioned an artifact."""
-    specs = [spec(corpus, recipe).replace_attributes(group_name=corpus, skippable=True) for spec in SPECS]
 
     @dg.multi_asset(
         name=f"{corpus}_index",
-        specs=specs,
+        specs=[spec(corpus, recipe) for spec in SPECS],
         can_subset=True,
         partitions_def=partitions_of(corpus),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def build(context: dg.AssetExecutionContext, findingaid: FindingAidResource) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
         """Take the selected artifacts through the selected stages, then publish."""
-        stages = [stage for stage in Stage if dg.AssetKey([corpus, stage.value]) in context.selected_asset_keys]
+        stages = [stage for stage in Stage if asset_key(corpus, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys]
         failed = materialize(context.op_execution_context, findingaid.open(), corpus, ids, stages)
         if failed:

@@ -2,16 +2,12 @@
 
 import dagster as dg
 
+from assets.keys import stage_spec
 from findingaid.model import Stage
 from findingaid.plan import Recipe
 
 
 def embeddings(corpus: str, recipe: Recipe) -> dg.AssetSpec:
     """The vectors of everything that is published, kept by content so that no text is embedded twice."""
-    return dg.AssetSpec(
-        [corpus, Stage.EMBEDDINGS],
-        deps=[[corpus, Stage.SURFACES], [corpus, Stage.SYNOPSES]],
-        description=f"The vector of each distinct text, kept by content. Embedder: `{recipe.embedder_id}`.",
-        code_version=recipe.code_version(Stage.EMBEDDINGS),
-        kinds={"lancedb"},
-    )
+    description = f"The vector of each distinct text, kept by content. Embedder: `{recipe.embedder_id}`."
+    return stage_spec(corpus, recipe, Stage.EMBEDDINGS, description)

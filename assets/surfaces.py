@@ -2,16 +2,12 @@
 
 import dagster as dg
 
+from assets.keys import stage_spec
 from findingaid.model import Stage
 from findingaid.plan import Recipe
 
 
 def surfaces(corpus: str, recipe: Recipe) -> dg.AssetSpec:
     """The units that the corpus's strategy cuts each artifact into."""
-    return dg.AssetSpec(
-        [corpus, Stage.SURFACES],
-        deps=[[corpus, Stage.ARTIFACTS]],
-        description=f"What each artifact is cut into, with character spans. Strategy: `{recipe.strategy_id}`.",
-        code_version=recipe.code_version(Stage.SURFACES),
-        kinds={"lancedb"},
-    )
+    description = f"What each artifact is cut into, with character spans. Strategy: `{recipe.strategy_id}`."
+    return stage_spec(corpus, recipe, Stage.SURFACES, description)

@@ -4,47 +4,21 @@ The ledger is what decides; the instance is a view of it. So the same function s
 materialization from the UI, and an instance that is behind because the CLI did the work.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from urllib.parse import unquote
+from collections.abc import Iterable, Iterator, Sequence
 
 import dagster as dg
 
+from assets.keys import DEPS, asset_key, partition_key
 from findingaid.indexing import Indexer
 from findingaid.model import Stage
 from findingaid.store import LedgerRow
 from findingaid_dagster.events import event_pointer, log_materializations, logged_data_versions
-
-DEPS: Mapping[Stage, Sequence[Stage]] = {
-    Stage.ARTIFACTS: (),
-    Stage.SURFACES: (Stage.ARTIFACTS,),
-    Stage.SYNOPSES: (Stage.SURFACES,),
-    Stage.EMBEDDINGS: (Stage.SURFACES, Stage.SYNOPSES),
-    Stage.RECORDS: (Stage.SURFACES, Stage.SYNOPSES, Stage.EMBEDDINGS),
-}
 
 KEYS_AT_ONCE = 10_000
 """Partition keys a statement; SQLite takes some 32,000 parameters."""
 
 FAILED_INPUT = "failed"
 """The data version recorded for an input that failed, such as a synopsis; when it comes, Dagster sees it as new."""
-
-NOT_IN_A_KEY = re.compile(r"[%\x00-\x1f\x7f]|\.\.\.")
-
-
-def partitions_of(corpus: str) -> dg.DynamicPartitionsDefinition:
-    """The partitions of a corpus: one key an artifact."""
-    return dg.DynamicPartitionsDefinition(name=corpus)
-
-
-def partition_key(artifact_id: str) -> str:
-    """An artifact's partition key: its id, with what Dagster does not take in a key percent-encoded."""
-    return NOT_IN_A_KEY.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found.group()), artifact_id)
-
-
-def artifact_id_of(key: str) -> str:
-    """The artifact of a partition key."""
-    return unquote(key)
 
 
 def sync(
@@ -64,12 +38,14 @@ def sync(
     if not again:
         # A records version covers all that came before it: where it is known, everything is.
         known = logged_data_versions(
-            context.instance, _asset(indexer, Stage.RECORDS), None if artifact_ids is None else list(keys.values())
+            context.instance,
+            asset_key(indexer.corpus, Stage.RECORDS),
+            None if artifact_ids is None else list(keys.values()),
         )
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i])}
     logged: dict[Stage, set[str]] = {}
     for stage in Stage:
-        known = logged_data_versions(context.instance, _asset(indexer, stage), [keys[i] for i in rows])
+        known = logged_data_versions(context.instance, asset_key(indexer.corpus, stage), [keys[i] for i in rows])
         logged[stage] = {
             i
             for i, row in rows.items()
@@ -96,10 +72,6 @@ def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], w
             instance.delete_dynamic_partition(corpus, key)
 
 
-def _asset(indexer: Indexer, stage: Stage) -> dg.AssetKey:
-    return dg.AssetKey([indexer.corpus, stage.value])
-
-
 def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int) -> dg.AssetMaterialization:
     version = row.version(stage) or ""
     inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in DEPS[stage]}
@@ -111,7 +83,7 @@ def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: in
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
     return dg.AssetMaterialization(
-        _asset(indexer, stage), partition=key, tags=tags, metadata=dict(_metadata(stage, row))
+        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=dict(_metadata(stage, row))
     )
 
 

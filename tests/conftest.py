@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,5 +95,5 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    yield Cli(tmp_path)
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)

@@ -10,7 +10,6 @@ import pytest
 from findingaid import FindingAid, Report
 from findingaid.model import NO_CALLS, Calls, CorpusReport, Outcome
 from findingaid.store import Ledger
-from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, HashEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import PARAGRAPH, text_about

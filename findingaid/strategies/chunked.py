@@ -22,8 +22,6 @@ CHUNK_SIZE = 1200
 OVERLAP_SHARE = 6
 """The default overlap is a sixth of a chunk, as in ir (200 of 1200): enough to keep a split sentence whole once."""
 
-TRIM = "\x00\t\n\r\x0b\x0c "
-
 
 @dataclass(frozen=True)
 class Chunked:
@@ -66,8 +64,8 @@ class Chunked:
     def cut(self, text: str, markdown: bool = False) -> list[Surface]:
         """The chunks of a text, in order, without blank ones."""
         splitter = self._markdown if markdown else self._plain
-        # The splitter trims white space, but leaves what some tokenizers drop as a chunk of nothing.
-        chunks = [(start, chunk) for start, chunk in splitter.chunk_indices(text) if chunk.strip(TRIM)]
+        # The splitter trims white space as Rust sees it, which leaves some that Python and tokenizers drop.
+        chunks = [(start, chunk) for start, chunk in splitter.chunk_indices(text) if chunk.replace("\0", "").strip()]
         return [
             Surface(self.kind, chunk, "chunk", {"chunk_index": i, "n_chunks": len(chunks)}, (start, start + len(chunk)))
             for i, (start, chunk) in enumerate(chunks)

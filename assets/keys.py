@@ -1,0 +1,53 @@
+"""What the assets are called in Dagster: keys, partitions, and which stage stands on which."""
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+import dagster as dg
+
+from findingaid.model import Stage
+from findingaid.plan import Recipe
+
+DEPS: Mapping[Stage, Sequence[Stage]] = {
+    Stage.ARTIFACTS: (),
+    Stage.SURFACES: (Stage.ARTIFACTS,),
+    Stage.SYNOPSES: (Stage.SURFACES,),
+    Stage.EMBEDDINGS: (Stage.SURFACES, Stage.SYNOPSES),
+    Stage.RECORDS: (Stage.SURFACES, Stage.SYNOPSES, Stage.EMBEDDINGS),
+}
+
+NOT_IN_A_KEY = re.compile(r"[%\x00-\x1f\x7f]|\.\.\.")
+
+
+def asset_key(corpus: str, stage: Stage) -> dg.AssetKey:
+    """The asset of one stage of a corpus."""
+    return dg.AssetKey([corpus, stage.value])
+
+
+def stage_spec(corpus: str, recipe: Recipe, stage: Stage, description: str) -> dg.AssetSpec:
+    """What all five assets have in common; skippable, since which partitions get an event is decided as they run."""
+    return dg.AssetSpec(
+        asset_key(corpus, stage),
+        deps=[asset_key(corpus, dep) for dep in DEPS[stage]],
+        description=description,
+        code_version=recipe.code_version(stage),
+        group_name=corpus,
+        kinds={"lancedb"},
+        skippable=True,
+    )
+
+
+def partitions_of(corpus: str) -> dg.DynamicPartitionsDefinition:
+    """The partitions of a corpus: one key an artifact."""
+    return dg.DynamicPartitionsDefinition(name=corpus)
+
+
+def partition_key(artifact_id: str) -> str:
+    """An artifact's partition key: its id, with what Dagster does not take in a key percent-encoded."""
+    return NOT_IN_A_KEY.sub(lambda found: "".join(f"%{ord(c):02X}" for c in found.group()), artifact_id)
+
+
+def artifact_id_of(key: str) -> str:
+    """The artifact of a partition key."""
+    return unquote(key)

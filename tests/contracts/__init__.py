@@ -1,0 +1,1 @@
+"""One suite a protocol, run over every implementation, fakes included."""

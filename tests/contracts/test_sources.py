@@ -1,0 +1,59 @@
+"""What every source keeps: it lists each id once, in order, cheaply, and reads what it lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from findingaid import Source
+from findingaid.errors import ReadError
+from findingaid.sources.files import Files
+from findingaid.sources.packages import Packages, normalised
+from findingaid.testing import MemorySource
+
+
+@pytest.fixture(params=["files", "packages", "memory"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    if request.param == "files":
+        for name in ("b.md", "a.md", "sub/c.md"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(f"# Title of {name}\n\nText.")
+        return Files(tmp_path)
+    return Packages() if request.param == "packages" else MemorySource({"b": "text", "a": {"text": "mapped"}})
+
+
+def test_ids_are_unique_and_sorted_and_stamps_stand_still(source: Source) -> None:
+    first, second = source.discover(), source.discover()
+    ids = [listing.artifact_id for listing in first.listings]
+
+    assert ids == sorted(set(ids))
+    assert first.listings == second.listings
+    assert ids
+
+
+def test_what_is_listed_can_be_read_and_is_the_same_twice(source: Source) -> None:
+    for listing in source.discover().listings[:20]:
+        artifact = source.read(listing.artifact_id)
+
+        assert artifact.artifact_id == listing.artifact_id
+        assert artifact == source.read(listing.artifact_id)
+
+
+def test_what_is_gone_is_a_read_error(source: Source) -> None:
+    with pytest.raises((ReadError, KeyError)):
+        source.read("no-such-artifact")
+
+
+def test_installed_packages_have_name_description_and_readme() -> None:
+    artifact = Packages().read("dagster")
+
+    assert isinstance(artifact.raw, dict)
+    assert artifact.raw["name"] == "dagster"
+    assert "data" in artifact.raw["description"]
+    assert "click" in artifact.raw["deps"]
+    assert artifact.metadata["version"]
+
+
+def test_names_are_compared_as_indexes_do() -> None:
+    assert normalised("Zope.Interface_x--y") == "zope-interface-x-y"

@@ -1,0 +1,66 @@
+"""The house rules: imports point one way, importing is cheap, the public names are complete."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import findingaid
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_imports_point_one_way() -> None:
+    lint = Path(sys.executable).parent / "lint-imports"
+
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_importing_the_library_loads_no_heavy_module() -> None:
+    heavy = ("torch", "lancedb", "lance", "dagster", "pyarrow", "numpy", "pydantic")
+    code = f"import sys, findingaid; print([m for m in {heavy} if m in sys.modules])"
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in findingaid.__all__:
+        assert getattr(findingaid, name) is not None
+
+
+def test_a_search_loads_neither_torch_nor_dagster(tmp_path: Path) -> None:
+    code = f"""
+import sys, findingaid
+from findingaid.testing import MemorySource
+from findingaid.strategies.whole_text import WholeText
+from findingaid.embedding.sentence import SentenceEmbedder
+from findingaid.store import Store
+corpus = findingaid.Corpus("docs", MemorySource({{"a": "text"}}), WholeText())
+aid = findingaid.FindingAid(Store({str(tmp_path / "index")!r}), SentenceEmbedder(), {{"docs": corpus}})
+aid.index(); aid.search("text")
+print([m for m in ("torch", "dagster", "sklearn") if m in sys.modules])
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_the_graph_is_what_its_script_writes() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/minilm_graph.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "findingaid").rglob("*.py")), ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_every_module_imports_and_says_what_it_is(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+    assert importlib.import_module(name).__doc__
