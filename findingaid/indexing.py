@@ -277,19 +277,20 @@ class Indexer:
         }
         written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
+        current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
+            recipe=self.recipe.id if current else "",
             synopsis_outcome=synopsis.outcome.value,
             failed_stage="",
             failed_kind="",
             failed_message="",
             **written,
         )
-        current = all(row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        return replace(row, recipe=self.recipe.id if current else "")
+        return row
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError, ConfigError, ReadError
-from findingaid.identity import call_key, content_hash, record_id, text_hash
+from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
 from findingaid.model import (
     SYNOPSIS,
     Artifact,
@@ -30,8 +30,6 @@ from findingaid.model import (
 )
 from findingaid.store import Store, schemas
 from findingaid.strategies.base import shown_text
-
-_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
 
 GROUP_SECONDS = 5.0
 """What a crash may cost in embedding work done again: vectors are kept at least this often."""
@@ -359,20 +357,12 @@ def artifact_of(row: Mapping[str, object]) -> Artifact:
     return Artifact(str(row["artifact_id"]), raw, json.loads(str(row["metadata"])))
 
 
-def to_json(value: object) -> str:
-    """JSON of metadata; what JSON does not know (dates, paths) as text."""
-    return _encode(value)
-
-
 def _storable(artifact: Artifact) -> Artifact:
     """Raises ReadError for text that no table can hold."""
     try:
-        (artifact.raw if isinstance(artifact.raw, str) else to_json(artifact.raw)).encode()
-        to_json(artifact.metadata).encode()
-    except UnicodeEncodeError as error:
-        raise ReadError(
-            f"holds a lone surrogate at character {error.start}, which is no Unicode text", "encoding"
-        ) from error
+        to_json([artifact.raw, artifact.metadata])
+    except TypeError as error:  # orjson's word for a lone surrogate
+        raise ReadError(f"holds what is no Unicode text ({error})", "encoding") from error
     return artifact
 
 

@@ -23,7 +23,7 @@ def docs(report: Report) -> CorpusReport:
 
 def records(aid: FindingAid) -> dict[str, tuple[object, ...]]:
     """Everything a reader can see, by record id."""
-    table = aid.store.published().to_arrow()
+    table = aid.store.published().to_table()
     return {row["record_id"]: tuple(map(str, row.values())) for row in table.to_pylist()}
 
 
@@ -129,7 +129,7 @@ def test_a_changed_embedder_embeds_everything_again_and_mixes_none(make_aid: Mak
     report = make_aid(embedder=other).index()
 
     assert docs(report).calls == Calls(embed=9, synthesize=0)
-    assert set(make_aid().store.published().to_arrow()["embedder_id"].to_pylist()) == {other.id}
+    assert set(make_aid().store.published().to_table()["embedder_id"].to_pylist()) == {other.id}
     assert make_aid(embedder=other).verify() == []
 
 

@@ -129,5 +129,5 @@ def test_a_vector_index_keeps_every_hit_that_a_filter_leaves(
 
     hits = aid.search("text", 10, mode="dense", where="artifact_id < '0010'")
 
-    assert any(index.columns == ["vector"] for index in aid.store.published().list_indices())
+    assert any(index.field_names == ["vector"] for index in aid.store.published().describe_indices())
     assert len(hits) == 10

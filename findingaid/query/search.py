@@ -13,7 +13,7 @@ from findingaid.store import Store
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
-    from lancedb.table import Table
+    from lance import LanceDataset
 
 COLUMNS = (
     "record_id",
@@ -54,48 +54,74 @@ class Searcher:
         surfaces: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The k best records; fewer only where fewer match the filters."""
+        try:
+            return self._search(query, k, corpora, mode, where, surfaces)
+        except (OSError, ValueError):  # a run published and dropped the version that this search was reading
+            return self._search(query, k, corpora, mode, where, surfaces)
+
+    def _search(
+        self,
+        query: str,
+        k: int,
+        corpora: Sequence[str] | None,
+        mode: Mode,
+        where: str | None,
+        surfaces: Sequence[str] | None,
+    ) -> list[Hit]:
         if not query.strip():
             raise QueryError("the query is empty: give it at least one word")
         if k < 1:
             raise QueryError(f"k must be at least 1, got {k}")
         if mode not in get_args(Mode):
             raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
-        table = self.store.published()
-        if table.count_rows() == 0:
+        records = self.store.published()
+        condition = _condition(records, corpora, where, surfaces)
+        if records.count_rows() == 0:
             return []
-        condition = _condition(table, corpora, where, surfaces)
         if mode == "lexical":
-            return [_hit(row, row["_score"]) for row in self._lexical(table, query, k, condition)]
+            return [_hit(row, row["_score"]) for row in self._lexical(records, query, k, condition)]
         if mode == "dense":
-            return [_hit(row, 1 - row["_distance"]) for row in self._dense(table, query, k, condition)]
+            return [_hit(row, 1 - row["_distance"]) for row in self._dense(records, query, k, condition)]
         depth = max(CANDIDATES, k)
-        dense = self._dense(table, query, depth, condition)
-        lexical = self._lexical(table, query, depth, condition)
+        dense = self._dense(records, query, depth, condition)
+        lexical = self._lexical(records, query, depth, condition)
         rows = {row["record_id"]: row for row in (*dense, *lexical)}
         scores = fuse([[row["record_id"] for row in ranking] for ranking in (dense, lexical)])
         return [_hit(rows[record], score) for record, score in scores[:k]]
 
-    def _dense(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
-        self._check_embedder(table)
-        search: Any = table.search(self.embedder.embed_query(query), vector_column_name="vector")
-        search = search.distance_type("cosine").select([*COLUMNS, "_distance"]).limit(k)
-        if condition:
-            search = search.where(condition, prefilter=True)
-        search = search.nprobes(PROBES).refine_factor(REFINE)
-        rows: list[dict[str, Any]] = search.to_list()
-        if len(rows) < k:
+    def _dense(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
+        self._check_embedder(records)
+        nearest = {
+            "column": "vector",
+            "q": self.embedder.embed_query(query),
+            "k": k,
+            "metric": "cosine",
+            "nprobes": PROBES,
+            "refine_factor": REFINE,
+        }
+
+        def find(use_index: bool) -> list[dict[str, Any]]:
+            asked = {**nearest, "use_index": use_index}
+            rows: list[dict[str, Any]] = records.to_table(
+                columns=[*COLUMNS, "_distance"], nearest=asked, filter=condition, prefilter=True
+            ).to_pylist()
+            return rows
+
+        rows = find(use_index=True)
+        if len(rows) < k and any(index.field_names == ["vector"] for index in records.describe_indices()):
             # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
-            rows = search.bypass_vector_index().to_list()
+            rows = find(use_index=False)
         return sorted(rows, key=lambda row: (row["_distance"], row["record_id"]))
 
-    def _lexical(self, table: Table, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
-        search = table.search(query, query_type="fts", fts_columns="text").select([*COLUMNS, "_score"]).limit(k)
-        if condition:
-            search = search.where(condition, prefilter=True)
-        return sorted(search.to_list(), key=lambda row: (-row["_score"], row["record_id"]))
+    def _lexical(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
+        asked = {"query": query, "columns": ["text"]}
+        rows = records.to_table(
+            columns=[*COLUMNS, "_score"], full_text_query=asked, filter=condition, prefilter=True, limit=k
+        ).to_pylist()
+        return sorted(rows, key=lambda row: (-row["_score"], row["record_id"]))
 
-    def _check_embedder(self, table: Table) -> None:
-        made_by = table.search().select(["embedder_id"]).limit(1).to_list()[0]["embedder_id"]
+    def _check_embedder(self, records: LanceDataset) -> None:
+        made_by = records.to_table(columns=["embedder_id"], limit=1)["embedder_id"][0].as_py()
         if made_by != self.embedder.id:
             raise StoreError(
                 f"the index was made with embedder {made_by}, the configuration says {self.embedder.id}:"
@@ -116,15 +142,15 @@ def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
 
 
 def _condition(
-    table: Table, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
+    records: LanceDataset, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
 ) -> str | None:
     """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
     parts = [one_of(column, values) for column, values in (("corpus", corpora), ("surface_kind", surfaces)) if values]
     if where:
         try:
-            table.count_rows(where)
+            records.count_rows(where)
         except (ValueError, RuntimeError, OSError) as error:
-            known = ", ".join(name for name in table.schema.names if name != "vector")
+            known = ", ".join(name for name in records.schema.names if name != "vector")
             # What Lance says, without where in its source it says so, and without its own list of columns.
             reason = str(error).splitlines()[0].split(", /")[0].split(" Valid fields")[0].removeprefix("lance error: ")
             raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None

@@ -65,10 +65,10 @@ class CorpusStatus:
 
 def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     """The artifact with this id, or the one that a record with this id belongs to."""
-    table = store.published()
+    records = store.published()
 
     def find(where: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = table.search().where(where).select(list(RECORD_COLUMNS)).limit(None).to_list()
+        found: list[dict[str, Any]] = records.to_table(columns=list(RECORD_COLUMNS), filter=where).to_pylist()
         return found
 
     within = f" AND {equals('corpus', corpus)}" if corpus else ""

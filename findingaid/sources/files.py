@@ -52,32 +52,50 @@ class Files:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
 
     def read(self, artifact_id: str) -> Artifact:
-        path = self.root / artifact_id
+        path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
+        folder, name = os.path.split(path)
         try:
-            real = path.resolve(strict=True)
-            if not real.is_relative_to(self._real_root):
-                raise ReadError(_outside(real, self._real_root), "outside_root")
-            if (size := real.stat().st_size) > self.max_bytes:
+            found = os.lstat(path)
+            if stat.S_ISLNK(found.st_mode) or name == ".." or not self._below_root(folder):
+                self._refuse_outside(Path(path).resolve(strict=True))
+                found = os.stat(path)
+            if found.st_size > self.max_bytes:
                 raise ReadError(
-                    f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}: exclude it or raise the limit",
+                    f"{found.st_size:,} bytes, more than source.max_bytes = {self.max_bytes:,}:"
+                    " exclude it or raise the limit",
                     "too_large",
                 )
-            payload = real.read_bytes()
+            with open(path, "rb") as file:
+                payload = file.read()
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
         text, encoding = decode(payload)
-        markdown = path.suffix.lower() in MARKDOWN_SUFFIXES
-        media_type = "text/markdown" if markdown else mimetypes.guess_type(path.name)[0] or "text/plain"
+        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
+        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
         return Artifact(
             artifact_id,
             text,
             {
-                "title": title_of(text, path.name) if markdown else path.name,
+                "title": title_of(text, name) if markdown else name,
                 "path": artifact_id,
                 "media_type": media_type,
                 "encoding": encoding,
             },
         )
+
+    def _refuse_outside(self, real: Path) -> None:
+        if not real.is_relative_to(self._real_root):
+            raise ReadError(_outside(real, self._real_root), "outside_root")
+
+    def _below_root(self, folder: str) -> bool:
+        """Whether a folder really is below the root; looked up once, since that costs more than reading a file."""
+        if folder not in self._folders:
+            self._folders[folder] = Path(folder).resolve(strict=True).is_relative_to(self._real_root)
+        return self._folders[folder]
+
+    @cached_property
+    def _folders(self) -> dict[str, bool]:
+        return {}
 
     @cached_property
     def _real_root(self) -> Path:
