@@ -4,20 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 export DAGSTER_HOME := $(CURDIR)/.dagster
 
-.PHONY: index test test-all lint dev bench clean
+.PHONY: index test test-slow lint dev bench readme
 
-## Run the main job on real input, and show a search over what it made.
+# Run the main job on real input (this project's documents and the installed packages), and search what it made.
 index: $(VENV)/.installed
-	$(BIN)/dagster job execute -f pipelines/definitions.py -j index 2>&1 | $(BIN)/python tools/job_log.py
+	$(BIN)/python -W ignore -m dagster job execute -f pipelines/definitions.py -j index
 	$(BIN)/findingaid status
-	$(BIN)/findingaid search "which package stores vectors in columnar files" -k 5
+	$(BIN)/findingaid search "store vectors in columnar files" -k 5
 
-## Pass the tests.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -n auto -m slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -26,18 +25,19 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 	$(BIN)/python tools/minilm_graph.py --check
 
-## Open the Dagster UI on http://localhost:3000
+# The Dagster UI, on http://localhost:3000
 dev: $(VENV)/.installed
-	$(BIN)/dagster dev -w workspace.yaml
+	$(BIN)/python -W ignore -m dagster dev -w workspace.yaml
 
+# The figures of the README.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
-clean:
-	rm -rf $(VENV) .findingaid .dagster/[a-z_]*
+# Run every command shown in the README and docs, and put its output there.
+readme: $(VENV)/.installed
+	$(BIN)/python tools/transcripts.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
 	touch $@

@@ -128,7 +128,11 @@ def _keeps_history() -> bool:
     return "DAGSTER_HOME" in os.environ
 
 
-@dg.job(executor_def=dg.in_process_executor)
+QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+"""On a terminal the job says what it did, not each event; the instance has those."""
+
+
+@dg.job(executor_def=dg.in_process_executor, config=QUIET)
 def index() -> None:
     """Bring every corpus up to date: read, cut, summarise, embed and publish what changed, and only that."""
     plans, batches = discover()

@@ -1,0 +1,95 @@
+"""What the documents show works: commands, snippets, links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from findingaid.cli import main
+from findingaid.config import load
+from tests.conftest import Cli
+from tools.transcripts import BLOCK, commands
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = [c for path in DOCUMENTS for block in BLOCK.findall(path.read_text()) for c in commands(block)]
+HAND_MADE = ("strategy.name=Chunk",)  # shows an error
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The configuration that ships, with a store and an embedder for tests."""
+    store = tmp_path_factory.mktemp("readme") / "index"
+    return ["--config", str(ROOT / "findingaid.yaml"), "--set", f"store={store}", "--set", "embedder={kind: hash}"]
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(SHOWN) >= 7
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_every_command_shown_runs(command: str, indexed: list[str]) -> None:
+    program, *arguments = shlex.split(command)
+    assert program == "findingaid"
+    if not Path(indexed[3].removeprefix("store=")).exists():
+        assert CliRunner().invoke(main, ["index", *indexed]).exit_code == 0
+
+    result = CliRunner().invoke(main, [*arguments, *indexed])
+
+    assert result.exit_code == (1 if any(mark in command for mark in HAND_MADE) else 0), result.output
+
+
+def test_the_library_snippets_run(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.write("a.md", "# A\n\nVersions are compared by their hashes.")
+    cli.run("status")
+    monkeypatch.chdir(cli.folder)
+
+    for snippet in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        exec(compile(snippet, "README.md", "exec"), {})
+
+    printed = capsys.readouterr().out
+    assert "docs/a.md" in printed
+    assert "['second line']" in printed
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_every_yaml_that_is_a_configuration_is_valid(path: Path, tmp_path: Path) -> None:
+    for block in re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL):
+        if "corpora:\n" in block:
+            (tmp_path / "findingaid.yaml").write_text(block)
+            assert load(tmp_path / "findingaid.yaml").corpora
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+def test_every_file_that_is_named_is_there(path: Path) -> None:
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text()):
+        assert (path.parent / link).exists(), link
+    for name in re.findall(r"`((?:findingaid|docs|tests|tools|benchmarks|pipelines)/[\w./]+\.\w+)`", path.read_text()):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_configuration_documented_names_every_parameter() -> None:
+    from findingaid.embedding import EMBEDDERS
+    from findingaid.sources import SOURCES
+    from findingaid.strategies import STRATEGIES
+    from findingaid.synthesis import SYNTHESIZERS
+
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, EMBEDDERS):
+        for name in registry.known():
+            assert name in text
+            for field in fields(registry.member(name, "")):  # type: ignore[arg-type]  # members are dataclasses
+                assert not field.metadata.get("spec", True) or field.name in text, f"{name}: {field.name}"
+
+
+def test_the_workspace_and_the_instance_are_yaml() -> None:
+    for name in ("workspace.yaml", "dagster.yaml", "findingaid.yaml", ".pre-commit-config.yaml"):
+        assert yaml.safe_load((ROOT / name).read_text())

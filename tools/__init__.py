@@ -1,0 +1,1 @@
+"""What makes files that are kept in the repository."""

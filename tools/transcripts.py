@@ -1,0 +1,37 @@
+"""Runs every command of the console blocks in README.md and docs/, and writes its output beneath it.
+
+    .venv/bin/python tools/transcripts.py
+
+A block is a fence named `console` in which commands follow "$ "; what it shows is then what was printed.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
+
+
+def commands(block: str) -> list[str]:
+    """The commands of a block."""
+    return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+
+
+def run(command: str) -> str:
+    """What a command prints, both streams."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines())
+
+
+def fill(document: str) -> str:
+    """The document with each command's own output."""
+    return BLOCK.sub(lambda m: "".join(f"$ {c}\n{run(c)}\n" for c in commands(m.group())), document)
+
+
+if __name__ == "__main__":
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        path.write_text(fill(path.read_text()))
