@@ -17,7 +17,6 @@ from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
 from findingaid.store import Ledger, Store
-from findingaid.store.sql import equals, one_of
 from findingaid.store.verify import verify
 
 ProgressOf = Callable[[str, int], Progress]
@@ -73,8 +72,6 @@ class FindingAid:
         names = self._names(corpora)
         repaired = self.prepare()
         reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
-        if names == list(self.corpora):
-            self.retract_other_embedders()
         return Report(reports, repaired, self.finish())
 
     def prepare(self) -> list[str]:
@@ -90,28 +87,14 @@ class FindingAid:
         self.store.clean()
         return unfit
 
-    def retract_other_embedders(self) -> None:
-        """Take out records whose vectors another embedder made: those of artifacts that just failed.
-
-        To be called after every corpus was indexed, when nothing else can have such records.
-        """
-        if not self.store.count("records", self._of_another_embedder):
-            return
-        found = self.store.rows("records", ["corpus", "artifact_id"], self._of_another_embedder).to_pylist()
-        for corpus in self.corpora:
-            if ids := sorted({row["artifact_id"] for row in found if row["corpus"] == corpus}):
-                self.indexer(corpus).retract(ids)
-
     def _unfit(self) -> str | None:
         if not Ledger(self.store).counts_agree("records"):
             return "some corpora are not rebuilt yet: index all of them"
-        if self.store.count("records", self._of_another_embedder):
-            return "some records were made by another embedder: index all corpora"
+        if others := [
+            name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
+        ]:
+            return f"another embedder made the records of {', '.join(others)}: index them too"
         return None
-
-    @property
-    def _of_another_embedder(self) -> str:
-        return f"NOT ({equals('embedder_id', self.embedder.id)}) AND {one_of('corpus', self.corpora)}"
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -131,6 +114,7 @@ class FindingAid:
         reports = indexer.build_all(plan.batches(), force, advance)
         for ids in plan.removals():
             indexer.remove(ids)
+        indexer.retract_other_embedders()
         return summary(plan, reports, self.count_records(corpus))
 
     def count_records(self, corpus: str) -> int:

@@ -7,7 +7,7 @@ never work that looks done (why the intent is needed: a source that is reverted 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from findingaid.errors import ArtifactError, ReadError
+from findingaid.errors import ArtifactError
 from findingaid.identity import producer_id, text_hash
 from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
@@ -34,25 +34,14 @@ from findingaid.stages import (
     synthesize,
 )
 from findingaid.store import Ledger, LedgerRow, Store, schemas
+from findingaid.store.sql import equals
 
 ALL_STAGES = tuple(Stage)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a batch made of one artifact: the versions it has now, and the first stage that was done again."""
-
-    artifact_id: str
-    versions: Mapping[Stage, str | None]
-    first: Stage
-    surfaces: int
-    records: int
-    synopsis: Outcome
-
-
-@dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What became of one batch, or would. `done` lists the artifacts of which something was written.
+    """What became of one batch, or would.
 
     An artifact whose synopsis failed is published all the same, and counts as new or changed too.
     """
@@ -60,7 +49,6 @@ class BatchReport:
     new: int = 0
     changed: int = 0
     records: int = 0
-    done: Sequence[Done] = ()
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
     truncated: int = 0
@@ -154,12 +142,24 @@ class Indexer:
             self.store.replace(table, self.corpus, artifact_ids, self.store.dataset(table).schema.empty_table())
         self.ledger.put(self.corpus, [], gone=artifact_ids)
 
-    def retract(self, artifact_ids: Sequence[str]) -> None:
-        """Take the records of artifacts out, and remember that they are to be made again."""
-        rows = self.ledger.rows(self.corpus, artifact_ids).values()
+    def retract_other_embedders(self) -> None:
+        """Take out records whose vectors another embedder made; after a run those of artifacts that failed in it.
+
+        What is taken out is remembered as to be made again.
+        """
+        theirs = self.of_another_embedder
+        if not self.store.count("records", theirs):
+            return
+        ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
+        rows = self.ledger.rows(self.corpus, ids).values()
         self._put([row.writing([Stage.RECORDS]) for row in rows])
-        self.store.replace("records", self.corpus, artifact_ids, schemas.records(self.embedder.dim).empty_table())
+        self.store.replace("records", self.corpus, ids, schemas.records(self.embedder.dim).empty_table())
         self._put([replace(row.writing([Stage.RECORDS]), n_records=0) for row in rows])
+
+    @property
+    def of_another_embedder(self) -> str:
+        """A filter for this corpus's records that the configured embedder did not make."""
+        return f"{equals('corpus', self.corpus)} AND NOT ({equals('embedder_id', self.embedder.id)})"
 
     # -- computing -------------------------------------------------------------------------------------
 
@@ -172,29 +172,18 @@ class Indexer:
         self._load(ids, stages, batch)
         decompose(self.of.strategy, batch)
         if Stage.SURFACES not in stages:
-            self._require_surfaces(batch, rows)
+            self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
         asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
-        if pay and Stage.SYNOPSES not in stages:
-            _drop(
-                batch,
-                Stage.SYNOPSES,
-                [i for i in batch.plans if self.of.synthesizer and i not in batch.synopses],
-                "synopses are not current",
-            )
+        if pay and Stage.SYNOPSES not in stages and self.of.synthesizer is not None:
+            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         embeddings = Embeddings(self.embedder, self.store)
-        texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
-        missing = embeddings.load(texts)
+        missing = embeddings.load({h: text for i in batch.plans for h, text in batch.texts(i).items()})
         calls = Calls(0 if pay else len(missing), asks)
         if pay and Stage.EMBEDDINGS in stages:
             calls = Calls(embeddings.make(missing, progress), asks)
             self._drop_unembedded(batch, embeddings)
         elif pay and Stage.RECORDS in stages:
-            _drop(
-                batch,
-                Stage.EMBEDDINGS,
-                [i for i in batch.plans if missing.keys() & batch.texts(i).keys()],
-                "embeddings are not current",
-            )
+            self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
         versions = {i: self._versions(batch, i) for i in batch.plans}
         redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), stages, force))}
         stamps = {listing.artifact_id: listing.stamp for listing in listings}
@@ -211,18 +200,19 @@ class Indexer:
         batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
-                batch.fail(
-                    artifact_id, Stage.ARTIFACTS, ReadError(self._first("artifacts", "was never read"), "missing")
-                )
+                batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
 
-    def _require_surfaces(self, batch: Batch, rows: Mapping[str, LedgerRow]) -> None:
-        stale = [
-            i for i in batch.plans if i not in rows or rows[i].surfaces != self._versions(batch, i)[Stage.SURFACES]
-        ]
-        _drop(batch, Stage.SURFACES, stale, self._first("surfaces", "surfaces are not current"))
+    def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
+        """Fail the artifacts of which a stage that was not asked for is not current."""
+        for artifact_id in [i for i in batch.plans if not current(i)]:
+            batch.fail(artifact_id, stage, self._not_current(stage))
+            del batch.plans[artifact_id]
 
-    def _first(self, stage: str, what: str) -> str:
-        return f"{what}: materialize {self.corpus}/{stage} first"
+    def _not_current(self, stage: Stage) -> ArtifactError:
+        return ArtifactError(f"its {stage} are not current: materialize {self.corpus}/{stage} first", "missing")
+
+    def _surfaces(self, batch: Batch, artifact_id: str) -> str | None:
+        return self._versions(batch, artifact_id)[Stage.SURFACES]
 
     def _drop_unembedded(self, batch: Batch, embeddings: Embeddings) -> None:
         for artifact_id in list(batch.plans):
@@ -308,7 +298,6 @@ class Indexer:
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
             records=sum(self._count(batch, i) for i in work.versions),
-            done=[self._done(work, i, again[0]) for i, again in redo.items()],
             failed=[*batch.failures.values(), *failed_synopses],
             calls=work.calls,
             truncated=sum(self.embedder.count_tokens(t) > limit for t in work.missing.values()) if limit else 0,
@@ -318,25 +307,12 @@ class Indexer:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
         return len(batch.plans[artifact_id].surfaces) + int(batch.synopsis(artifact_id).outcome is Outcome.OK)
 
-    def _done(self, work: Work, artifact_id: str, first: Stage) -> Done:
-        surfaces = len(work.batch.plans[artifact_id].surfaces)
-        records = self._count(work.batch, artifact_id)
-        return Done(
-            artifact_id, work.versions[artifact_id], first, surfaces, records, work.batch.synopsis(artifact_id).outcome
-        )
-
 
 def _differing(
     wanted: Mapping[Stage, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool
 ) -> list[Stage]:
     """The stages to do again: whose version is not the one the ledger has."""
     return [s for s in ALL_STAGES if s in stages and (force or row is None or row.version(s) != wanted[s])]
-
-
-def _drop(batch: Batch, stage: Stage, artifact_ids: Sequence[str], message: str) -> None:
-    for artifact_id in artifact_ids:
-        batch.fail(artifact_id, stage, ArtifactError(message, "missing"))
-        del batch.plans[artifact_id]
 
 
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:

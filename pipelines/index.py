@@ -93,8 +93,8 @@ def finish(
 ) -> None:
     """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
     aid = findingaid.open()
-    if plans.keys() == aid.corpora.keys():
-        aid.retract_other_embedders()
+    for corpus in (name for name, plan in plans.items() if not isinstance(plan, str)):
+        aid.indexer(corpus).retract_other_embedders()
     unpublished = aid.finish()
     problems = [f"not published, readers keep the version before: {unpublished}"] if unpublished else []
     for corpus, plan in plans.items():

@@ -173,6 +173,19 @@ def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vect
     assert make_aid(embedder=other).verify() == []
 
 
+def test_a_refused_source_keeps_its_records_when_the_embedder_changed(
+    make_aid: Make, source: MemorySource, embedder: CountingEmbedder
+) -> None:
+    make_aid().index()
+    source.payloads.clear()
+
+    report = make_aid(embedder=CountingEmbedder(name="other")).index()
+
+    assert "refused" in (docs(report).error or "")
+    assert "another embedder made the records of docs" in (report.unpublished or "")
+    assert len(make_aid(embedder=embedder).search("ledger", 50)) == 9
+
+
 def test_equal_texts_are_embedded_once(aid: FindingAid, source: MemorySource, embedder: CountingEmbedder) -> None:
     source.payloads = {f"{i}.md": PARAGRAPH.format(topic="same") for i in range(5)}
 
