@@ -63,11 +63,12 @@ def test_hidden_files_are_left_out_unless_asked_for(root: Path) -> None:
     [
         ("naïve".encode(), "naïve", "utf-8"),
         (b"\xef\xbb\xbfwith a mark", "with a mark", "utf-8"),
-        (
-            "Größe und Länge der Straße über dem Fluss".encode("latin-1"),
-            "Größe und Länge der Straße über dem Fluss",
-            None,
-        ),
+        ("Größe, naïve façade à Besançon".encode("latin-1"), "Größe, naïve façade à Besançon", "cp1252"),
+        ("café".encode("latin-1"), "café", "cp1252"),
+        ("“quoted” — 5 €".encode("cp1252"), "“quoted” — 5 €", "cp1252"),
+        ("Zażółć gęślą jaźń, wszystko po polsku".encode("cp1250"), "Zażółć gęślą jaźń, wszystko po polsku", "cp1250"),
+        ("Привет, это текст на русском языке".encode("cp1251"), "Привет, это текст на русском языке", "cp1251"),
+        ("これは日本語のテキストです。".encode("shift_jis"), "これは日本語のテキストです。", "cp932"),
         ("Größe, 長さ".encode("utf-16"), "Größe, 長さ", "utf-16"),
         (b"line\r\nends", "line\r\nends", "utf-8"),
         (b"", "", "utf-8"),

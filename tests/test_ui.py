@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def ui(cli: Cli) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     until(lambda: reachable(address), "dagster dev does not answer")
     yield address
-    dev.terminate()
+    os.killpg(dev.pid, signal.SIGKILL)  # with its children; nothing of it is to be kept
     dev.wait(PATIENCE)
 
 

@@ -25,6 +25,10 @@ MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """How a text of UTF-16 or UTF-32 begins; any other that holds a zero byte is no text."""
 
+WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
+ACCENTED_SHARE = 0.3
+SAMPLE_CHARACTERS = 100_000
+
 # A file written in the same tick of a coarse clock as it was listed may change again without a new
 # time stamp ("racily clean" in git's words); such a stamp is not trusted and the file is read next time.
 RACY_NANOSECONDS = 2_000_000_000
@@ -184,10 +188,28 @@ def decode(payload: bytes) -> tuple[str, str]:
         return payload.removeprefix(b"\xef\xbb\xbf").decode(), "utf-8"
     except UnicodeDecodeError:
         pass
+    if (western := _as_western(payload)) is not None:
+        return western, "cp1252"
     best = from_bytes(payload).best()
     if best is None:
         raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
     return str(best), best.encoding.replace("_", "-")
+
+
+def _as_western(payload: bytes) -> str | None:
+    """The text in Windows' Western code page, if it reads like one: mostly ASCII, the rest letters and quotes.
+
+    The general detection guesses from letter statistics, and takes a short German text for a Baltic one.
+    """
+    try:
+        text = payload.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    sample = text[:SAMPLE_CHARACTERS]
+    letters = [c for c in sample if c.isalpha()]
+    accented = sum(c > "\x7f" for c in letters)
+    plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
+    return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
 
 
 def title_of(markdown: str, default: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -21,6 +22,12 @@ CHUNK_SIZE = 1200
 
 OVERLAP_SHARE = 6
 """The default overlap is a sixth of a chunk, as in ir (200 of 1200): enough to keep a split sentence whole once."""
+
+PART_CHARACTERS = 1_000_000
+"""Longer texts are first parted: the splitter's time grows with the square of a text, to minutes for 50 MB."""
+
+PART_ENDS = (re.compile(r"^#{1,6} ", re.MULTILINE), re.compile(r"^[ \t]*\n", re.MULTILINE))
+"""Where a part ends, best first: before a heading, at a blank line."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,9 @@ class Chunked:
     def cut(self, text: str, markdown: bool = False) -> list[Surface]:
         """The chunks of a text, in order, without blank ones."""
         splitter = self._markdown if markdown else self._plain
+        cut = ((at + start, chunk) for at, part in _parts(text) for start, chunk in splitter.chunk_indices(part))
         # The splitter trims white space as Rust sees it, which leaves some that Python and tokenizers drop.
-        chunks = [(start, chunk) for start, chunk in splitter.chunk_indices(text) if chunk.replace("\0", "").strip()]
+        chunks = [(start, chunk) for start, chunk in cut if chunk.replace("\0", "").strip()]
         return [
             Surface(self.kind, chunk, "chunk", {"chunk_index": i, "n_chunks": len(chunks)}, (start, start + len(chunk)))
             for i, (start, chunk) in enumerate(chunks)
@@ -90,3 +98,15 @@ class Chunked:
         if self.tokenizer is None:
             return MarkdownSplitter(self._size, self._overlap)
         return MarkdownSplitter.from_callback(self.tokenizer.count_tokens, self._size, self._overlap)
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """(start, part) of a text, in parts of at most PART_CHARACTERS that end at a heading where there is one."""
+    start = 0
+    while len(text) - start > PART_CHARACTERS:
+        window = text[start : start + PART_CHARACTERS]
+        ends = (found[-1].start() for pattern in PART_ENDS if (found := list(pattern.finditer(window, 1))))
+        end = start + next(ends, PART_CHARACTERS)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]

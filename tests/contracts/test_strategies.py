@@ -94,6 +94,19 @@ def test_no_chunk_is_longer_than_its_limit(text: str) -> None:
     assert all(len(s.text) <= 40 for s in Chunked(chunk_size=40).cut(text))
 
 
+@pytest.mark.parametrize(
+    "text", ["# Head\n\nSome words here.\n\n" * 90, "a line of words\n\n" * 120, "words " * 400, "x" * 2500]
+)
+def test_a_long_text_is_parted_without_loss(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Texts of many megabytes are cut part by part; no character between chunks may be lost."""
+    monkeypatch.setattr("findingaid.strategies.chunked.PART_CHARACTERS", 1000)
+
+    chunks = Chunked(chunk_size=100, overlap=0).cut(text, markdown=True)
+
+    assert all(chunk.span and text[slice(*chunk.span)] == chunk.text for chunk in chunks)
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+
+
 def test_chunks_are_counted_within_their_kind() -> None:
     plan = Package(chunk_size=30, overlap=0, embed_deps=True).decompose(
         "numpy", {"name": "numpy", "description": "arrays", "readme": "word " * 20, "deps": ["one", "two"]}, {}
