@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -62,18 +63,22 @@ def ui(cli: Cli) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     log = (cli.folder / "dev.log").open("w")
-    dev = subprocess.Popen(
-        [*dagster, "dev", "-w", str(ROOT / "workspace.yaml"), "-p", port],
-        cwd="/",
-        env=environment,
-        stdout=log,
-        stderr=log,
-    )
+    command = [*dagster, "dev", "-w", str(ROOT / "workspace.yaml"), "-p", port]
+    dev = subprocess.Popen(command, cwd="/", env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
     until(lambda: reachable(address), "dagster dev does not answer")
     yield address
-    os.killpg(dev.pid, signal.SIGKILL)  # with its children; nothing of it is to be kept
+    kill_all_of(home)
     dev.wait(PATIENCE)
+
+
+def kill_all_of(home: Path) -> None:
+    """Kill every process of an instance: `dagster dev` leaves its children behind when it is killed itself."""
+    wanted = f"DAGSTER_HOME={home}".encode()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in environ.read_bytes().split(b"\0"):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
 
 
 def reachable(address: str) -> bool:
