@@ -11,7 +11,7 @@ from typing import Any
 from findingaid.config import load
 from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing import BatchReport, Indexer
-from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report
+from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
@@ -19,8 +19,8 @@ from findingaid.stages import Progress
 from findingaid.store import Ledger, Store
 from findingaid.store.verify import verify
 
-ProgressOf = Callable[[str, int], Progress]
-"""Called with a corpus and its count of stale artifacts; gives what is called as they are done."""
+ProgressOf = Callable[[str], Progress]
+"""Gives for a corpus what is called as its artifacts and texts are done."""
 
 
 def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:  # noqa: A001  # as gzip.open
@@ -110,7 +110,9 @@ class FindingAid:
         plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
         indexer = self.indexer(corpus)
         indexer.begin(plan)
-        advance = progress(corpus, len(plan.stale)) if progress else None
+        advance = progress(corpus) if progress else None
+        if advance:
+            advance(Stage.ARTIFACTS.value, len(plan.stale), 0)
         reports = indexer.build_all(plan.batches(), force, advance)
         for ids in plan.removals():
             indexer.remove(ids)

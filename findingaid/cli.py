@@ -12,7 +12,7 @@ from typing import Any, get_args
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import findingaid
@@ -80,7 +80,7 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
       findingaid plan --corpus docs --json
     """
     report = aid.plan(corpora)
-    _print_report(report, as_json, "to embed", "to synthesize")
+    _print_report(report, as_json, ">to embed", ">to write")
     _exit_with(report)
 
 
@@ -101,7 +101,7 @@ def index(aid: FindingAid, corpora: tuple[str, ...], force: bool, allow_loss: bo
     """
     with _progress(enabled=not as_json) as progress:
         report = aid.index(corpora, force=force, allow_loss=allow_loss, progress=progress)
-    _print_report(report, as_json, "embedded", "synthesized")
+    _print_report(report, as_json, ">embedded", ">synopses")
     _exit_with(report)
 
 
@@ -137,7 +137,7 @@ def search(
     hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds)
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
-    table = _table("score", "corpus", "artifact", "surface", "text")
+    table = _table(">score", "corpus", "artifact", "surface", "text")
     for hit in hits:
         surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
         table.add_row(
@@ -165,7 +165,7 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
     _print(
         f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}"
     )
-    table = _table("#", "kind", "span", "text")
+    table = _table(">#", "kind", ">span", "text")
     for record in view.records:
         span = f"{record.span[0]}:{record.span[1]}" if record.span else ""
         kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
@@ -188,7 +188,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
     found = aid.status(corpora)
     if as_json:
         return _print_json([s.to_dict() for s in found])
-    table = _table("corpus", "artifacts", "records", "synopses", "pending", "failed", "updated")
+    table = _table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
         table.add_row(
@@ -231,31 +231,11 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) ->
     if as_json:
         return _print_json(report.to_dict())
     table = _table(
-        "corpus",
-        "artifacts",
-        "new",
-        "changed",
-        "unchanged",
-        "deleted",
-        "failed",
-        "records",
-        embed,
-        synthesize,
-        "seconds",
+        "corpus", ">artifacts", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s"
     )
     for name, c in report.corpora.items():
-        numbers = (
-            c.artifacts,
-            c.new,
-            c.changed,
-            c.unchanged,
-            c.deleted,
-            len(c.failed),
-            c.records,
-            c.calls.embed,
-            c.calls.synthesize,
-        )
-        table.add_row(name, *(f"{n:,}" for n in numbers), f"{c.seconds:.1f}")
+        counts = (c.artifacts, c.new, c.changed, c.deleted, len(c.failed), c.records, c.calls.embed, c.calls.synthesize)
+        table.add_row(name, *(f"{count:,}" for count in counts), f"{c.seconds:.1f}")
     _print(table)
     for line in report.repaired:
         _print(escape(line))
@@ -282,13 +262,14 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bars:
 
-        def of_corpus(corpus: str, stale: int) -> Callable[[str, int], None]:
-            tasks = {"artifacts": bars.add_task(f"{corpus}: artifacts", total=stale)}
+        def of_corpus(corpus: str) -> Callable[[str, int, int], None]:
+            tasks: dict[str, TaskID] = {}
 
-            def advance(stage: str, count: int) -> None:
+            def advance(stage: str, more: int, done: int) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=None)
-                bars.advance(tasks[stage], count)
+                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=0)
+                task = tasks[stage]
+                bars.update(task, total=(bars.tasks[task].total or 0) + more, advance=done)
 
             return advance
 
@@ -296,15 +277,10 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
 
 
 def _table(*columns: str) -> Table:
+    """A plain table; a column whose name begins with ">" holds numbers."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(
-            column,
-            overflow="fold",
-            justify="left"
-            if i == 0 or column in {"text", "corpus", "artifact", "surface", "kind", "synopses", "updated"}
-            else "right",
-        )
+    for column in columns:
+        table.add_column(column.lstrip(">"), overflow="fold", justify="right" if column.startswith(">") else "left")
     return table
 
 

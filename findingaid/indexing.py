@@ -131,7 +131,7 @@ class Indexer:
                     writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
                 writes.append(writer.submit(self.commit, work))
                 if progress:
-                    progress(Stage.ARTIFACTS.value, len(batch))
+                    progress(Stage.ARTIFACTS.value, 0, len(batch))
         return [write.result() for write in writes]
 
     def remove(self, artifact_ids: Sequence[str]) -> None:

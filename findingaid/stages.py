@@ -40,8 +40,8 @@ EMBED_GROUP = 64
 SYNTHESIZE_GROUP = 32
 """Synthesizer results kept at once: at most so many calls are paid again after a crash."""
 
-Progress = Callable[[str, int], None]
-"""Called with a stage and how many more of its artifacts or texts are done."""
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how many more of its artifacts or texts there are, and how many more are done."""
 
 SKIPPED = Synopsis(Outcome.SKIPPED)
 
@@ -138,6 +138,8 @@ def _call_all(
     synthesizer: Synthesizer, batch: Batch, missing: Mapping[str, str], store: Store, progress: Progress | None
 ) -> dict[str, Synopsis]:
     """Call for each key -> artifact id, keeping a group of results at a time; failed ones are not kept."""
+    if progress and missing:
+        progress(Stage.SYNOPSES.value, len(missing), 0)
     made: dict[str, Synopsis] = {}
     kept: set[str] = set()
     for count, (key, artifact_id) in enumerate(missing.items(), 1):
@@ -147,7 +149,7 @@ def _call_all(
             _keep_calls(store, synthesizer, fresh)
             kept |= fresh.keys()
         if progress:
-            progress(Stage.SYNOPSES.value, 1)
+            progress(Stage.SYNOPSES.value, 0, 1)
     return made
 
 
@@ -189,6 +191,8 @@ class Embeddings:
     def make(self, texts: Mapping[str, str], progress: Progress | None = None) -> int:
         """Embed hash -> text, each once, and keep the vectors as they come; returns the texts embedded."""
         hashes = list(texts)
+        if progress and hashes:
+            progress(Stage.EMBEDDINGS.value, len(hashes), 0)
         kept = 0
         last = time.monotonic()
         for start in range(0, len(hashes), EMBED_GROUP):
@@ -199,7 +203,7 @@ class Embeddings:
                 self._keep(hashes[kept:done])
                 kept, last = done, time.monotonic()
             if progress:
-                progress(Stage.EMBEDDINGS.value, len(group))
+                progress(Stage.EMBEDDINGS.value, 0, len(group))
         return len(hashes)
 
     def matrix(self, hashes: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:

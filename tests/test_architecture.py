@@ -49,6 +49,19 @@ print([m for m in ("torch", "dagster", "sklearn") if m in sys.modules])
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_the_shipped_configuration_works_without_a_network(tmp_path: Path) -> None:
+    code = f"""
+import socket
+def refuse(*_): raise OSError("no network")
+socket.socket.connect = socket.getaddrinfo = refuse
+import findingaid
+aid = findingaid.open({str(ROOT / "findingaid.yaml")!r}, {{"store": {str(tmp_path / "index")!r}}})
+assert aid.index(["docs"]).ok
+print(aid.search("what is a ledger", 1)[0].corpus)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "docs"
+
+
 def test_the_graph_is_what_its_script_writes() -> None:
     done = subprocess.run(
         [sys.executable, "tools/minilm_graph.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
