@@ -230,9 +230,7 @@ def verify(aid: FindingAid, as_json: bool) -> None:
 def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
     if as_json:
         return _print_json(report.to_dict())
-    table = _table(
-        "corpus", ">artifacts", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s"
-    )
+    table = _table("corpus", ">total", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s")
     for name, c in report.corpora.items():
         counts = (c.artifacts, c.new, c.changed, c.deleted, len(c.failed), c.records, c.calls.embed, c.calls.synthesize)
         table.add_row(name, *(f"{count:,}" for count in counts), f"{c.seconds:.1f}")
