@@ -83,6 +83,7 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
             message = str(first["ctx"]["error"])
         case _:
             shown = repr(first["input"])
-            message = f"{first['msg']}, got {shown if len(shown) < 80 else shown[:77] + '...'}"
+            expected = first["msg"].replace("a valid tuple", "a list")
+            message = f"{expected}, got {shown if len(shown) < 80 else shown[:77] + '...'}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{key}: {message}{more}"

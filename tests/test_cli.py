@@ -113,6 +113,26 @@ def test_a_missing_root_names_the_key_and_leaves_the_others(indexed: Cli) -> Non
     assert indexed.json("search", "ledger", "-k", "1")
 
 
+def test_a_store_that_cannot_be_written_is_one_line(cli: Cli) -> None:
+    (cli.folder / "index").write_text("a file in the way")
+
+    for command, status in ((["index"], 1), (["search", "x"], 1), (["verify"], 1), (["status"], 0)):
+        result = cli.run(*command)
+
+        assert result.exit_code == status, command
+        assert (result.stderr + result.stdout).count("\n") <= 2 + (command == ["status"]), result.output
+
+
+def test_before_the_first_run_every_command_says_what_to_do(cli: Cli) -> None:
+    for command in (["search", "x"], ["show", "x"], ["verify"]):
+        result = cli.run(*command)
+
+        assert result.exit_code == 1
+        assert (result.stderr + result.stdout).count("\n") == 1
+        assert "run `findingaid index`" in result.stderr + result.stdout
+    assert not (cli.folder / "index").exists()
+
+
 def test_an_unknown_corpus_lists_the_known(indexed: Cli) -> None:
     result = indexed.run("index", "--corpus", "dosc")
 

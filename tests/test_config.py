@@ -53,6 +53,7 @@ def file(tmp_path: Path) -> Path:
         ("corpora.docs.strategy.chunk_size", -1, "corpora.docs.strategy.chunk_size: Input should be greater than 0"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "overlap": 9}, "overlap 9 must be smaller"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "max_tokens": 9}, "exclude each other"),
+        ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: Input should be a list, got '*.md'"),
         ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: Input should be a valid boolean"),
         ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name is letters, digits and _"),
         ("corpora", None, "corpora: Input should be a valid dictionary"),

@@ -7,6 +7,7 @@ from what is there now.
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -193,10 +194,16 @@ class Store:
         if "://" in self.uri:
             yield
             return
-        folder = Path(self.uri) / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / what):
+        lock = FileLock(Path(self.uri) / ".locks" / what)
+        try:
+            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except OSError as error:
+            raise StoreError(f"store: {self.uri} cannot be written: {error.strerror or error}") from error
+        try:
             yield
+        finally:
+            lock.release()
 
     # -- upkeep ----------------------------------------------------------------------------------------
 
@@ -278,7 +285,12 @@ class Store:
     # -- damage ----------------------------------------------------------------------------------------
 
     def inspect(self, dim: int) -> dict[str, str]:
-        """The tables that cannot be used as they are, each "lost", "damaged" or "of another schema"."""
+        """The tables that cannot be used as they are, each "lost", "damaged" or "of another schema".
+
+        Raises StoreError when the store is no folder.
+        """
+        if "://" not in self.uri and Path(self.uri).exists() and not Path(self.uri).is_dir():
+            raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
         states = {table: self._state(table, schema) for table, schema in _wanted(dim).items()}
         self._unusable = {table: state for table, state in states.items() if state}
         return self._unusable
@@ -346,4 +358,6 @@ def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    """What an error says, without where in Lance's source it says so."""
+    line = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]

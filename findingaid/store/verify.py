@@ -9,7 +9,7 @@ import numpy as np
 
 from findingaid.model import Stage
 from findingaid.store.schemas import PER_ARTIFACT
-from findingaid.store.store import Store
+from findingaid.store.store import TABLES, Store
 
 UNIT_TOLERANCE = 5e-3
 """How far a vector of float16 numbers may be from length 1."""
@@ -20,6 +20,8 @@ NAMED = 3
 
 def verify(store: Store, dim: int) -> list[str]:
     """Problems of the tables themselves; when they are whole, those between them."""
+    if set(store.inspect(dim).items()) == {(table, "lost") for table in TABLES}:
+        return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
     broken = [
         f"table {table} is {state}{_why(store, table, state)}: run `findingaid index`"
         for table, state in store.inspect(dim).items()
