@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from findingaid.config import load
-from findingaid.errors import ConfigError, SourceError
+from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Ledger, Store
+from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.verify import verify
 
 ProgressOf = Callable[[str], Progress]
@@ -29,7 +29,7 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
     config = load(path, overrides)
-    return FindingAid(Store(config.store), config.embedder, config.corpora)
+    return FindingAid(Store(config.store), config.embedder, config.corpora, config.settings.retain)
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class FindingAid:
     store: Store
     embedder: Embedder
     corpora: Mapping[str, Corpus]
+    retain: int = 1
+    """Published versions that are kept, the served one included."""
 
     def indexer(self, corpus: str) -> Indexer:
         """What takes one corpus through the stages. Raises ConfigError for an unknown one."""
@@ -80,12 +82,20 @@ class FindingAid:
 
     def finish(self) -> str | None:
         """Maintain the tables and publish; says why not, where the records are not fit to be published."""
+        withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
         unfit = self._unfit()
-        if unfit is None:
-            self.store.publish()
+        if withdrawn:
+            self.publisher.hold()
+        elif unfit is None:
+            self.publisher.publish()
         self.store.clean()
         return unfit
+
+    @property
+    def publisher(self) -> Publisher:
+        """What moves readers from version to version of the records."""
+        return Publisher(self.store, self.retain)
 
     def _unfit(self) -> str | None:
         if not Ledger(self.store).counts_agree("records"):
@@ -144,6 +154,22 @@ class FindingAid:
 
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
         return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
+
+    # -- publishing ------------------------------------------------------------------------------------
+
+    def versions(self) -> list[Version]:
+        """The published versions that are kept, newest first. Raises StoreError before the first run."""
+        return self.publisher.versions()
+
+    def publish(self) -> int:
+        """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
+        if unfit := self._unfit():
+            raise StoreError(f"not published: {unfit}")
+        return self.publisher.publish()
+
+    def rollback(self, version: int | None = None) -> int:
+        """Serve an earlier version until something new is indexed, or `publish`. Raises StoreError when none is kept."""
+        return self.publisher.rollback(version)
 
     # -- asking ----------------------------------------------------------------------------------------
 

@@ -227,6 +227,61 @@ def verify(aid: FindingAid, as_json: bool) -> None:
         sys.exit(1)
 
 
+@main.command()
+@common
+def versions(aid: FindingAid, as_json: bool) -> None:
+    """List the published versions of the records that are kept; `retain` in the configuration says how many.
+
+    \b
+    Examples:
+      findingaid versions
+      findingaid versions --json
+    """
+    found = aid.versions()
+    if as_json:
+        return _print_json([v.to_dict() for v in found])
+    table = _table(">version", "written", ">records", "")
+    for v in found:
+        table.add_row(str(v.version), v.written, f"{v.records:,}", "served" if v.served else "")
+    _print(table)
+    return None
+
+
+@main.command()
+@common
+def publish(aid: FindingAid, as_json: bool) -> None:
+    """Serve the newest records; what every run does at its end, and what ends a rollback.
+
+    \b
+    Examples:
+      findingaid publish
+      findingaid publish --json
+    """
+    _print_served(aid.publish(), as_json)
+
+
+@main.command()
+@click.argument("version", type=int, required=False)
+@common
+def rollback(aid: FindingAid, version: int | None, as_json: bool) -> None:
+    """Serve an earlier published version, by default the one before.
+
+    It stays until something new is indexed, or `findingaid publish`.
+
+    \b
+    Examples:
+      findingaid rollback
+      findingaid rollback 12
+    """
+    _print_served(aid.rollback(version), as_json)
+
+
+def _print_served(version: int, as_json: bool) -> None:
+    if as_json:
+        return _print_json({"served": version})
+    return _print(f"readers have version {version}")
+
+
 def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
     if as_json:
         return _print_json(report.to_dict())

@@ -55,6 +55,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     store: str = ".findingaid/index"
+    retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
     corpora: dict[CorpusName, CorpusSettings]

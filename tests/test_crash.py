@@ -28,7 +28,7 @@ BATCH = 8
 CHILD = """
 import json, os, signal, sys
 from findingaid import plan, stages
-from findingaid.store import Store
+from findingaid.store import Publisher, Store
 from findingaid.testing import CountingEmbedder
 from tests.test_crash import aid_of, payloads
 
@@ -56,8 +56,10 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-for name in ("_replace", "append", "publish", "clean"):
+for name in ("_replace", "append", "clean"):
     setattr(Store, name, dying(getattr(Store, name)))
+for name in ("_serve", "_tag", "_untag"):
+    setattr(Publisher, name, dying(getattr(Publisher, name)))
 aid_of({store!r}, payloads({edition})).index()
 print("steps", step)
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 from findingaid.errors import QueryError
 from findingaid.model import Failure
-from findingaid.store import Ledger, Store
+from findingaid.store import Ledger, Publisher, Store
 from findingaid.store.sql import equals
 
 RECORD_COLUMNS = (
@@ -106,7 +106,7 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         synopses={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
         failed=sorted(failed, key=lambda f: f.artifact_id),
         updated=updated and updated.isoformat(timespec="seconds"),
-        published_version=store.published_version(),
+        published_version=Publisher(store).served(),
     )
 
 

@@ -1,6 +1,7 @@
 """The LanceDB folder: schemas, atomic commits, ledger, caches, maintenance, publishing."""
 
 from findingaid.store.ledger import Ledger, LedgerRow
+from findingaid.store.publishing import Publisher, Version
 from findingaid.store.store import Store
 
-__all__ = ["Ledger", "LedgerRow", "Store"]
+__all__ = ["Ledger", "LedgerRow", "Publisher", "Store", "Version"]

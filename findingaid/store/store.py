@@ -22,13 +22,11 @@ from filelock import FileLock
 
 from findingaid.errors import StoreError
 from findingaid.store import schemas
+from findingaid.store.publishing import PUBLISHED
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
     import lance
-
-PUBLISHED = "published"
-"""The tag of the records version that readers use."""
 
 TABLES = (*schemas.FIXED, "records")
 
@@ -217,19 +215,8 @@ class Store:
         with self._writing("records"):
             self._index_records()
 
-    def publish(self) -> int:
-        """Point readers at the records as they are now; returns the version."""
-        tags = self.dataset("records").tags
-        newest = self.dataset("records").version
-        served = tags.list()
-        if PUBLISHED not in served:
-            tags.create(PUBLISHED, newest)
-        elif served[PUBLISHED]["version"] != newest:
-            tags.update(PUBLISHED, newest)
-        return int(newest)
-
     def clean(self) -> None:
-        """Drop every version but the newest and the published. Files of a commit under way are never touched."""
+        """Drop every version but the newest and the tagged. Files of a commit under way are never touched."""
         self._each_table(self._drop_old_versions)
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
@@ -254,13 +241,8 @@ class Store:
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
-            raise StoreError(
-                f"nothing is published in {self.uri}: run `findingaid index` ({error.__cause__})"
-            ) from error
-
-    def published_version(self) -> int | None:
-        tags = self.dataset("records").tags.list()
-        return int(tags[PUBLISHED]["version"]) if PUBLISHED in tags else None
+            reason = "" if NOT_THERE in str(error) else f" ({error})"
+            raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
     def _index_keys(self) -> None:
         import lancedb

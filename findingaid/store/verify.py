@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from findingaid.model import Stage
+from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.store import TABLES, Store
 
@@ -81,9 +82,10 @@ def _records(store: Store, dim: int) -> Iterator[str]:
 
 
 def _published(store: Store) -> Iterator[str]:
-    if store.published_version() is None:
+    publisher = Publisher(store)
+    if publisher.served() is None:
         yield "nothing is published: run `findingaid index`"
-    elif store.published_version() != store.dataset("records").version:
+    elif publisher.served() != publisher.newest() and not publisher.withdrawn():
         yield "the newest records are not published: run `findingaid index`"
 
 
