@@ -168,7 +168,7 @@ class FindingAid:
         return self.publisher.publish()
 
     def rollback(self, version: int | None = None) -> int:
-        """Serve an earlier version until something new is indexed, or `publish`. Raises StoreError when none is kept."""
+        """Serve an earlier version until something new is indexed, or `publish`. Raises StoreError if none is kept."""
         return self.publisher.rollback(version)
 
     # -- asking ----------------------------------------------------------------------------------------

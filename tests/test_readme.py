@@ -93,3 +93,10 @@ def test_the_configuration_documented_names_every_parameter() -> None:
 def test_the_workspace_and_the_instance_are_yaml() -> None:
     for name in ("workspace.yaml", "dagster.yaml", "findingaid.yaml", ".pre-commit-config.yaml"):
         assert yaml.safe_load((ROOT / name).read_text())
+
+
+def test_no_section_of_the_readme_stands_twice() -> None:
+    headings = re.findall(r"^## .+$", BLOCK.sub("", (ROOT / "README.md").read_text()), re.MULTILINE)
+
+    assert len(headings) == len(set(headings))
+    assert headings[-1] == "## Contributing"
