@@ -17,6 +17,7 @@ from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
 from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 
 ProgressOf = Callable[[str], Progress]
@@ -170,6 +171,13 @@ class FindingAid:
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version until something new is indexed, or `publish`. Raises StoreError if none is kept."""
         return self.publisher.rollback(version)
+
+    def purge(self) -> Purged:
+        """Make what was removed really gone from disk. To be run while nothing else writes."""
+        self.prepare()
+        if unfit := self._unfit():
+            raise StoreError(f"not purged: {unfit}")
+        return purge(self.store, self.corpora, self.embedder.id)
 
     # -- asking ----------------------------------------------------------------------------------------
 

@@ -276,6 +276,27 @@ def rollback(aid: FindingAid, version: int | None, as_json: bool) -> None:
     _print_served(aid.rollback(version), as_json)
 
 
+@main.command()
+@common
+def purge(aid: FindingAid, as_json: bool) -> None:
+    """Make what was removed really gone from disk: cached vectors and synopses, earlier versions, leftovers.
+
+    What is not in use is paid for again if it comes back. Run it while nothing else writes.
+
+    \b
+    Examples:
+      findingaid purge
+      findingaid purge --json
+    """
+    done = aid.purge()
+    if as_json:
+        return _print_json(done.to_dict())
+    return _print(
+        f"{done.rows:,} rows, {done.vectors:,} vectors and {done.calls:,} synthesizer results removed,"
+        f" {done.bytes / 1e6:,.1f} MB freed"
+    )
+
+
 def _print_served(version: int, as_json: bool) -> None:
     if as_json:
         return _print_json({"served": version})

@@ -123,7 +123,7 @@ def synthesize(
     """
     if synthesizer is None:
         return 0
-    keys = {i: call_key(synthesizer.id, text_hash(batch.shown[i])) for i in batch.plans}
+    keys = {i: synopsis_key(synthesizer.id, batch.shown[i]) for i in batch.plans}
     cached = store.lookup("calls", "key", set(keys.values()), ("key", "outcome", "text")).to_pylist()
     known = {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"]) for row in cached}
     known |= {keys[i]: Synopsis(Outcome.EMPTY) for i in keys if not batch.shown[i].strip()}
@@ -132,6 +132,11 @@ def synthesize(
         known |= _call_all(synthesizer, batch, missing, store, progress)
     batch.synopses |= {i: known[key] for i, key in keys.items() if key in known}
     return len(missing)
+
+
+def synopsis_key(producer: str, shown: str) -> str:
+    """The key of a synthesizer's result for a text in the call cache."""
+    return call_key(producer, text_hash(shown))
 
 
 def _call_all(
@@ -283,6 +288,7 @@ def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], produc
     columns = {
         "corpus": [corpus] * len(kept),
         "artifact_id": [i for i, _ in kept],
+        "key": [synopsis_key(producer, batch.shown[i]) for i, _ in kept],
         "outcome": [synopsis.outcome.value for _, synopsis in kept],
         "text": [synopsis.text for _, synopsis in kept],
         "producer_id": [producer] * len(kept),

@@ -50,6 +50,7 @@ SYNOPSES = _schema(
     "synopses-1",
     _text("corpus"),
     _text("artifact_id"),
+    _text("key"),  # of the call, so that purge knows which are in use
     _text("outcome"),
     _text("text"),
     _text("producer_id"),

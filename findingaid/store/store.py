@@ -244,6 +244,12 @@ class Store:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
+    def drop_indexes(self, table: str) -> None:
+        """Drop every index of a table; `maintain` makes those that pay again."""
+        dataset = self.dataset(table)
+        for index in dataset.describe_indices():
+            dataset.drop_index(index.name)
+
     def _index_keys(self) -> None:
         import lancedb
         from lancedb.index import BTree

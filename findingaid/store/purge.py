@@ -1,0 +1,81 @@
+"""Making what was removed really gone: from the caches, from old versions, from indexes, from disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from findingaid.identity import call_key, text_hash
+from findingaid.store.publishing import Publisher
+from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.sql import one_of
+from findingaid.store.store import LOOKUP, TABLES, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What a purge took away: rows of corpora that are not configured, cached results that nothing uses, bytes."""
+
+    rows: int
+    vectors: int
+    calls: int
+    bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
+    """Take away everything that the given corpora and embedder do not use, in every version and file.
+
+    Only the version that readers have stays. To be run while nothing else writes: files of a commit under way
+    are taken for leftovers of a killed one.
+    """
+    before = _bytes(store)
+    strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
+    rows = sum(_delete(store, table, [strangers]) for table in ("ledger", *PER_ARTIFACT))
+    vectors = _delete_keys(store, "embeddings", _vectors_in_use(store, embedder_id))
+    calls = _delete_keys(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
+    Publisher(store).publish()
+    store.drop_indexes("records")
+    for table in TABLES:
+        store.dataset(table).optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
+    store.maintain()
+    Publisher(store).publish()
+    for table in TABLES:
+        store.dataset(table).cleanup_old_versions(
+            older_than=timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+        )
+    if "://" not in store.uri:
+        for folder in Path(store.uri).glob("*.damaged-*"):
+            shutil.rmtree(folder)
+    return Purged(rows, vectors, calls, before - _bytes(store))
+
+
+def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
+    hashes = set(store.rows("surfaces", ["text_hash"])["text_hash"].to_pylist())
+    hashes |= {text_hash(text) for text in store.rows("synopses", ["text"])["text"].to_pylist() if text}
+    return {call_key(embedder_id, h) for h in hashes}
+
+
+def _delete_keys(store: Store, table: str, in_use: set[str]) -> int:
+    unused = sorted(set(store.rows(table, ["key"])["key"].to_pylist()) - in_use)
+    return _delete(store, table, [one_of("key", unused[i : i + LOOKUP]) for i in range(0, len(unused), LOOKUP)])
+
+
+def _delete(store: Store, table: str, filters: list[str]) -> int:
+    before = store.count(table)
+    for where in filters:
+        if store.count(table, where):
+            store.dataset(table).delete(where)
+    return before - store.count(table)
+
+
+def _bytes(store: Store) -> int:
+    if "://" in store.uri:
+        return 0
+    return sum(path.stat().st_size for path in Path(store.uri).rglob("*") if path.is_file())
