@@ -2,6 +2,7 @@
 
 from assets.corpus import corpus_assets
 from assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
+from assets.source import source
 from assets.sync import sync
 
-__all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "sync"]
+__all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "source", "sync"]

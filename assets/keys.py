@@ -25,11 +25,16 @@ def asset_key(corpus: str, stage: Stage) -> dg.AssetKey:
     return dg.AssetKey([corpus, stage.value])
 
 
+def source_key(corpus: str) -> dg.AssetKey:
+    """The source of a corpus, as an asset that is only observed."""
+    return dg.AssetKey([corpus, "source"])
+
+
 def stage_spec(corpus: str, recipe: Recipe, stage: Stage, description: str) -> dg.AssetSpec:
     """What all five assets have in common; skippable, since which partitions get an event is decided as they run."""
     return dg.AssetSpec(
         asset_key(corpus, stage),
-        deps=[asset_key(corpus, dep) for dep in DEPS[stage]],
+        deps=[asset_key(corpus, dep) for dep in DEPS[stage]] or [source_key(corpus)],
         description=description,
         code_version=recipe.code_version(stage),
         group_name=corpus,

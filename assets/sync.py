@@ -4,15 +4,16 @@ The ledger is what decides; the instance is a view of it. So the same function s
 materialization from the UI, and an instance that is behind because the CLI did the work.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from assets.keys import DEPS, asset_key, partition_key
+from assets.keys import DEPS, asset_key, partition_key, source_key
+from assets.source import observed_version
 from findingaid.indexing import Indexer
 from findingaid.model import Stage
 from findingaid.store import LedgerRow
-from findingaid_dagster.events import event_pointer, log_materializations, logged_data_versions
+from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
 
 KEYS_AT_ONCE = 10_000
 """Partition keys a statement; SQLite takes some 32,000 parameters."""
@@ -25,7 +26,7 @@ def sync(
     context: dg.OpExecutionContext,
     indexer: Indexer,
     artifact_ids: Sequence[str] | None = None,
-    again: Iterable[Stage] = (),
+    again: Collection[Stage] = (),
 ) -> int:
     """Log what the instance does not know yet of these artifacts, or of the whole corpus; returns the events.
 
@@ -33,34 +34,60 @@ def sync(
     """
     rows = indexer.ledger.rows(indexer.corpus, artifact_ids)
     _sync_keys(context.instance, indexer.corpus, rows, whole=artifact_ids is None)
-    again = set(again)
     keys = {i: partition_key(i) for i in rows}
+    asked = None if artifact_ids is None else list(keys.values())
+    unseen = _observe(context, indexer, rows, keys, asked)
+    count = len(unseen)
+    unseen |= _observed_since(context, indexer, rows, keys, asked)
     if not again:
-        # A records version covers all that came before it: where it is known, everything is.
-        known = logged_data_versions(
-            context.instance,
-            asset_key(indexer.corpus, Stage.RECORDS),
-            None if artifact_ids is None else list(keys.values()),
-        )
-        rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i])}
-    logged: dict[Stage, set[str]] = {}
+        # A records version covers all that came before it: where it is known, everything is but the source's stamp.
+        known = logged_data_versions(context.instance, asset_key(indexer.corpus, Stage.RECORDS), asked)
+        rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in unseen}
+    changed: dict[Stage, set[str]] = {}
     for stage in Stage:
         known = logged_data_versions(context.instance, asset_key(indexer.corpus, stage), [keys[i] for i in rows])
-        logged[stage] = {
-            i
-            for i, row in rows.items()
-            if row.version(stage) is not None
-            and (
-                stage in again
-                or row.version(stage) != known.get(keys[i])
-                or any(i in logged[dep] for dep in DEPS[stage])
-            )
-        }
+        changed[stage] = {i for i, row in rows.items() if row.version(stage) != known.get(keys[i])}
+        # A new version of an input must be named by what stands on it, even where that came out the same.
+        stale = changed[stage].union(*(changed[dep] for dep in DEPS[stage]), unseen if stage is Stage.ARTIFACTS else ())
+        logged = sorted(i for i in rows if (i in stale or stage in again) and rows[i].version(stage) is not None)
         pointer = event_pointer(context.instance)
-        log_materializations(
-            context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in sorted(logged[stage])]
-        )
-    return sum(map(len, logged.values()))
+        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in logged])
+        count += len(logged)
+    return count
+
+
+def _observe(
+    context: dg.OpExecutionContext,
+    indexer: Indexer,
+    rows: Mapping[str, LedgerRow],
+    keys: Mapping[str, str],
+    asked: Sequence[str] | None,
+) -> set[str]:
+    """Log the stamps that artifacts were read at and the instance has not seen; returns those artifacts."""
+    asset = source_key(indexer.corpus)
+    known = logged_data_versions(context.instance, asset, asked, observed=True)
+    stamps = {i: observed_version(row.stamp) for i, row in rows.items() if row.artifacts is not None}
+    unseen = {i for i, stamp in stamps.items() if stamp and stamp != known.get(keys[i])}
+    log_asset_events(context, [_observation(asset, keys[i], stamps[i]) for i in sorted(unseen)])
+    return unseen
+
+
+def _observed_since(
+    context: dg.OpExecutionContext,
+    indexer: Indexer,
+    rows: Mapping[str, LedgerRow],
+    keys: Mapping[str, str],
+    asked: Sequence[str] | None,
+) -> set[str]:
+    """Artifacts whose source was observed after they were materialized: stale to Dagster until logged again."""
+    observed = latest_event_ids(context.instance, source_key(indexer.corpus), asked, observed=True)
+    made = latest_event_ids(context.instance, asset_key(indexer.corpus, Stage.ARTIFACTS), asked)
+    return {i for i, row in rows.items() if row.recipe and observed.get(keys[i], 0) > made.get(keys[i], 0)}
+
+
+def _observation(asset: dg.AssetKey, key: str, stamp: str) -> dg.AssetObservation:
+    tags = {"dagster/data_version": stamp, "dagster/data_version_is_user_provided": "true"}
+    return dg.AssetObservation(asset, partition=key, tags=tags)
 
 
 def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], whole: bool) -> None:
@@ -75,6 +102,8 @@ def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], w
 def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int) -> dg.AssetMaterialization:
     version = row.version(stage) or ""
     inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in DEPS[stage]}
+    if stage is Stage.ARTIFACTS:
+        inputs = {source_key(indexer.corpus).to_user_string(): observed_version(row.stamp)}
     tags = {
         "dagster/code_version": indexer.recipe.code_version(stage),
         "dagster/data_version": version,

@@ -40,6 +40,15 @@ def _plain_name(name: str) -> str:
 CorpusName = Annotated[str, AfterValidator(_plain_name)]
 
 
+def _cron(text: str) -> str:
+    if len(text.split()) != 5:
+        raise ValueError(f"a schedule is five fields of cron, such as '0 3 * * *'; got {text!r}")
+    return text
+
+
+CronText = Annotated[str, AfterValidator(_cron)]
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
@@ -47,6 +56,7 @@ class CorpusSettings(BaseModel):
     source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: bool = False
+    schedule: CronText | None = None
     max_loss: float = Field(default=0.5, ge=0, le=1)
 
 
@@ -100,6 +110,7 @@ class Config:
             bound,
             self.synthesizer if settings.synopsis else None,
             settings.max_loss,
+            settings.schedule,
         )
 
 

@@ -44,13 +44,19 @@ class Outcome(StrEnum):
 class Listing:
     """One artifact as a source lists it, before it is read.
 
-    `stamp` changes whenever the payload may have changed, and costs no reading; an empty stamp means
-    "cannot tell", and the artifact is read. `size` is in bytes, 0 where unknown.
+    `stamp` changes whenever the payload may have changed, and costs no reading. One that ends in "?" may
+    stand for a later payload too, and an empty one for any: such an artifact is read by the next run again.
+    `size` is in bytes, 0 where unknown.
     """
 
     artifact_id: str
     stamp: str
     size: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether an equal stamp means an equal payload."""
+        return bool(self.stamp) and not self.stamp.endswith("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +284,7 @@ class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
     `synthesizer` is None where no synopses are wanted. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused.
+    the artifacts known, is refused. `schedule` is cron, for whoever runs things on time; None for never.
     """
 
     name: str
@@ -286,3 +292,4 @@ class Corpus:
     strategy: Strategy
     synthesizer: Synthesizer | None = None
     max_loss: float = 0.5
+    schedule: str | None = None

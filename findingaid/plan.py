@@ -106,7 +106,7 @@ def plan_corpus(
         listing
         for listing in discovery.listings
         if force
-        or not listing.stamp
+        or not listing.settled
         or listing.artifact_id in lost
         or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
     ]

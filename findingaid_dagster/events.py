@@ -21,6 +21,7 @@ from typing import Any, Self
 import dagster as dg
 from dagster._core.events import (
     ASSET_EVENTS,
+    AssetObservationData,
     DagsterEvent,
     DagsterEventBatchMetadata,
     DagsterEventType,
@@ -149,41 +150,60 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="findingaid-dagster-")
 
 
-def log_materializations(context: dg.OpExecutionContext, materializations: Sequence[dg.AssetMaterialization]) -> None:
-    """Log materializations of any assets and partitions as events of this step, in batches.
+def log_asset_events(
+    context: dg.OpExecutionContext, events: Sequence[dg.AssetMaterialization | dg.AssetObservation]
+) -> None:
+    """Log events of any assets and partitions as events of this step, in batches.
 
     `context.log_event` would write each on its own, and print a line for each.
     """
-    step = context.get_step_execution_context()
+    step = context.get_step_execution_context().step
     batch = generate_event_batch_id()  # type: ignore[no-untyped-call]  # dagster leaves it untyped
-    for i, materialization in enumerate(materializations, 1):
+    for i, logged in enumerate(events, 1):
+        kind, data = _payload(logged)
         context.instance.report_dagster_event(
             DagsterEvent(
-                event_type_value=DagsterEventType.ASSET_MATERIALIZATION.value,
+                event_type_value=kind.value,
                 job_name=context.job_name,
-                step_handle=step.step.handle,
-                step_kind_value=step.step.kind.value,
-                event_specific_data=StepMaterializationData(materialization),
-                message=f"Materialized {materialization.label}",
+                step_handle=step.handle,
+                step_kind_value=step.kind.value,
+                event_specific_data=data,
+                message=f"{kind.value.rsplit('_', 1)[-1].capitalize()} of {logged.label}",
             ),
             context.run_id,
             logging.DEBUG,
-            DagsterEventBatchMetadata(batch, i == len(materializations)),
+            DagsterEventBatchMetadata(batch, i == len(events)),
         )
 
 
+def _payload(
+    logged: dg.AssetMaterialization | dg.AssetObservation,
+) -> tuple[DagsterEventType, StepMaterializationData | AssetObservationData]:
+    if isinstance(logged, dg.AssetObservation):
+        return DagsterEventType.ASSET_OBSERVATION, AssetObservationData(logged)
+    return DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(logged)
+
+
 def logged_data_versions(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
 ) -> dict[str, str]:
-    """partition -> data version of its latest materialization; all partitions of the asset, or those given."""
+    """partition -> data version of its latest materialization, or observation; of all partitions, or of those given."""
     if partitions is not None and not partitions:
         return {}
+    kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
     tags = instance.event_log_storage.get_latest_tags_by_partition(
-        asset, DagsterEventType.ASSET_MATERIALIZATION, ["dagster/data_version"], asset_partitions=partitions
+        asset, kind, ["dagster/data_version"], asset_partitions=partitions
     )
-    return {
-        partition: found["dagster/data_version"] for partition, found in tags.items() if "dagster/data_version" in found
-    }
+    return {key: found["dagster/data_version"] for key, found in tags.items() if "dagster/data_version" in found}
+
+
+def latest_event_ids(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
+) -> dict[str, int]:
+    """partition -> id of its latest materialization, or observation; a later event has a higher id."""
+    kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
+    wanted = None if partitions is None else set(partitions)
+    return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
 
 
 def event_pointer(instance: dg.DagsterInstance) -> int:

@@ -14,10 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # `dagster job execute -f .../definitions.py` from elsewhere
     sys.path.insert(0, str(ROOT))
 
-from assets import corpus_assets  # noqa: E402  # needs the path above
+from assets import corpus_assets, source  # noqa: E402  # needs the path above
 from findingaid.aid import open as open_aid  # noqa: E402
 from findingaid.config import FILE_NAME, FILE_VARIABLE  # noqa: E402
 from findingaid_dagster.events import enable_batching  # noqa: E402
+from pipelines.automation import changed_sources, schedules  # noqa: E402
 from pipelines.index import index  # noqa: E402
 from resources import FindingAidResource  # noqa: E402
 
@@ -27,8 +28,14 @@ def build_definitions(config_path: Path) -> dg.Definitions:
     enable_batching()
     aid = open_aid(config_path)
     return dg.Definitions(
-        assets=[corpus_assets(corpus, aid.indexer(corpus).recipe) for corpus in aid.corpora],
+        assets=[
+            asset
+            for corpus in aid.corpora
+            for asset in (source(corpus), corpus_assets(corpus, aid.indexer(corpus).recipe))
+        ],
         jobs=[index],
+        schedules=schedules(aid),
+        sensors=[changed_sources],
         resources={"findingaid": FindingAidResource(config_path=str(config_path.resolve()))},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ import findingaid
 from assets import artifact_id_of, partition_key
 from findingaid import FindingAid
 from findingaid.model import Stage
+from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.events import BatchingSqliteEventLog, logged_data_versions
+from resources import FindingAidResource
 from tests.conftest import Cli, text_about
 
 ROOT = Path(__file__).parent.parent
@@ -151,6 +154,75 @@ def test_a_changed_strategy_makes_surfaces_stale_and_a_run_makes_all_fresh(locat
     assert location.all_fresh()
 
 
+def observe(location: Location) -> set[str]:
+    """Observe the source as the UI does; returns the partitions it reported."""
+    before = len(location.instance.fetch_observations(dg.AssetKey(["docs", "source"]), limit=1000).records)
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=location.instance, asset_selection=[dg.AssetKey(["docs", "source"])]).success
+    records = location.instance.fetch_observations(dg.AssetKey(["docs", "source"]), limit=1000).records
+    return {str(record.partition_key) for record in records[: len(records) - before]}
+
+
+def stale(location: Location) -> dict[str, set[str]]:
+    """partition -> stages that Dagster does not call fresh."""
+    found: dict[str, set[str]] = {}
+    for (stage, key), (status, _) in location.staleness().items():
+        if status != "FRESH":
+            found.setdefault(key, set()).add(stage)
+    return found
+
+
+def test_an_observed_change_makes_exactly_its_partition_stale_until_the_next_run(location: Location) -> None:
+    location.index()
+    unchanged = observe(location)
+    location.cli.write("ledger.md", text_about("another ledger"))
+
+    reported = observe(location)
+    before = stale(location)
+    assert location.index().success
+
+    assert unchanged == set()
+    assert reported == {"ledger.md"}
+    assert before == {"ledger.md": {"artifacts"}}
+    assert location.all_fresh()
+    assert observe(location) == set()
+
+
+def test_a_touched_file_is_fresh_after_a_run_that_finds_it_unchanged(location: Location) -> None:
+    location.index()
+    before = location.events()
+    os.utime(location.cli.docs / "ledger.md", (1_700_000_000, 1_700_000_000))
+
+    reported = observe(location)
+    touched = stale(location)
+    assert location.index().success
+
+    assert reported == {"ledger.md"}
+    assert touched == {"ledger.md": {"artifacts"}}
+    assert location.events() - before == Counter({("artifacts", "ledger.md"): 1})
+    assert location.all_fresh()
+
+
+def test_an_observed_new_file_has_a_partition_that_is_missing(location: Location) -> None:
+    location.index()
+    location.cli.write("added.md", text_about("added"))
+
+    assert observe(location) == {"added.md"}
+    assert stale(location) == {"added.md": set(STAGES)}
+    assert location.index().success
+    assert location.all_fresh()
+
+
+def test_materializing_an_observed_change_makes_it_fresh(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    observe(location)
+
+    assert location.materialize(STAGES, "ledger.md").success
+
+    assert location.all_fresh()
+
+
 def test_a_deleted_file_loses_its_partition(location: Location) -> None:
     location.index()
     (location.cli.docs / "ledger.md").unlink()
@@ -267,7 +339,7 @@ def test_the_instance_of_dagster_yaml_batches_events(location: Location) -> None
     location.index()
 
     assert isinstance(storage, BatchingSqliteEventLog)
-    assert batches == [4] * 5
+    assert batches == [4] * 6  # the five assets, and the observed source
 
 
 def run_cli(folder: Path, home: Path | None, config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -318,3 +390,73 @@ def test_a_broken_configuration_is_named_by_the_code_location(location: Location
 
     assert done.returncode != 0
     assert "stoer: unknown key" in done.stderr + done.stdout
+
+
+class TestSensor:
+    """The sensor that notices changed sources, as the daemon evaluates it."""
+
+    def tick(
+        self, location: Location, cursor: str | None = None
+    ) -> tuple[list[dict[str, object]], str | None, str | None]:
+        """(run configurations asked for, reason for none, cursor after)."""
+        sensor = location.definitions.resolve_sensor_def("changed_sources")
+        resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+        with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
+            data = sensor.evaluate_tick(context)
+            requests = [dict(request.run_config) for request in data.run_requests or ()]
+            return requests, data.skip_message, data.cursor
+
+    def test_a_change_starts_one_run_for_its_corpus(self, location: Location) -> None:
+        first, _, cursor = self.tick(location)
+        location.index()
+        second, _, cursor = self.tick(location, cursor)
+        time.sleep(RACY_NANOSECONDS / 1e9)
+        location.index()
+        location.cli.write("ledger.md", text_about("another"))
+        third, _, _ = self.tick(location, cursor)
+
+        assert first == third == [{"ops": {"discover": {"config": {"corpora": ["docs"]}}}}]
+        assert second in ([], first)  # files just written are looked at once more
+
+    def test_what_keeps_failing_starts_one_run(self, location: Location) -> None:
+        location.cli.write("bad.md", b"\x00binary")
+        location.index()
+        time.sleep(RACY_NANOSECONDS / 1e9)
+        location.index()
+
+        first, _, cursor = self.tick(location)
+        location.index()
+        second, reason, _ = self.tick(location, cursor)
+
+        assert len(first) == 1
+        assert second == []
+        assert "tried before" in (reason or "")
+
+    def test_a_source_that_cannot_be_listed_is_the_reason(self, location: Location) -> None:
+        location.cli.settings["corpora"] = {"gone": {"source": {"kind": "files", "root": "nowhere"}}}
+
+        requests, reason, _ = self.tick(location)
+
+        assert requests == []
+        assert "no such directory" in (reason or "")
+
+    def test_a_run_under_way_is_waited_for(self, location: Location) -> None:
+        location.instance.create_run_for_job(
+            location.definitions.resolve_job_def("index"), status=dg.DagsterRunStatus.STARTED
+        )
+
+        assert self.tick(location)[:2] == ([], "a run of the index job is under way")
+
+
+def test_a_corpus_with_a_schedule_has_one_that_indexes_it_alone(location: Location) -> None:
+    assert list(location.definitions.schedules or ()) == []
+    location.cli.settings["corpora"]["docs"]["schedule"] = "0 3 * * *"
+
+    schedule = location.definitions.resolve_schedule_def("docs_schedule")
+    with dg.build_schedule_context(location.instance) as context:
+        (request,) = schedule.evaluate_tick(context).run_requests or ()
+
+    assert schedule.cron_schedule == "0 3 * * *"
+    job = location.definitions.resolve_job_def("index")
+    assert job.execute_in_process(run_config=request.run_config, instance=location.instance).success
+    assert location.all_fresh()

@@ -181,19 +181,20 @@ def test_a_file_that_was_just_written_has_no_stamp_to_trust(root: Path) -> None:
     path = put(root, "a.md", "one")
     os.utime(path, (OLD, OLD))  # the entry's own time cannot be set back
 
-    assert Files(root).discover().listings[0].stamp == ""
+    assert not Files(root).discover().listings[0].settled
 
 
 def test_a_stamp_stays_with_the_file_and_changes_with_it(root: Path) -> None:
     path = put(root, "a.md", "one")
     time.sleep(RACY_NANOSECONDS / 1e9)
 
-    first, second = (Files(root).discover().listings[0].stamp for _ in range(2))
+    first, second = (Files(root).discover().listings[0] for _ in range(2))
     path.write_text("two")
     time.sleep(RACY_NANOSECONDS / 1e9)
 
-    assert first == second != ""
-    assert Files(root).discover().listings[0].stamp != first
+    assert first == second
+    assert first.settled
+    assert Files(root).discover().listings[0].stamp != first.stamp
 
 
 @pytest.mark.parametrize(

@@ -169,8 +169,8 @@ class _Walk:
         if not stat.S_ISREG(found.st_mode):
             return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
         racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
-        stamp = "" if racy else f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-        yield Listing(artifact_id, stamp, found.st_size)
+        stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+        yield Listing(artifact_id, stamp + "?" * racy, found.st_size)
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(artifact_id, "artifacts", kind, message))
