@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -33,6 +34,9 @@ RRF_K = 60
 CANDIDATES = 100
 """How deep each ranking is fused, at least."""
 
+ATTEMPTS = 4
+"""Tries of a search, each on the version published by then."""
+
 PROBES, REFINE = 50, 10
 """Partitions of a vector index that are searched, and candidates re-ranked by exact distance: recall over 0.99."""
 
@@ -54,10 +58,11 @@ class Searcher:
         surfaces: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The k best records; fewer only where fewer match the filters."""
-        try:
-            return self._search(query, k, corpora, mode, where, surfaces)
-        except (OSError, ValueError):  # a run published and dropped the version that this search was reading
-            return self._search(query, k, corpora, mode, where, surfaces)
+        for _ in range(ATTEMPTS - 1):
+            # A run may publish and drop the version that a search is reading.
+            with suppress(OSError, ValueError):
+                return self._search(query, k, corpora, mode, where, surfaces)
+        return self._search(query, k, corpora, mode, where, surfaces)
 
     def _search(
         self,
