@@ -30,7 +30,8 @@ def sync(
 ) -> int:
     """Log what the instance does not know yet of these artifacts, or of the whole corpus; returns the events.
 
-    `again` are stages that were asked for by name and so are logged even when their version is the same.
+    `again` are the stages of a materialization by name: those are logged, even with the same version, and no
+    others, which nobody looked at.
     """
     rows = indexer.ledger.rows(indexer.corpus, artifact_ids)
     _sync_keys(context.instance, indexer.corpus, rows, whole=artifact_ids is None)
@@ -43,17 +44,35 @@ def sync(
         # A records version covers all that came before it: where it is known, everything is but the source's stamp.
         known = logged_data_versions(context.instance, asset_key(indexer.corpus, Stage.RECORDS), asked)
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in unseen}
+    for stage, due in _due(context.instance, indexer.corpus, rows, keys, unseen, again).items():
+        pointer = event_pointer(context.instance)
+        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in due])
+        count += len(due)
+    return count
+
+
+def _due(
+    instance: dg.DagsterInstance,
+    corpus: str,
+    rows: Mapping[str, LedgerRow],
+    keys: Mapping[str, str],
+    unseen: Collection[str],
+    again: Collection[Stage],
+) -> dict[Stage, list[str]]:
+    """stage -> artifacts to log it of, in the order of the stages."""
+    wanted = [keys[i] for i in rows]
+    ids = {stage: latest_event_ids(instance, asset_key(corpus, stage), wanted) for stage in Stage}
     changed: dict[Stage, set[str]] = {}
+    due: dict[Stage, list[str]] = {}
     for stage in Stage:
-        known = logged_data_versions(context.instance, asset_key(indexer.corpus, stage), [keys[i] for i in rows])
+        known = logged_data_versions(instance, asset_key(corpus, stage), wanted)
         changed[stage] = {i for i, row in rows.items() if row.version(stage) != known.get(keys[i])}
         # A new version of an input must be named by what stands on it, even where that came out the same.
         stale = changed[stage].union(*(changed[dep] for dep in DEPS[stage]), unseen if stage is Stage.ARTIFACTS else ())
-        logged = sorted(i for i in rows if (i in stale or stage in again) and rows[i].version(stage) is not None)
-        pointer = event_pointer(context.instance)
-        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in logged])
-        count += len(logged)
-    return count
+        stale |= {i for i in rows for dep in DEPS[stage] if ids[dep].get(keys[i], 0) > ids[stage].get(keys[i], 0)}
+        asked = set(rows) if stage in again else set() if again else stale
+        due[stage] = sorted(i for i in asked if rows[i].version(stage) is not None)
+    return due
 
 
 def _observe(

@@ -192,6 +192,8 @@ class Indexer:
         versions = {i: self._versions(batch, i) for i in batch.plans}
         redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), stages, force))}
         stamps = {listing.artifact_id: listing.stamp for listing in listings}
+        if Stage.ARTIFACTS not in stages:  # the payload is that of the stamp in the ledger, whatever the source has now
+            stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
         return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls)
 
     def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:

@@ -301,6 +301,35 @@ def test_one_stage_can_be_materialized_after_those_before_it(location: Location)
     assert {hit.surface_kind for hit in hits} == {"document", "synopsis"}
 
 
+def test_materializing_one_stage_leaves_those_after_it_stale(location: Location) -> None:
+    location.index()
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+
+    assert location.materialize(["surfaces"], "ledger.md").success
+
+    status = {stage: found for (stage, key), (found, _) in location.staleness().items() if key == "ledger.md"}
+    assert status == {
+        "artifacts": "FRESH",
+        "surfaces": "FRESH",
+        "synopses": "STALE",
+        "embeddings": "STALE",
+        "records": "STALE",
+    }
+    assert location.index().success
+    assert location.all_fresh()
+
+
+def test_materializing_a_later_stage_does_not_hide_a_changed_source(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("something else entirely"))
+
+    assert location.materialize(STAGES[1:], "ledger.md").success
+    assert location.index().success
+
+    assert "something else entirely" in location.aid.search("something else", 1, mode="lexical")[0].text
+    assert location.all_fresh()
+
+
 def test_materializing_what_the_source_no_longer_has_says_so(location: Location) -> None:
     location.index()
     (location.cli.docs / "ledger.md").unlink()
