@@ -10,7 +10,7 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 index: $(VENV)/.installed
 	$(BIN)/python -W ignore -m dagster job execute -f pipelines/definitions.py -j index
 	$(BIN)/findingaid status
-	$(BIN)/findingaid search "store vectors in columnar files" -k 5
+	$(BIN)/findingaid search "validate data with type hints" -k 5
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
