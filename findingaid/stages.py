@@ -146,15 +146,17 @@ def _call_all(
     if progress and missing:
         progress(Stage.SYNOPSES.value, len(missing), 0)
     made: dict[str, Synopsis] = {}
-    kept: set[str] = set()
-    for count, (key, artifact_id) in enumerate(missing.items(), 1):
-        made[key] = _call(synthesizer, batch, artifact_id)
-        if count % SYNTHESIZE_GROUP == 0 or count == len(missing):
-            fresh = {k: s for k, s in made.items() if k not in kept and s.outcome is not Outcome.FAILED}
+    fresh: dict[str, Synopsis] = {}
+    for key, artifact_id in missing.items():
+        made[key] = synopsis = _call(synthesizer, batch, artifact_id)
+        if synopsis.outcome is not Outcome.FAILED:
+            fresh[key] = synopsis
+        if len(fresh) == SYNTHESIZE_GROUP:
             _keep_calls(store, synthesizer, fresh)
-            kept |= fresh.keys()
+            fresh = {}
         if progress:
             progress(Stage.SYNOPSES.value, 0, 1)
+    _keep_calls(store, synthesizer, fresh)
     return made
 
 
