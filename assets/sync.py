@@ -27,28 +27,32 @@ def sync(
     indexer: Indexer,
     artifact_ids: Sequence[str] | None = None,
     again: Collection[Stage] = (),
-) -> int:
-    """Log what the instance does not know yet of these artifacts, or of the whole corpus; returns the events.
+) -> None:
+    """Log what the instance does not know yet of these artifacts, or of the whole corpus.
 
     `again` are the stages of a materialization by name: those are logged, even with the same version, and no
     others, which nobody looked at.
     """
-    rows = indexer.ledger.rows(indexer.corpus, artifact_ids)
-    _sync_keys(context.instance, indexer.corpus, rows, whole=artifact_ids is None)
+    instance, corpus = context.instance, indexer.corpus
+    rows = indexer.ledger.rows(corpus, artifact_ids)
+    _sync_keys(instance, corpus, rows, whole=artifact_ids is None)
     keys = {i: partition_key(i) for i in rows}
     asked = None if artifact_ids is None else list(keys.values())
-    unseen = _observe(context, indexer, rows, keys, asked)
-    count = len(unseen)
-    unseen |= _observed_since(context, indexer, rows, keys, asked)
+    observed: set[str] = set()
+    if not again or Stage.ARTIFACTS in again:
+        observed = _observe(context, corpus, {i: row for i, row in rows.items() if _was_read(row)}, keys, asked)
     if not again:
         # A records version covers all that came before it: where it is known, everything is but the source's stamp.
-        known = logged_data_versions(context.instance, asset_key(indexer.corpus, Stage.RECORDS), asked)
-        rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in unseen}
-    for stage, due in _due(context.instance, indexer.corpus, rows, keys, unseen, again).items():
-        pointer = event_pointer(context.instance)
+        known = logged_data_versions(instance, asset_key(corpus, Stage.RECORDS), asked)
+        rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in observed}
+    for stage, due in _due(instance, corpus, rows, keys, observed, again).items():
+        pointer = event_pointer(instance)
         log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in due])
-        count += len(due)
-    return count
+
+
+def _was_read(row: LedgerRow) -> bool:
+    """Whether the row's stamp is that of the last reading: one that failed keeps the stamp of the reading before."""
+    return row.artifacts is not None and row.failed_stage in {"", Stage.SYNOPSES.value}
 
 
 def _due(
@@ -56,7 +60,7 @@ def _due(
     corpus: str,
     rows: Mapping[str, LedgerRow],
     keys: Mapping[str, str],
-    unseen: Collection[str],
+    observed: Collection[str],
     again: Collection[Stage],
 ) -> dict[Stage, list[str]]:
     """stage -> artifacts to log it of, in the order of the stages."""
@@ -68,7 +72,9 @@ def _due(
         known = logged_data_versions(instance, asset_key(corpus, stage), wanted)
         changed[stage] = {i for i, row in rows.items() if row.version(stage) != known.get(keys[i])}
         # A new version of an input must be named by what stands on it, even where that came out the same.
-        stale = changed[stage].union(*(changed[dep] for dep in DEPS[stage]), unseen if stage is Stage.ARTIFACTS else ())
+        stale = changed[stage].union(
+            *(changed[dep] for dep in DEPS[stage]), observed if stage is Stage.ARTIFACTS else ()
+        )
         stale |= {i for i in rows for dep in DEPS[stage] if ids[dep].get(keys[i], 0) > ids[stage].get(keys[i], 0)}
         asked = set(rows) if stage in again else set() if again else stale
         due[stage] = sorted(i for i in asked if rows[i].version(stage) is not None)
@@ -77,31 +83,24 @@ def _due(
 
 def _observe(
     context: dg.OpExecutionContext,
-    indexer: Indexer,
+    corpus: str,
     rows: Mapping[str, LedgerRow],
     keys: Mapping[str, str],
     asked: Sequence[str] | None,
 ) -> set[str]:
-    """Log the stamps that artifacts were read at and the instance has not seen; returns those artifacts."""
-    asset = source_key(indexer.corpus)
+    """Log the stamps that artifacts were read at and the instance has not seen.
+
+    Returns the artifacts whose source was observed after they were materialized, by this or before: Dagster calls
+    those stale until they are logged again.
+    """
+    asset = source_key(corpus)
     known = logged_data_versions(context.instance, asset, asked, observed=True)
-    stamps = {i: observed_version(row.stamp) for i, row in rows.items() if row.artifacts is not None}
-    unseen = {i for i, stamp in stamps.items() if stamp and stamp != known.get(keys[i])}
-    log_asset_events(context, [_observation(asset, keys[i], stamps[i]) for i in sorted(unseen)])
-    return unseen
-
-
-def _observed_since(
-    context: dg.OpExecutionContext,
-    indexer: Indexer,
-    rows: Mapping[str, LedgerRow],
-    keys: Mapping[str, str],
-    asked: Sequence[str] | None,
-) -> set[str]:
-    """Artifacts whose source was observed after they were materialized: stale to Dagster until logged again."""
-    observed = latest_event_ids(context.instance, source_key(indexer.corpus), asked, observed=True)
-    made = latest_event_ids(context.instance, asset_key(indexer.corpus, Stage.ARTIFACTS), asked)
-    return {i for i, row in rows.items() if row.recipe and observed.get(keys[i], 0) > made.get(keys[i], 0)}
+    stamps = {i: observed_version(row.stamp) for i, row in rows.items()}
+    unseen = sorted(i for i, stamp in stamps.items() if stamp and stamp != known.get(keys[i]))
+    log_asset_events(context, [_observation(asset, keys[i], stamps[i]) for i in unseen])
+    observed = latest_event_ids(context.instance, asset, asked, observed=True)
+    made = latest_event_ids(context.instance, asset_key(corpus, Stage.ARTIFACTS), asked)
+    return {i for i in rows if observed.get(keys[i], 0) > made.get(keys[i], 0)}
 
 
 def _observation(asset: dg.AssetKey, key: str, stamp: str) -> dg.AssetObservation:

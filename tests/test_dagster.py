@@ -330,6 +330,26 @@ def test_materializing_a_later_stage_does_not_hide_a_changed_source(location: Lo
     assert location.all_fresh()
 
 
+def test_a_change_that_was_observed_stays_stale_when_a_later_stage_is_materialized(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("something else entirely"))
+    observe(location)
+
+    assert location.materialize(STAGES[1:], "ledger.md").success
+
+    assert stale(location) == {"ledger.md": {"artifacts"}}
+
+
+def test_a_change_that_was_observed_stays_stale_when_it_cannot_be_read(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", b"\x00binary now")
+    observe(location)
+
+    assert not location.index().success
+
+    assert stale(location) == {"ledger.md": {"artifacts"}}
+
+
 def test_materializing_what_the_source_no_longer_has_says_so(location: Location) -> None:
     location.index()
     (location.cli.docs / "ledger.md").unlink()
