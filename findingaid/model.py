@@ -188,7 +188,8 @@ class CorpusReport:
         if not self.truncated:
             return None
         return (
-            f"{self.truncated:,} texts are longer than the embedder reads, so their ends are not found: use max_tokens"
+            f"{self.truncated:,} texts are longer than the embedder reads, so their ends are not found:"
+            " cut chunks by max_tokens, and ask for shorter synopses"
         )
 
 
