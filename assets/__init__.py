@@ -1,8 +1,8 @@
 """The five assets of a corpus: one file a stage says what its asset is, `corpus.py` makes them."""
 
-from assets.corpus import corpus_assets
-from assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
-from assets.source import source
-from assets.sync import sync
+from findingaid_dagster.assets.corpus import corpus_assets
+from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
+from findingaid_dagster.assets.source import source
+from findingaid_dagster.assets.sync import sync
 
 __all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "source", "sync"]

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.artifacts import artifacts
-from assets.embeddings import embeddings
-from assets.keys import artifact_id_of, asset_key, partitions_of
-from assets.records import records
-from assets.surfaces import surfaces
-from assets.sync import sync
-from assets.synopses import synopses
 from findingaid.aid import FindingAid
 from findingaid.model import Stage
 from findingaid.plan import CorpusPlan, Recipe
-from resources import FindingAidResource
+from findingaid_dagster.assets.artifacts import artifacts
+from findingaid_dagster.assets.embeddings import embeddings
+from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partitions_of
+from findingaid_dagster.assets.records import records
+from findingaid_dagster.assets.surfaces import surfaces
+from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.assets.synopses import synopses
+from findingaid_dagster.resources import FindingAidResource
 
 SPECS = (artifacts, surfaces, synopses, embeddings, records)
 

@@ -2,9 +2,9 @@
 
 import dagster as dg
 
-from assets.keys import stage_spec
 from findingaid.model import Stage
 from findingaid.plan import Recipe
+from findingaid_dagster.assets.keys import stage_spec
 
 
 def records(corpus: str, recipe: Recipe) -> dg.AssetSpec:

@@ -4,9 +4,9 @@ import warnings
 
 import dagster as dg
 
-from assets.keys import partition_key, partitions_of, source_key
+from findingaid_dagster.assets.keys import partition_key, partitions_of, source_key
 from findingaid_dagster.events import logged_data_versions
-from resources import FindingAidResource
+from findingaid_dagster.resources import FindingAidResource
 
 # Both are in beta in the pinned dagster; tests/test_dagster.py shows what is relied on.
 warnings.filterwarnings(

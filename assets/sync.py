@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from assets.keys import DEPS, asset_key, partition_key, source_key
-from assets.source import observed_version
 from findingaid.indexing import Indexer
 from findingaid.model import Stage
 from findingaid.store import LedgerRow
+from findingaid_dagster.assets.keys import DEPS, asset_key, partition_key, source_key
+from findingaid_dagster.assets.source import observed_version
 from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
 
 KEYS_AT_ONCE = 10_000

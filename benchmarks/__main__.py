@@ -131,7 +131,7 @@ def dagster_job(folder: Path) -> Iterator[Row]:
     config = corpus.config(folder, root)
     os.environ["FINDINGAID_CONFIG"] = str(config)
     settle()
-    from pipelines.definitions import build_definitions
+    from findingaid_dagster.pipelines.code_location import build_definitions
 
     library, _ = timed(findingaid.open(config, {"store": str(folder / "library")}).index)
     with dg.DagsterInstance.get() as instance:

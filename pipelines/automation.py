@@ -7,8 +7,8 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity import content_hash
-from pipelines.index import index
-from resources import FindingAidResource
+from findingaid_dagster.pipelines.index import index
+from findingaid_dagster.resources import FindingAidResource
 
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 

@@ -8,12 +8,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets import sync
 from findingaid.aid import summary
 from findingaid.errors import SourceError
 from findingaid.model import Listing
 from findingaid.plan import CorpusPlan
-from resources import FindingAidResource
+from findingaid_dagster.assets import sync
+from findingaid_dagster.resources import FindingAidResource
 
 
 @dataclass(frozen=True)

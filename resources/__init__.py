@@ -1,5 +1,5 @@
 """Typed Dagster resources that hand out library objects."""
 
-from resources.findingaid import FindingAidResource
+from findingaid_dagster.resources.findingaid import FindingAidResource
 
 __all__ = ["FindingAidResource"]

@@ -17,12 +17,12 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 import findingaid
-from assets import artifact_id_of, partition_key
 from findingaid import FindingAid
 from findingaid.model import Stage
 from findingaid.sources.files import RACY_NANOSECONDS
+from findingaid_dagster.assets import artifact_id_of, partition_key
 from findingaid_dagster.events import BatchingSqliteEventLog, logged_data_versions
-from resources import FindingAidResource
+from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import Cli, text_about
 
 ROOT = Path(__file__).parent.parent
@@ -57,7 +57,7 @@ class Location:
 
     @property
     def definitions(self) -> dg.Definitions:
-        from pipelines.definitions import build_definitions
+        from findingaid_dagster.pipelines.code_location import build_definitions
 
         self.cli.run("status")
         return build_definitions(self.cli.config)

@@ -1,0 +1,4 @@
+from .pipelines.code_location import build_definitions as build_definitions
+from .resources import FindingAidResource as FindingAidResource
+
+__all__: list[str]
