@@ -65,7 +65,7 @@ def materialize(
         report = indexer.build(batch, stages)
         failed += map(str, report.failed)
         sync(context, indexer, [listing.artifact_id for listing in batch], stages)
-    if unpublished := aid.finish():
+    if unpublished := aid.finish([corpus]).unpublished:
         context.log.warning(f"not published, readers keep the version before: {unpublished}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from findingaid.checks import Checker, CheckResult
 from findingaid.config import load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
@@ -19,6 +20,15 @@ from findingaid.stages import Progress
 from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What the end of a run came to: why readers still have the version before, if they do, and the checks."""
+
+    unpublished: str | None
+    checks: Sequence[CheckResult]
+
 
 ProgressOf = Callable[[str], Progress]
 """Gives for a corpus what is called as its artifacts and texts are done."""
@@ -75,37 +85,48 @@ class FindingAid:
         names = self._names(corpora)
         repaired = self.prepare()
         reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
-        return Report(reports, repaired, self.finish())
+        return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
 
     def prepare(self) -> list[str]:
         """Make the tables that are missing or damaged; says which those were."""
         return self.store.prepare(self.embedder.dim)
 
-    def finish(self) -> str | None:
-        """Maintain the tables and publish; says why not, where the records are not fit to be published."""
+    def finish(self, corpora: Sequence[str] | None = None) -> Finish:
+        """Maintain the tables, check what is new in them, and publish it where nothing speaks against that.
+
+        Checked are the corpora named, in which something was done, and all that have records not yet published.
+        """
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
-        unfit = self._unfit()
+        checks = self.check(corpora or (), everything=False)
+        unfit = self._unfit(checks)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
             self.publisher.publish()
         self.store.clean()
-        return unfit
+        return Finish(unfit, checks)
+
+    def check(self, corpora: Sequence[str] | None = None, *, everything: bool = True) -> list[CheckResult]:
+        """The checks of corpora, over all of their newest records or over those that are not published yet."""
+        checker = Checker(self.store, self.embedder, everything)
+        names = set(self._names(corpora)) if everything else {*(corpora or ()), *checker.touched()}
+        return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
 
     @property
     def publisher(self) -> Publisher:
         """What moves readers from version to version of the records."""
         return Publisher(self.store, self.retain)
 
-    def _unfit(self) -> str | None:
+    def _unfit(self, checks: Sequence[CheckResult]) -> str | None:
+        """Why the newest records are not to be published."""
         if not Ledger(self.store).counts_agree("records"):
             return "some corpora are not rebuilt yet: index all of them"
         if others := [
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
-        return None
+        return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -132,7 +153,7 @@ class FindingAid:
 
     def count_records(self, corpus: str) -> int:
         """Records of a corpus by the ledger."""
-        return Ledger(self.store).records(corpus)
+        return Ledger(self.store).rows_of(corpus, "records")
 
     def _estimate(self, corpus: str, seen: set[str]) -> CorpusReport:
         plan = self.plan_corpus(corpus)
@@ -164,7 +185,7 @@ class FindingAid:
 
     def publish(self) -> int:
         """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
-        if unfit := self._unfit():
+        if unfit := self._unfit(self.check((), everything=False)):
             raise StoreError(f"not published: {unfit}")
         return self.publisher.publish()
 
@@ -175,7 +196,7 @@ class FindingAid:
     def purge(self) -> Purged:
         """Make what was removed really gone from disk. To be run while nothing else writes."""
         self.prepare()
-        if unfit := self._unfit():
+        if unfit := self._unfit(self.check((), everything=False)):
             raise StoreError(f"not purged: {unfit}")
         return purge(self.store, self.corpora, self.embedder.id)
 

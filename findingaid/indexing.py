@@ -29,6 +29,7 @@ from findingaid.stages import (
     artifact_rows,
     artifact_version,
     decompose,
+    payload_bytes,
     read,
     record_rows,
     surface_rows,
@@ -103,8 +104,9 @@ class Indexer:
         rows = self.ledger.rows(self.corpus, list(plan.lost)) if plan.lost else {}
         self._put([row.writing(plan.lost[i]) for i, row in rows.items()])
         known = self.ledger.rows(self.corpus, [f.artifact_id for f in plan.failures]) if plan.failures else {}
-        failed = (_failed(known.get(f.artifact_id) or LedgerRow(self.corpus, f.artifact_id), f) for f in plan.failures)
-        self._put([row for row in failed if row != known.get(row.artifact_id)])
+        self._put(
+            [_failed(known.get(f.artifact_id) or LedgerRow(self.corpus, f.artifact_id), f) for f in plan.failures]
+        )
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
@@ -274,20 +276,19 @@ class Indexer:
         }
         written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
+        if Stage.ARTIFACTS in again:
+            written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id])
         current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
             recipe=self.recipe.id if current else "",
             synopsis_outcome=synopsis.outcome.value,
-            failed_stage="",
-            failed_kind="",
-            failed_message="",
             **written,
         )
         if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        return row
+        return replace(row, failed_stage="", failed_kind="", failed_message="", failed_runs=0)
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:
@@ -305,7 +306,12 @@ class Indexer:
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
             records=sum(self._count(batch, i) for i in work.versions),
-            failed=[*batch.failures.values(), *failed_synopses],
+            failed=[
+                replace(failure, runs=work.rows[failure.artifact_id].failed_runs + 1)
+                if failure.artifact_id in work.rows
+                else failure
+                for failure in (*batch.failures.values(), *failed_synopses)
+            ],
             calls=work.calls,
             truncated=sum(self.embedder.count_tokens(t) > limit for t in work.missing.values()) if limit else 0,
         )
@@ -335,7 +341,14 @@ def _differing(
 
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
     """A row that says what failed; an empty recipe makes the next run try again. Versions tell what the tables hold."""
-    return replace(row, recipe="", failed_stage=failure.stage, failed_kind=failure.kind, failed_message=failure.message)
+    return replace(
+        row,
+        recipe="",
+        failed_stage=failure.stage,
+        failed_kind=failure.kind,
+        failed_message=failure.message,
+        failed_runs=row.failed_runs + 1,
+    )
 
 
 def _synopsis_failure(artifact_id: str, kind: str, message: str) -> Failure:

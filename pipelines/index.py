@@ -95,7 +95,7 @@ def finish(
     aid = findingaid.open()
     for corpus in (name for name, plan in plans.items() if not isinstance(plan, str)):
         aid.indexer(corpus).retract_other_embedders()
-    unpublished = aid.finish()
+    unpublished = aid.finish(list(plans)).unpublished
     problems = [f"not published, readers keep the version before: {unpublished}"] if unpublished else []
     for corpus, plan in plans.items():
         if isinstance(plan, str):

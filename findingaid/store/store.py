@@ -259,6 +259,20 @@ class Store:
             if self.count(name) >= KEY_INDEX_ROWS:
                 _keep_indexed(lancedb.connect(self.uri).open_table(name), column, BTree())
 
+    def unindexed(self) -> dict[str, tuple[int, int]]:
+        """Which index of the records -> (rows that are not in it, how many may be)."""
+        records = self.dataset("records")
+        rows = records.count_rows()
+        indexed = {index.field_names[0]: index.name for index in records.describe_indices()}
+        found = {}
+        for what, column, from_rows in (("full-text", "text", 1), ("vector", "vector", VECTOR_INDEX_ROWS)):
+            if column in indexed:
+                stats = records.stats.index_stats(indexed[column])
+                found[what] = stats["num_unindexed_rows"], _tail(stats["num_indexed_rows"])
+            elif rows >= from_rows:
+                found[what] = rows, 0
+        return found
+
     def _index_records(self) -> None:
         import lancedb
         from lancedb.index import FTS, IvfSq
@@ -336,9 +350,14 @@ def _keep_indexed(table: Any, column: str, config: Any) -> None:
             table.create_index(column, config=config)
         return
     stats = table.index_stats(existing)
-    if stats.num_unindexed_rows > max(UNINDEXED_ROWS, UNINDEXED_SHARE * stats.num_indexed_rows):
+    if stats.num_unindexed_rows > _tail(stats.num_indexed_rows):
         # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
         table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
+
+
+def _tail(indexed: int) -> int:
+    """Rows that may be outside of an index of so many."""
+    return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))
 
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
