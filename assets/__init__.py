@@ -1,8 +1,21 @@
 """The five assets of a corpus: one file a stage says what its asset is, `corpus.py` makes them."""
 
-from findingaid_dagster.assets.corpus import corpus_assets
+from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
+from findingaid_dagster.assets.corpus import corpus_assets, named
 from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
 from findingaid_dagster.assets.source import source
 from findingaid_dagster.assets.sync import sync
 
-__all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "source", "sync"]
+__all__ = [
+    "artifact_id_of",
+    "asset_key",
+    "corpus_assets",
+    "corpus_checks",
+    "log_checks",
+    "named",
+    "partition_key",
+    "partitions_of",
+    "source",
+    "sync",
+    "table",
+]

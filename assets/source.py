@@ -4,6 +4,7 @@ import warnings
 
 import dagster as dg
 
+from findingaid.model import Corpus
 from findingaid_dagster.assets.keys import partition_key, partitions_of, source_key
 from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.resources import FindingAidResource
@@ -14,13 +15,16 @@ warnings.filterwarnings(
 )
 
 
-def source(corpus: str) -> dg.SourceAsset:
+def source(of: Corpus) -> dg.SourceAsset:
     """The source of a corpus. Observing it lists the artifacts, reads none, and reports those that changed."""
+
+    corpus = of.name
 
     @dg.observable_source_asset(
         key=source_key(corpus),
         partitions_def=partitions_of(corpus),
-        group_name=corpus,
+        group_name=of.group or corpus,
+        tags=of.tags,
         description="The artifacts as their source lists them. Observe it to see which partitions are stale.",
     )
     def observe(context: dg.OpExecutionContext, findingaid: FindingAidResource) -> dg.DataVersionsByPartition:

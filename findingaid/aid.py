@@ -78,13 +78,18 @@ class FindingAid:
         corpora: Sequence[str] | None = None,
         *,
         force: bool = False,
+        pay_again: bool = False,
         allow_loss: bool = False,
         progress: ProgressOf | None = None,
     ) -> Report:
-        """Bring corpora up to date and publish. What fails is in the report; everything else is published."""
+        """Bring corpora up to date and publish. What fails is in the report; everything else is published.
+
+        `force` does again what is current, without paying again for what is kept of model calls; `pay_again`
+        with it asks the models again, too.
+        """
         names = self._names(corpora)
         repaired = self.prepare()
-        reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
+        reports = {name: self._timed(self._index, name, force, pay_again, allow_loss, progress) for name in names}
         return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
 
     def prepare(self) -> list[str]:
@@ -138,14 +143,16 @@ class FindingAid:
             refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
         return plan
 
-    def _index(self, corpus: str, force: bool, allow_loss: bool, progress: ProgressOf | None) -> CorpusReport:
+    def _index(
+        self, corpus: str, force: bool, pay_again: bool, allow_loss: bool, progress: ProgressOf | None
+    ) -> CorpusReport:
         plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
         indexer = self.indexer(corpus)
         indexer.begin(plan)
         advance = progress(corpus) if progress else None
         if advance:
             advance(Stage.ARTIFACTS.value, len(plan.stale), 0)
-        reports = indexer.build_all(plan.batches(), force, advance)
+        reports = indexer.build_all(plan.batches(), force, pay_again, advance)
         for ids in plan.removals():
             indexer.remove(ids)
         indexer.retract_other_embedders()

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError
-from findingaid.identity import producer_id, text_hash
+from findingaid.identity import call_key, producer_id, text_hash
 from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
@@ -33,6 +33,7 @@ from findingaid.stages import (
     read,
     record_rows,
     surface_rows,
+    synopsis_key,
     synopsis_rows,
     synthesize,
 )
@@ -110,7 +111,7 @@ class Indexer:
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
-        work = self._compute(listings, ALL_STAGES, force=False, pay=False, progress=None)
+        work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
         report = self._report(replace(work, calls=Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)))
@@ -121,19 +122,29 @@ class Indexer:
         listings: Sequence[Listing],
         stages: Collection[Stage] = ALL_STAGES,
         force: bool = False,
+        pay_again: bool = False,
         progress: Progress | None = None,
     ) -> BatchReport:
-        """Bring these artifacts up to date in the given stages; those before them must be current."""
-        return self.commit(self._compute(listings, stages, force, pay=True, progress=progress))
+        """Bring these artifacts up to date in the given stages; those before them must be current.
+
+        `force` does again what is current; `pay_again` with it also asks the models again.
+        """
+        again = force and pay_again
+        return self.commit(self._compute(listings, stages, force, pay=True, pay_again=again, progress=progress))
 
     def build_all(
-        self, batches: Iterable[Sequence[Listing]], force: bool = False, progress: Progress | None = None
+        self,
+        batches: Iterable[Sequence[Listing]],
+        force: bool = False,
+        pay_again: bool = False,
+        progress: Progress | None = None,
     ) -> list[BatchReport]:
         """Build batch after batch, each computed while the one before it is written."""
+        again = force and pay_again
         writes: list[Future[BatchReport]] = []
         with _rare_collections(), ThreadPoolExecutor(1) as writer:
             for batch in batches:
-                work = self._compute(batch, ALL_STAGES, force, pay=True, progress=progress)
+                work = self._compute(batch, ALL_STAGES, force, pay=True, pay_again=again, progress=progress)
                 if writes:
                     writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
                 writes.append(writer.submit(self.commit, work))
@@ -171,7 +182,13 @@ class Indexer:
     # -- computing -------------------------------------------------------------------------------------
 
     def _compute(
-        self, listings: Sequence[Listing], stages: Collection[Stage], force: bool, pay: bool, progress: Progress | None
+        self,
+        listings: Sequence[Listing],
+        stages: Collection[Stage],
+        force: bool,
+        pay: bool,
+        pay_again: bool = False,
+        progress: Progress | None = None,
     ) -> Work:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
@@ -180,11 +197,17 @@ class Indexer:
         decompose(self.of.strategy, batch)
         if Stage.SURFACES not in stages:
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
+        if pay_again and Stage.SYNOPSES in stages and self.of.synthesizer is not None:
+            producer = self.of.synthesizer.id
+            self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
         asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
         if pay and Stage.SYNOPSES not in stages and self.of.synthesizer is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         embeddings = Embeddings(self.embedder, self.store)
-        missing = embeddings.load({h: text for i in batch.plans for h, text in batch.texts(i).items()})
+        texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
+        if pay_again and Stage.EMBEDDINGS in stages:
+            self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in texts])
+        missing = embeddings.load(texts)
         calls = Calls(0 if pay else len(missing), asks)
         if pay and Stage.EMBEDDINGS in stages:
             calls = Calls(embeddings.make(missing, progress), asks)

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from findingaid.aid import open as open_aid
-from findingaid_dagster.assets import corpus_assets, source
+from findingaid_dagster.assets import corpus_assets, corpus_checks, source
 from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import changed_sources, schedules
 from findingaid_dagster.pipelines.index import index
@@ -24,8 +24,9 @@ def build_definitions(config_path: str | Path) -> dg.Definitions:
         assets=[
             asset
             for corpus in aid.corpora
-            for asset in (source(corpus), corpus_assets(corpus, aid.indexer(corpus).recipe))
+            for asset in (source(aid.corpora[corpus]), corpus_assets(aid.indexer(corpus)))
         ],
+        asset_checks=[corpus_checks(corpus) for corpus in aid.corpora],
         jobs=[index],
         schedules=schedules(aid),
         sensors=[changed_sources],

@@ -82,12 +82,16 @@ class Store:
             return _empty(schemas.FIXED.get(table) or schemas.records(1), columns)
         return self._read(table, lambda dataset: dataset.to_table(columns=list(columns), filter=where))
 
-    def lookup(self, table: str, column: str, keys: Iterable[str], columns: Sequence[str]) -> pa.Table:
-        """The rows whose `column` is one of `keys`."""
+    def lookup(
+        self, table: str, column: str, keys: Iterable[str], columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """The rows whose `column` is one of `keys`, of those that `where` lets through."""
         if table in self._unusable:
             return self.rows(table, columns)
         wanted = list(keys)
         parts = [one_of(column, wanted[i : i + LOOKUP]) for i in range(0, len(wanted), LOOKUP)]
+        if where:
+            parts = [f"{part} AND {where}" for part in parts]
 
         def find(dataset: lance.LanceDataset) -> pa.Table:
             found = (
@@ -152,6 +156,17 @@ class Store:
                     raise
                 time.sleep(0.02 * 2**attempt)
         raise StoreError(f"table {table} of {self.uri}: {ATTEMPTS} commits in a row lost to other writers: run again")
+
+    def drop(self, table: str, column: str, keys: Sequence[str]) -> int:
+        """Delete the rows whose `column` is one of `keys`; returns how many there were."""
+        dropped = 0
+        for start in range(0, len(keys), LOOKUP):
+            where = one_of(column, keys[start : start + LOOKUP])
+            with self._writing(table):
+                if found := self.count(table, where):
+                    self.dataset(table).delete(where)
+                    dropped += found
+        return dropped
 
     def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
         import lance
