@@ -253,6 +253,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         failed=failed,
         records=records,
         calls=sum((r.calls for r in reports), NO_CALLS),
+        tokens=sum(r.tokens for r in reports),
         truncated=sum(r.truncated for r in reports),
     )
 

@@ -58,6 +58,7 @@ class BatchReport:
     records: int = 0
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
+    tokens: int = 0
     truncated: int = 0
 
 
@@ -114,7 +115,8 @@ class Indexer:
         work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        report = self._report(replace(work, calls=Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)))
+        calls = Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)
+        report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
         return replace(report, records=report.records + work.calls.synthesize)
 
     def build(
@@ -325,6 +327,7 @@ class Indexer:
             if s.outcome is Outcome.FAILED and i in work.versions
         ]
         limit = self.embedder.max_tokens
+        tokens = [self.embedder.count_tokens(text) for text in work.missing.values()]
         return BatchReport(
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
@@ -336,7 +339,8 @@ class Indexer:
                 for failure in (*batch.failures.values(), *failed_synopses)
             ],
             calls=work.calls,
-            truncated=sum(self.embedder.count_tokens(t) > limit for t in work.missing.values()) if limit else 0,
+            tokens=sum(tokens),
+            truncated=sum(count > limit for count in tokens) if limit else 0,
         )
 
     def _count(self, batch: Batch, artifact_id: str) -> int:

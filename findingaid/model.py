@@ -163,7 +163,11 @@ NO_CALLS = Calls()
 
 @dataclass(frozen=True, slots=True)
 class CorpusReport:
-    """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone."""
+    """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
+
+    `tokens` are those of the texts that were embedded, by the embedder's own tokenizer; a plan cannot
+    know those of synopses that are not written yet.
+    """
 
     artifacts: int = 0
     new: int = 0
@@ -173,6 +177,7 @@ class CorpusReport:
     failed: Sequence[Failure] = ()
     records: int = 0
     calls: Calls = NO_CALLS
+    tokens: int = 0
     truncated: int = 0
     seconds: float = 0.0
     error: str | None = None
