@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store import Ledger, Publisher, Store, Version, retried
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 
@@ -103,19 +103,27 @@ class FindingAid:
         """
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
-        checks = self.check(corpora or (), everything=False)
+        end = retried(lambda: self._publish(corpora or (), withdrawn))
+        self.store.clean()
+        return end
+
+    def _publish(self, corpora: Sequence[str], withdrawn: bool) -> Finish:
+        """Check and publish one version: another run may write the next meanwhile."""
+        checker = Checker(self.store, self.embedder)
+        checks = self._results(checker, {*corpora, *checker.touched()})
         unfit = self._unfit(checks)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
-            self.publisher.publish()
-        self.store.clean()
+            self.publisher.publish(checker.version)
         return Finish(unfit, checks)
 
-    def check(self, corpora: Sequence[str] | None = None, *, everything: bool = True) -> list[CheckResult]:
-        """The checks of corpora, over all of their newest records or over those that are not published yet."""
-        checker = Checker(self.store, self.embedder, everything)
-        names = set(self._names(corpora)) if everything else {*(corpora or ()), *checker.touched()}
+    def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
+        """Every check of corpora, over all of their newest records."""
+        names = self._names(corpora)
+        return retried(lambda: self._results(Checker(self.store, self.embedder, everything=True), names))
+
+    def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
         return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
 
     @property
@@ -192,8 +200,7 @@ class FindingAid:
 
     def publish(self) -> int:
         """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
-        if unfit := self._unfit(self.check((), everything=False)):
-            raise StoreError(f"not published: {unfit}")
+        self._require_fit("published")
         return self.publisher.publish()
 
     def rollback(self, version: int | None = None) -> int:
@@ -203,9 +210,13 @@ class FindingAid:
     def purge(self) -> Purged:
         """Make what was removed really gone from disk. To be run while nothing else writes."""
         self.prepare()
-        if unfit := self._unfit(self.check((), everything=False)):
-            raise StoreError(f"not purged: {unfit}")
+        self._require_fit("purged")
         return purge(self.store, self.corpora, self.embedder.id)
+
+    def _require_fit(self, what: str) -> None:
+        checker = Checker(self.store, self.embedder)
+        if unfit := self._unfit(self._results(checker, checker.touched())):
+            raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
 

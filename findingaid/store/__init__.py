@@ -2,6 +2,6 @@
 
 from findingaid.store.ledger import Ledger, LedgerRow
 from findingaid.store.publishing import Publisher, Version
-from findingaid.store.store import Store
+from findingaid.store.store import Store, retried
 
-__all__ = ["Ledger", "LedgerRow", "Publisher", "Store", "Version"]
+__all__ = ["Ledger", "LedgerRow", "Publisher", "Store", "Version", "retried"]

@@ -12,10 +12,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
@@ -28,6 +28,8 @@ from findingaid.store.sql import equals, one_of
 if TYPE_CHECKING:
     import lance
 
+T = TypeVar("T")
+
 TABLES = (*schemas.FIXED, "records")
 
 NOT_THERE = "was not found"
@@ -35,6 +37,9 @@ NOT_THERE = "was not found"
 
 ATTEMPTS = 8
 """Tries of a commit that others' commits came before; each starts again from the latest version."""
+
+READS = 4
+"""Tries of a reading that others' maintenance took the version away from."""
 
 LOOKUP = 5_000
 """Keys a filter may list; the planner's time grows with the expression."""
@@ -53,6 +58,14 @@ VECTOR_INDEX_ROWS = 100_000
 UNINDEXED_SHARE = 0.02
 UNINDEXED_ROWS = 2_000
 """The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
+
+
+def retried(read: Callable[[], T]) -> T:
+    """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+    for _ in range(READS - 1):
+        with suppress(OSError, ValueError):
+            return read()
+    return read()
 
 
 class Store:
@@ -105,10 +118,7 @@ class Store:
         return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
-        try:
-            return read(self.dataset(table))
-        except (OSError, ValueError):  # another run's maintenance dropped the version between opening and reading it
-            return read(self.dataset(table))
+        return retried(lambda: read(self.dataset(table)))
 
     def exists(self) -> bool:
         """Whether anything was ever written here."""
