@@ -16,7 +16,8 @@ from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store import Leases, Ledger, Publisher, Store, Version
+from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 
@@ -99,13 +100,22 @@ class FindingAid:
         return Publisher(self.store, self.retain)
 
     def _unfit(self) -> str | None:
-        if not Ledger(self.store).counts_agree("records"):
+        if not self._counts_agree():
             return "some corpora are not rebuilt yet: index all of them"
         if others := [
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
         return None
+
+    def _counts_agree(self) -> bool:
+        """Whether all records are there that the ledger counts; another run may be between writing the two."""
+        ledger = Ledger(self.store)
+        while not ledger.counts_agree("records"):
+            if not Leases(self.store).held():
+                return ledger.counts_agree("records")
+            time.sleep(POLL_SECONDS)
+        return True
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -173,8 +183,10 @@ class FindingAid:
         return self.publisher.rollback(version)
 
     def purge(self) -> Purged:
-        """Make what was removed really gone from disk. To be run while nothing else writes."""
+        """Make what was removed really gone from disk. Raises StoreError while another run works on artifacts."""
         self.prepare()
+        if held := Leases(self.store).held():
+            raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         if unfit := self._unfit():
             raise StoreError(f"not purged: {unfit}")
         return purge(self.store, self.corpora, self.embedder.id)

@@ -95,6 +95,16 @@ LEDGER = _schema(
     pa.field("updated", pa.timestamp("ms", "UTC"), False),
 )
 
+LEASES = _schema(
+    "leases-1",
+    _text("owner"),  # unique a lease
+    _text("host"),
+    _int("pid"),
+    _text("corpus"),
+    pa.field("artifact_ids", pa.list_(pa.string()), False),
+    pa.field("expires", pa.timestamp("ms", "UTC"), False),
+)
+
 FIXED = {
     "artifacts": ARTIFACTS,
     "surfaces": SURFACES,
@@ -102,6 +112,7 @@ FIXED = {
     "calls": CALLS,
     "embeddings": EMBEDDINGS,
     "ledger": LEDGER,
+    "leases": LEASES,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
 
