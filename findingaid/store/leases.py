@@ -197,7 +197,17 @@ class Lease:
         self._leases.edit(renew)
         return mine[0] if mine else None
 
-    def _release(self, rows: list[Held]) -> list[Held] | None:
+    def release(self) -> None:
+        """Let others have these artifacts. An error is logged only, so that it hides none before it."""
+        self._left.set()
+        if not self.artifact_ids:
+            return
+        try:
+            self._leases.edit(self._without)
+        except (StoreError, OSError, RuntimeError, ValueError) as error:
+            LOGGER.warning("a lease on artifacts of %s is not released, it will run out: %s", self._corpus, error)
+
+    def _without(self, rows: list[Held]) -> list[Held] | None:
         rest = [row for row in rows if row.owner != self._owner]
         return rest if len(rest) < len(rows) else None
 
@@ -205,13 +215,7 @@ class Lease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left.set()
-        if not self.artifact_ids:
-            return
-        try:
-            self._leases.edit(self._release)
-        except (StoreError, OSError, RuntimeError, ValueError) as error:  # must not hide what went wrong inside
-            LOGGER.warning("a lease on artifacts of %s is not released, it will run out: %s", self._corpus, error)
+        self.release()
 
 
 @cache

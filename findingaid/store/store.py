@@ -271,12 +271,8 @@ class Store:
             dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
-        def locked(table: str) -> None:
-            with self._writing(table):
-                do(self.dataset(table))
-
         with ThreadPoolExecutor(len(TABLES)) as pool:
-            list(pool.map(locked, TABLES))
+            list(pool.map(lambda table: self._commit(table, do), TABLES))
 
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
