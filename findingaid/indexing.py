@@ -119,20 +119,16 @@ class Indexer:
         with self.leases.claim(self.corpus, sorted({*plan.lost, *failures})) as lease:
             rows = self.ledger.rows(self.corpus, lease.artifact_ids)
             lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: until now another run may have had them
-            again = {i: row.writing(lost[i]) if i in lost else row for i, row in rows.items()}
-            known = {i: again.get(i) or LedgerRow(self.corpus, i) for i in lease.artifact_ids}
-            known = {i: _failed(row, failures[i]) if i in failures else row for i, row in known.items()}
+            after = {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
+            for i in failures.keys() & set(lease.artifact_ids):
+                after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failures[i])
             lease.check()
-            self._put([row for i, row in known.items() if row != rows.get(i) and (i in rows or i in failures)])
+            self._put([row for i, row in after.items() if row != rows.get(i)])
 
     def _unrecorded(self, failures: Sequence[Failure]) -> list[Failure]:
         """The failures that the ledger does not have yet."""
-        known = self.ledger.rows(self.corpus, [f.artifact_id for f in failures]) if failures else {}
-        return [
-            f
-            for f in failures
-            if f.artifact_id not in known or _failed(known[f.artifact_id], f) != known[f.artifact_id]
-        ]
+        rows = self.ledger.rows(self.corpus, [f.artifact_id for f in failures]) if failures else {}
+        return [f for f in failures if (row := rows.get(f.artifact_id)) is None or row != _failed(row, f)]
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""

@@ -323,9 +323,8 @@ class Store:
 
     def problem(self, table: str) -> str | None:
         """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
-        return self._invalid(table) and self._invalid(
-            table
-        )  # the first may be another run's maintenance, as in `_read`
+        # Looked at again, since another run's maintenance may drop a version while it is read.
+        return self._invalid(table) and self._invalid(table)
 
     def _invalid(self, table: str) -> str | None:
         try:
