@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from findingaid.checks import Checker, CheckResult
+from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
@@ -17,7 +17,8 @@ from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Ledger, Publisher, Store, Version, retried
+from findingaid.store import Leases, Ledger, Publisher, Store, Version, retried
+from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 
@@ -109,14 +110,27 @@ class FindingAid:
 
     def _publish(self, corpora: Sequence[str], withdrawn: bool) -> Finish:
         """Check and publish one version: another run may write the next meanwhile."""
-        checker = Checker(self.store, self.embedder)
-        checks = self._results(checker, {*corpora, *checker.touched()})
-        unfit = self._unfit(checks)
+        checker, checks, unfit = self._settled(corpora)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
             self.publisher.publish(checker.version)
         return Finish(unfit, checks)
+
+    def _settled(self, corpora: Sequence[str]) -> tuple[Checker, list[CheckResult], str | None]:
+        """What the checks find when no other run is between writing records and the ledger's word for them."""
+        leases = Leases(self.store)
+        while True:
+            others = bool(leases.held())
+            checker = Checker(self.store, self.embedder)
+            checks = self._results(checker, {*corpora, *checker.touched()})
+            unfit = self._unfit(checks)
+            torn = not Ledger(self.store).counts_agree("records") or any(
+                r.check in TORN for r in checks if not r.passed
+            )
+            if not torn or not (others or leases.held()):
+                return checker, checks, unfit
+            time.sleep(POLL_SECONDS)
 
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
         """Every check of corpora, over all of their newest records."""
@@ -208,8 +222,10 @@ class FindingAid:
         return self.publisher.rollback(version)
 
     def purge(self) -> Purged:
-        """Make what was removed really gone from disk. To be run while nothing else writes."""
+        """Make what was removed really gone from disk. Raises StoreError while another run works on artifacts."""
         self.prepare()
+        if held := Leases(self.store).held():
+            raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
         return purge(self.store, self.corpora, self.embedder.id)
 

@@ -74,6 +74,9 @@ UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
 INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
 FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
 
+TORN = (ORPHANS, LEDGER)
+"""What may fail for the moment in which another run has written records, and not yet the ledger's word for them."""
+
 CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, INDEXED, FINDS)
 
 

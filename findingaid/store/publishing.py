@@ -112,11 +112,20 @@ class Publisher:
 
     def _tag(self, name: str, version: int) -> None:
         known = self._tags()
-        if name not in known:
-            self._records().tags.create(name, version)
-        elif known[name] != version:
-            self._records().tags.update(name, version)
+        try:
+            if name not in known:
+                self._records().tags.create(name, version)
+            elif known[name] != version:
+                self._records().tags.update(name, version)
+        except (OSError, ValueError):
+            if self._tags().get(name) != version:  # else another run that ended at the same time did it
+                raise
 
     def _untag(self, name: str) -> None:
-        if name in self._tags():
+        if name not in self._tags():
+            return
+        try:
             self._records().tags.delete(name)
+        except (OSError, ValueError):
+            if name in self._tags():
+                raise
