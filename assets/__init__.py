@@ -2,7 +2,17 @@
 
 from findingaid_dagster.assets.corpus import corpus_assets
 from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partition_key, partitions_of
-from findingaid_dagster.assets.source import source
+from findingaid_dagster.assets.source import changed, observation, source
 from findingaid_dagster.assets.sync import sync
 
-__all__ = ["artifact_id_of", "asset_key", "corpus_assets", "partition_key", "partitions_of", "source", "sync"]
+__all__ = [
+    "artifact_id_of",
+    "asset_key",
+    "changed",
+    "corpus_assets",
+    "observation",
+    "partition_key",
+    "partitions_of",
+    "source",
+    "sync",
+]
