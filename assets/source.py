@@ -26,26 +26,24 @@ def source(corpus: str, resource_key: str) -> dg.SourceAsset:
         required_resource_keys={resource_key},
     )
     def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-        return dg.DataVersionsByPartition(
-            changed(context.instance, opened(context.resources, resource_key).indexer(corpus))
-        )
+        found = changed(context.instance, opened(context.resources, resource_key).indexer(corpus))
+        add_partitions(context.instance, corpus, list(found))
+        return dg.DataVersionsByPartition({key: version for key, version in found.items() if version})
 
     return observe
 
 
 def changed(instance: dg.DagsterInstance, indexer: Indexer) -> dict[str, str]:
-    """partition -> version of what the source lists otherwise than last observed; new partitions are added.
+    """partition -> version of what the source lists otherwise than last observed; "" where it gives no version.
 
     Raises SourceError.
     """
-    corpus = indexer.corpus
     listings = indexer.of.source.discover().listings
     found = {partition_key(listing.artifact_id): observed_version(listing.stamp) for listing in listings}
-    there = set(instance.get_dynamic_partitions(corpus))
-    add_partitions(instance, corpus, [key for key in found if key not in there])
-    known = logged_data_versions(instance, source_key(corpus), observed=True)
+    there = set(instance.get_dynamic_partitions(indexer.corpus))
+    known = logged_data_versions(instance, source_key(indexer.corpus), observed=True)
     # What was deleted and came back has been observed before, but is as new.
-    return {key: v for key, v in found.items() if v and (key not in there or v != known.get(key))}
+    return {key: v for key, v in found.items() if key not in there or (v and v != known.get(key))}
 
 
 def observation(corpus: str, key: str, version: str) -> dg.AssetObservation:

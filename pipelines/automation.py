@@ -7,10 +7,13 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity import content_hash
-from findingaid_dagster.assets import changed, observation
+from findingaid_dagster.assets import add_partitions, changed, observation
 from findingaid_dagster.resources import opened
 
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+FEW = 10
+"""Changes that are left to the automation conditions; Dagster starts a run for each range of partitions."""
 
 
 def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
@@ -60,22 +63,26 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     A sensor and no condition on the source itself: Dagster would start a run a partition to observe.
     """
 
-    @dg.sensor(name=name, minimum_interval_seconds=60, required_resource_keys={resource_key})
+    @dg.sensor(name=name, job=job, minimum_interval_seconds=60, required_resource_keys={resource_key})
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        """Observe what changed in the sources, without a run. Lists and compares; reads no artifact."""
+        """Observe what changed in the sources, without a run. Lists and compares; reads no artifact.
+
+        Many changes at once start one run of the index job instead, since automation starts one a range.
+        """
         if _under_way(context.instance, job):
             return dg.SensorResult(skip_reason="a run of the index job is under way, which observes what it reads")
-        aid = opened(context.resources, resource_key)
-        observations, reasons = [], []
-        for corpus in aid.corpora:
-            try:
-                found = changed(context.instance, aid.indexer(corpus))
-            except SourceError as error:
-                reasons.append(f"{corpus}: {error}")
-                continue
-            observations += [observation(corpus, key, version) for key, version in found.items()]
-        reason = "; ".join(reasons) or f"{len(observations)} artifacts changed"
-        return dg.SensorResult(asset_events=observations, skip_reason=reason)
+        found, reasons = _changed(context.instance, opened(context.resources, resource_key))
+        many = sum(map(len, found.values())) > FEW
+        cursor = content_hash(found) if many else ""
+        if many and cursor != context.cursor:
+            return dg.SensorResult([dg.RunRequest(run_config=run_config(sorted(found)))], cursor=cursor)
+        if many:
+            return dg.SensorResult(skip_reason="what changed was tried before and is as it was: see the last run")
+        for corpus, versions in found.items():
+            add_partitions(context.instance, corpus, list(versions))
+        events = [observation(c, key, v) for c, versions in found.items() for key, v in versions.items() if v]
+        reason = "; ".join([f"{len(events)} artifacts changed", *reasons])
+        return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=cursor)
 
     return look
 
@@ -87,6 +94,21 @@ def run_config(corpora: list[str]) -> dict[str, object]:
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
     return instance.get_runs_count(dg.RunsFilter(job_name=job.name, statuses=UNDER_WAY)) > 0
+
+
+def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """corpus -> partition -> version of what was not observed yet, and why a corpus could not be listed."""
+    found: dict[str, dict[str, str]] = {}
+    reasons = []
+    for corpus in aid.corpora:
+        try:
+            versions = changed(instance, aid.indexer(corpus))
+        except SourceError as error:
+            reasons.append(f"{corpus}: {error}")
+            continue
+        if versions:
+            found[corpus] = versions
+    return found, reasons
 
 
 def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:

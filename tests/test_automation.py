@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from findingaid.model import Stage
+from findingaid_dagster.pipelines.automation import FEW
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import Cli, text_about
 from tests.test_dagster import STAGES, Location, observe, open_location
@@ -135,6 +136,25 @@ def test_partitions_that_a_job_has_added_and_not_logged_yet_are_not_requested(lo
     assert ticks.quiet()
 
 
+def test_a_partition_that_a_run_is_at_waits_for_its_end(location: Location, ticks: Ticks) -> None:
+    run = location.instance.create_run_for_job(
+        location.definitions.resolve_implicit_global_asset_job_def(),
+        asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
+        tags={"dagster/partition": "ledger.md"},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("writer.md", text_about("another writer"))
+    observe(location)
+
+    during = ticks.tick()
+    location.instance.report_run_canceled(run)
+
+    assert during == {"writer.md"}
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+
+
 def test_what_is_missing_when_it_is_switched_on_is_requested_once(location: Location) -> None:
     location.instance.add_dynamic_partitions("docs", sorted(FILES))
     ticks = Ticks(location)
@@ -224,12 +244,43 @@ def test_the_sensor_observes_without_a_run_what_changed(location: Location, tick
     assert location.all_fresh()
 
 
-def look(location: Location) -> dg.SensorExecutionData:  # type: ignore[name-defined]
+def look(location: Location, cursor: str | None = None) -> dg.SensorExecutionData:  # type: ignore[name-defined]
     """One tick of the sensor that observes."""
     sensor = location.definitions.resolve_sensor_def("observe_sources")
     resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
-    with dg.build_sensor_context(location.instance, resources=resources) as context:
+    with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
         return sensor.evaluate_tick(context)
+
+
+def test_many_changes_start_one_run_of_the_job_and_no_automation(location: Location, ticks: Ticks) -> None:
+    for number in range(FEW + 1):
+        location.cli.write(f"added-{number}.md", text_about(f"number {number}"))
+    location.cli.write("bad.md", b"\x00binary")
+
+    found = look(location)
+
+    (request,) = found.run_requests or ()
+    assert found.asset_events == []
+    assert ticks.quiet()
+    job = location.definitions.resolve_job_def("index")
+    assert not job.execute_in_process(
+        run_config=request.run_config, instance=location.instance, raise_on_error=False
+    ).success
+    assert [event.partition for event in look(location, found.cursor).asset_events] == ["bad.md"]
+
+
+def test_many_changes_that_were_tried_start_no_further_run(location: Location) -> None:
+    assert location.index().success
+    for number in range(FEW + 1):
+        location.cli.write(f"bad-{number}.md", b"\x00binary")
+
+    first = look(location)
+    assert not location.index().success
+    second = look(location, first.cursor)
+
+    assert len(first.run_requests or ()) == 1
+    assert not second.run_requests
+    assert "tried before" in (second.skip_message or "")
 
 
 def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> None:

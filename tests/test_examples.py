@@ -29,11 +29,7 @@ def follow(example: str, folder: Path) -> str:
     shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns(".dagster", ".findingaid"))
     (block,) = re.findall(r"```bash\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
     commands = [line for line in block.splitlines() if not line.startswith(NOT_RUN)]
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-    }
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-e", "-c", "\n".join(commands)],
         cwd=folder,
