@@ -2,12 +2,12 @@
 
 import dagster as dg
 
+from findingaid.indexing import Indexer
 from findingaid.model import Stage
-from findingaid.plan import Recipe
 from findingaid_dagster.assets.keys import stage_spec
 
 
-def artifacts(corpus: str, recipe: Recipe) -> dg.AssetSpec:
+def artifacts(indexer: Indexer) -> dg.AssetSpec:
     """Payload and metadata of each artifact, read from the corpus's source."""
     description = "Payload and metadata of each artifact, as read from the source. Its data version is their hash."
-    return stage_spec(corpus, recipe, Stage.ARTIFACTS, description)
+    return stage_spec(indexer, Stage.ARTIFACTS, description)

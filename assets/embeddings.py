@@ -2,12 +2,12 @@
 
 import dagster as dg
 
+from findingaid.indexing import Indexer
 from findingaid.model import Stage
-from findingaid.plan import Recipe
 from findingaid_dagster.assets.keys import stage_spec
 
 
-def embeddings(corpus: str, recipe: Recipe) -> dg.AssetSpec:
+def embeddings(indexer: Indexer) -> dg.AssetSpec:
     """The vectors of everything that is published, kept by content so that no text is embedded twice."""
-    description = f"The vector of each distinct text, kept by content. Embedder: `{recipe.embedder_id}`."
-    return stage_spec(corpus, recipe, Stage.EMBEDDINGS, description)
+    description = f"The vector of each distinct text, kept by content. Embedder: `{indexer.recipe.embedder_id}`."
+    return stage_spec(indexer, Stage.EMBEDDINGS, description)

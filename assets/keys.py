@@ -8,8 +8,9 @@ from urllib.parse import unquote
 
 import dagster as dg
 
+from findingaid.indexing import Indexer
 from findingaid.model import Stage
-from findingaid.plan import Recipe
+from findingaid.store import schemas
 
 DEPS: Mapping[Stage, Sequence[Stage]] = {
     Stage.ARTIFACTS: (),
@@ -35,17 +36,21 @@ def source_key(corpus: str) -> dg.AssetKey:
     return dg.AssetKey([corpus, "source"])
 
 
-def stage_spec(corpus: str, recipe: Recipe, stage: Stage, description: str) -> dg.AssetSpec:
+def stage_spec(indexer: Indexer, stage: Stage, description: str) -> dg.AssetSpec:
     """What all five assets have in common; skippable, since which partitions get an event is decided as they run."""
+    corpus = indexer.of
     return dg.AssetSpec(
-        asset_key(corpus, stage),
-        deps=[asset_key(corpus, dep) for dep in DEPS[stage]] or [source_key(corpus)],
+        asset_key(corpus.name, stage),
+        deps=[asset_key(corpus.name, dep) for dep in DEPS[stage]] or [source_key(corpus.name)],
         description=description,
-        code_version=recipe.code_version(stage),
-        group_name=corpus,
+        code_version=indexer.recipe.code_version(stage),
+        group_name=corpus.group or corpus.name,
+        owners=corpus.owners,
+        tags=corpus.tags,
         kinds={"lancedb"},
+        metadata={"dagster/column_schema": _columns(stage), "dagster/table_name": stage.value},
         skippable=True,
-        automation_condition=upkeep(corpus, stage),
+        automation_condition=upkeep(corpus.name, stage),
     )
 
 
@@ -65,6 +70,17 @@ def upkeep(corpus: str, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg
     stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in Stage]
     due = reduce(or_, stages, observed.since(handled))
     return (due & ~condition.in_progress()).with_label("upkeep")
+
+
+def _columns(stage: Stage) -> dg.TableSchema:
+    schema = schemas.FIXED.get(stage) or schemas.records(1)
+    return dg.TableSchema(
+        [
+            # How wide a vector is only its embedder knows, which is not loaded for this.
+            dg.TableColumn(field.name, str(field.type).split("[")[0], schemas.description(field))
+            for field in schema
+        ]
+    )
 
 
 def partitions_of(corpus: str) -> dg.DynamicPartitionsDefinition:

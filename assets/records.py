@@ -2,12 +2,12 @@
 
 import dagster as dg
 
+from findingaid.indexing import Indexer
 from findingaid.model import Stage
-from findingaid.plan import Recipe
 from findingaid_dagster.assets.keys import stage_spec
 
 
-def records(corpus: str, recipe: Recipe) -> dg.AssetSpec:
+def records(indexer: Indexer) -> dg.AssetSpec:
     """Surfaces and synopsis of each artifact with their vectors, as published to readers."""
     description = "What people and agents search: text, vector and fields of every surface of an artifact."
-    return stage_spec(corpus, recipe, Stage.RECORDS, description)
+    return stage_spec(indexer, Stage.RECORDS, description)

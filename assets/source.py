@@ -5,6 +5,7 @@ import warnings
 import dagster as dg
 
 from findingaid.indexing import Indexer
+from findingaid.model import Corpus
 from findingaid_dagster.assets.keys import add_partitions, partition_key, partitions_of, source_key
 from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.resources import opened
@@ -15,13 +16,16 @@ warnings.filterwarnings(
 )
 
 
-def source(corpus: str, resource_key: str) -> dg.SourceAsset:
+def source(of: Corpus, resource_key: str) -> dg.SourceAsset:
     """The source of a corpus. Observing it lists the artifacts, reads none, and reports those that changed."""
+
+    corpus = of.name
 
     @dg.observable_source_asset(
         key=source_key(corpus),
         partitions_def=partitions_of(corpus),
-        group_name=corpus,
+        group_name=of.group or corpus,
+        tags=of.tags,
         description="The artifacts as their source lists them. Observe it to see which partitions are stale.",
         required_resource_keys={resource_key},
     )

@@ -2,12 +2,12 @@
 
 import dagster as dg
 
+from findingaid.indexing import Indexer
 from findingaid.model import Stage
-from findingaid.plan import Recipe
 from findingaid_dagster.assets.keys import stage_spec
 
 
-def surfaces(corpus: str, recipe: Recipe) -> dg.AssetSpec:
+def surfaces(indexer: Indexer) -> dg.AssetSpec:
     """The units that the corpus's strategy cuts each artifact into."""
-    description = f"What each artifact is cut into, with character spans. Strategy: `{recipe.strategy_id}`."
-    return stage_spec(corpus, recipe, Stage.SURFACES, description)
+    description = f"What each artifact is cut into, with character spans. Strategy: `{indexer.recipe.strategy_id}`."
+    return stage_spec(indexer, Stage.SURFACES, description)

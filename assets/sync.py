@@ -4,16 +4,22 @@ The ledger is what decides; the instance is a view of it. So the same function s
 materialization from the UI, and an instance that is behind because the CLI did the work.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from findingaid.indexing import Indexer
-from findingaid.model import Stage
+from findingaid.model import SYNOPSIS, Stage
 from findingaid.store import LedgerRow
+from findingaid_dagster.assets.checks import table
 from findingaid_dagster.assets.keys import DEPS, add_partitions, asset_key, partition_key, source_key
 from findingaid_dagster.assets.source import observation, observed_version
 from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
+
+PREVIEWED = 5
+"""Records of an artifact that its partition shows."""
 
 FAILED_INPUT = "failed"
 """The data version recorded for an input that failed, such as a synopsis; when it comes, Dagster sees it as new."""
@@ -42,9 +48,11 @@ def sync(
         # A records version covers all that came before it: where it is known, everything is but the source's stamp.
         known = logged_data_versions(instance, asset_key(corpus, Stage.RECORDS), asked)
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in observed}
-    for stage, due in _due(instance, corpus, rows, keys, observed, again).items():
+    due = _due(instance, corpus, rows, keys, observed, again)
+    records = _first_records(indexer, set().union(*due.values()))
+    for stage, ids in due.items():
         pointer = event_pointer(instance)
-        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer) for i in due])
+        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer, records[i]) for i in ids])
 
 
 def _was_read(row: LedgerRow) -> bool:
@@ -108,7 +116,9 @@ def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], w
             instance.delete_dynamic_partition(corpus, key)
 
 
-def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int) -> dg.AssetMaterialization:
+def _event(
+    indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int, records: Sequence[Mapping[str, Any]]
+) -> dg.AssetMaterialization:
     version = row.version(stage) or ""
     inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in DEPS[stage]}
     if stage is Stage.ARTIFACTS:
@@ -121,17 +131,40 @@ def _event(indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: in
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
     return dg.AssetMaterialization(
-        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=dict(_metadata(stage, row))
+        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=_metadata(stage, row, records)
     )
 
 
-def _metadata(stage: Stage, row: LedgerRow) -> Iterator[tuple[str, int | str]]:
+def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What Dagster shows of one artifact's partition; `records` are its first, in plan order."""
+    synopsis = next((record for record in records if record["surface_kind"] == SYNOPSIS), None)
     match stage:
+        case Stage.ARTIFACTS:
+            return {"bytes": row.bytes}
         case Stage.SURFACES:
-            yield "dagster/partition_row_count", row.n_surfaces
+            cut = [record for record in records if record is not synopsis]
+            return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(cut, "text")}
         case Stage.SYNOPSES:
-            yield "outcome", row.synopsis_outcome
+            text = {"synopsis": synopsis["text"], "written by": synopsis["producer_id"]} if synopsis else {}
+            return {"outcome": row.synopsis_outcome, **text}
+        case Stage.EMBEDDINGS:
+            return {"texts": row.n_records}
         case Stage.RECORDS:
-            yield "dagster/partition_row_count", row.n_records
-        case _:
-            pass
+            return {"dagster/partition_row_count": row.n_records, "preview": _preview(records, "record_id")}
+
+
+def _preview(records: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:
+    return table(
+        [{"kind": r["surface_kind"], "index": r["surface_index"], **{c: r[c] for c in columns}} for r in records]
+    )
+
+
+def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """artifact id -> its first records."""
+    columns = ("corpus", "artifact_id", "record_id", "surface_kind", "surface_index", "text", "producer_id")
+    found = indexer.store.lookup("records", "artifact_id", artifact_ids, columns, f"surface_index < {PREVIEWED}")
+    shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(found.to_pylist(), key=lambda row: row["surface_index"]):
+        if row["corpus"] == indexer.corpus:
+            shown[row["artifact_id"]].append(row)
+    return shown

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from findingaid.checks import Checker, CheckResult
 from findingaid.config import load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
@@ -19,6 +20,15 @@ from findingaid.stages import Progress
 from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What the end of a run came to: why readers still have the version before, if they do, and the checks."""
+
+    unpublished: str | None
+    checks: Sequence[CheckResult]
+
 
 ProgressOf = Callable[[str], Progress]
 """Gives for a corpus what is called as its artifacts and texts are done."""
@@ -68,44 +78,60 @@ class FindingAid:
         corpora: Sequence[str] | None = None,
         *,
         force: bool = False,
+        pay_again: bool = False,
         allow_loss: bool = False,
         progress: ProgressOf | None = None,
     ) -> Report:
-        """Bring corpora up to date and publish. What fails is in the report; everything else is published."""
+        """Bring corpora up to date and publish. What fails is in the report; everything else is published.
+
+        `force` does again what is current, without paying again for what is kept of model calls; `pay_again`
+        with it asks the models again, too.
+        """
         names = self._names(corpora)
         repaired = self.prepare()
-        reports = {name: self._timed(self._index, name, force, allow_loss, progress) for name in names}
-        return Report(reports, repaired, self.finish())
+        reports = {name: self._timed(self._index, name, force, pay_again, allow_loss, progress) for name in names}
+        return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
 
     def prepare(self) -> list[str]:
         """Make the tables that are missing or damaged; says which those were."""
         return self.store.prepare(self.embedder.dim)
 
-    def finish(self) -> str | None:
-        """Maintain the tables and publish; says why not, where the records are not fit to be published."""
+    def finish(self, corpora: Sequence[str] | None = None) -> Finish:
+        """Maintain the tables, check what is new in them, and publish it where nothing speaks against that.
+
+        Checked are the corpora named, in which something was done, and all that have records not yet published.
+        """
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
-        unfit = self._unfit()
+        checks = self.check(corpora or (), everything=False)
+        unfit = self._unfit(checks)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
             self.publisher.publish()
         self.store.clean()
-        return unfit
+        return Finish(unfit, checks)
+
+    def check(self, corpora: Sequence[str] | None = None, *, everything: bool = True) -> list[CheckResult]:
+        """The checks of corpora, over all of their newest records or over those that are not published yet."""
+        checker = Checker(self.store, self.embedder, everything)
+        names = set(self._names(corpora)) if everything else {*(corpora or ()), *checker.touched()}
+        return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
 
     @property
     def publisher(self) -> Publisher:
         """What moves readers from version to version of the records."""
         return Publisher(self.store, self.retain)
 
-    def _unfit(self) -> str | None:
+    def _unfit(self, checks: Sequence[CheckResult]) -> str | None:
+        """Why the newest records are not to be published."""
         if not Ledger(self.store).counts_agree("records"):
             return "some corpora are not rebuilt yet: index all of them"
         if others := [
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
-        return None
+        return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -117,14 +143,16 @@ class FindingAid:
             refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
         return plan
 
-    def _index(self, corpus: str, force: bool, allow_loss: bool, progress: ProgressOf | None) -> CorpusReport:
+    def _index(
+        self, corpus: str, force: bool, pay_again: bool, allow_loss: bool, progress: ProgressOf | None
+    ) -> CorpusReport:
         plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
         indexer = self.indexer(corpus)
         indexer.begin(plan)
         advance = progress(corpus) if progress else None
         if advance:
             advance(Stage.ARTIFACTS.value, len(plan.stale), 0)
-        reports = indexer.build_all(plan.batches(), force, advance)
+        reports = indexer.build_all(plan.batches(), force, pay_again, advance)
         for ids in plan.removals():
             indexer.remove(ids)
         indexer.retract_other_embedders()
@@ -132,7 +160,7 @@ class FindingAid:
 
     def count_records(self, corpus: str) -> int:
         """Records of a corpus by the ledger."""
-        return Ledger(self.store).records(corpus)
+        return Ledger(self.store).rows_of(corpus, "records")
 
     def _estimate(self, corpus: str, seen: set[str]) -> CorpusReport:
         plan = self.plan_corpus(corpus)
@@ -164,7 +192,7 @@ class FindingAid:
 
     def publish(self) -> int:
         """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
-        if unfit := self._unfit():
+        if unfit := self._unfit(self.check((), everything=False)):
             raise StoreError(f"not published: {unfit}")
         return self.publisher.publish()
 
@@ -175,7 +203,7 @@ class FindingAid:
     def purge(self) -> Purged:
         """Make what was removed really gone from disk. To be run while nothing else writes."""
         self.prepare()
-        if unfit := self._unfit():
+        if unfit := self._unfit(self.check((), everything=False)):
             raise StoreError(f"not purged: {unfit}")
         return purge(self.store, self.corpora, self.embedder.id)
 
@@ -225,6 +253,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         failed=failed,
         records=records,
         calls=sum((r.calls for r in reports), NO_CALLS),
+        tokens=sum(r.tokens for r in reports),
         truncated=sum(r.truncated for r in reports),
     )
 

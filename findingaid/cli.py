@@ -87,9 +87,12 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
 @main.command()
 @corpus_option
 @click.option("--force", is_flag=True, help="Do every artifact again; calls that were paid for are not repeated.")
+@click.option("--pay-again", is_flag=True, help="With --force: ask the models again, too.")
 @click.option("--allow-loss", is_flag=True, help="Accept that a source lists far fewer artifacts than are indexed.")
 @common
-def index(aid: FindingAid, corpora: tuple[str, ...], force: bool, allow_loss: bool, as_json: bool) -> None:
+def index(
+    aid: FindingAid, corpora: tuple[str, ...], force: bool, pay_again: bool, allow_loss: bool, as_json: bool
+) -> None:
     """Bring the index up to date and publish it. Costs what changed.
 
     Exits with 1 when an artifact or a corpus failed; everything else is published all the same.
@@ -100,7 +103,7 @@ def index(aid: FindingAid, corpora: tuple[str, ...], force: bool, allow_loss: bo
       findingaid index --corpus docs --set embedder.kind=hash
     """
     with _progress(enabled=not as_json) as progress:
-        report = aid.index(corpora, force=force, allow_loss=allow_loss, progress=progress)
+        report = aid.index(corpora, force=force, pay_again=pay_again, allow_loss=allow_loss, progress=progress)
     _print_report(report, as_json, ">embedded", ">synopses")
     _exit_with(report)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
@@ -49,6 +49,11 @@ def _cron(text: str) -> str:
 CronText = Annotated[str, AfterValidator(_cron)]
 
 
+Owner = Annotated[str, StringConstraints(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
+GroupName = Annotated[str, StringConstraints(pattern=r"^\w+$")]
+TagText = Annotated[str, StringConstraints(pattern=r"^[\w.-]{0,63}$")]
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
@@ -56,8 +61,12 @@ class CorpusSettings(BaseModel):
     source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: bool = False
-    schedule: CronText | None = None
     max_loss: float = Field(default=0.5, ge=0, le=1)
+    max_failures: float = Field(default=0.5, ge=0, le=1)
+    schedule: CronText | None = None
+    owners: list[Owner] = Field(default_factory=list)
+    group: GroupName | None = None
+    tags: dict[TagText, TagText] = Field(default_factory=dict)
 
 
 class Settings(BaseModel):
@@ -110,7 +119,11 @@ class Config:
             bound,
             self.synthesizer if settings.synopsis else None,
             settings.max_loss,
+            settings.max_failures,
             settings.schedule,
+            settings.owners,
+            settings.group,
+            settings.tags,
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError
-from findingaid.identity import producer_id, text_hash
+from findingaid.identity import call_key, producer_id, text_hash
 from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
@@ -29,9 +29,11 @@ from findingaid.stages import (
     artifact_rows,
     artifact_version,
     decompose,
+    payload_bytes,
     read,
     record_rows,
     surface_rows,
+    synopsis_key,
     synopsis_rows,
     synthesize,
 )
@@ -56,6 +58,7 @@ class BatchReport:
     records: int = 0
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
+    tokens: int = 0
     truncated: int = 0
 
 
@@ -103,15 +106,17 @@ class Indexer:
         rows = self.ledger.rows(self.corpus, list(plan.lost)) if plan.lost else {}
         self._put([row.writing(plan.lost[i]) for i, row in rows.items()])
         known = self.ledger.rows(self.corpus, [f.artifact_id for f in plan.failures]) if plan.failures else {}
-        failed = (_failed(known.get(f.artifact_id) or LedgerRow(self.corpus, f.artifact_id), f) for f in plan.failures)
-        self._put([row for row in failed if row != known.get(row.artifact_id)])
+        self._put(
+            [_failed(known.get(f.artifact_id) or LedgerRow(self.corpus, f.artifact_id), f) for f in plan.failures]
+        )
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
-        work = self._compute(listings, ALL_STAGES, force=False, pay=False, progress=None)
+        work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        report = self._report(replace(work, calls=Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)))
+        calls = Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)
+        report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
         return replace(report, records=report.records + work.calls.synthesize)
 
     def build(
@@ -119,19 +124,29 @@ class Indexer:
         listings: Sequence[Listing],
         stages: Collection[Stage] = ALL_STAGES,
         force: bool = False,
+        pay_again: bool = False,
         progress: Progress | None = None,
     ) -> BatchReport:
-        """Bring these artifacts up to date in the given stages; those before them must be current."""
-        return self.commit(self._compute(listings, stages, force, pay=True, progress=progress))
+        """Bring these artifacts up to date in the given stages; those before them must be current.
+
+        `force` does again what is current; `pay_again` with it also asks the models again.
+        """
+        again = force and pay_again
+        return self.commit(self._compute(listings, stages, force, pay=True, pay_again=again, progress=progress))
 
     def build_all(
-        self, batches: Iterable[Sequence[Listing]], force: bool = False, progress: Progress | None = None
+        self,
+        batches: Iterable[Sequence[Listing]],
+        force: bool = False,
+        pay_again: bool = False,
+        progress: Progress | None = None,
     ) -> list[BatchReport]:
         """Build batch after batch, each computed while the one before it is written."""
+        again = force and pay_again
         writes: list[Future[BatchReport]] = []
         with _rare_collections(), ThreadPoolExecutor(1) as writer:
             for batch in batches:
-                work = self._compute(batch, ALL_STAGES, force, pay=True, progress=progress)
+                work = self._compute(batch, ALL_STAGES, force, pay=True, pay_again=again, progress=progress)
                 if writes:
                     writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
                 writes.append(writer.submit(self.commit, work))
@@ -169,7 +184,13 @@ class Indexer:
     # -- computing -------------------------------------------------------------------------------------
 
     def _compute(
-        self, listings: Sequence[Listing], stages: Collection[Stage], force: bool, pay: bool, progress: Progress | None
+        self,
+        listings: Sequence[Listing],
+        stages: Collection[Stage],
+        force: bool,
+        pay: bool,
+        pay_again: bool = False,
+        progress: Progress | None = None,
     ) -> Work:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
@@ -178,11 +199,17 @@ class Indexer:
         decompose(self.of.strategy, batch)
         if Stage.SURFACES not in stages:
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
+        if pay_again and Stage.SYNOPSES in stages and self.of.synthesizer is not None:
+            producer = self.of.synthesizer.id
+            self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
         asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
         if pay and Stage.SYNOPSES not in stages and self.of.synthesizer is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         embeddings = Embeddings(self.embedder, self.store)
-        missing = embeddings.load({h: text for i in batch.plans for h, text in batch.texts(i).items()})
+        texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
+        if pay_again and Stage.EMBEDDINGS in stages:
+            self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in texts])
+        missing = embeddings.load(texts)
         calls = Calls(0 if pay else len(missing), asks)
         if pay and Stage.EMBEDDINGS in stages:
             calls = Calls(embeddings.make(missing, progress), asks)
@@ -274,20 +301,19 @@ class Indexer:
         }
         written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
+        if Stage.ARTIFACTS in again:
+            written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id])
         current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
             recipe=self.recipe.id if current else "",
             synopsis_outcome=synopsis.outcome.value,
-            failed_stage="",
-            failed_kind="",
-            failed_message="",
             **written,
         )
         if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        return row
+        return replace(row, failed_stage="", failed_kind="", failed_message="", failed_runs=0)
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:
@@ -301,13 +327,20 @@ class Indexer:
             if s.outcome is Outcome.FAILED and i in work.versions
         ]
         limit = self.embedder.max_tokens
+        tokens = [self.embedder.count_tokens(text) for text in work.missing.values()]
         return BatchReport(
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
             records=sum(self._count(batch, i) for i in work.versions),
-            failed=[*batch.failures.values(), *failed_synopses],
+            failed=[
+                replace(failure, runs=work.rows[failure.artifact_id].failed_runs + 1)
+                if failure.artifact_id in work.rows
+                else failure
+                for failure in (*batch.failures.values(), *failed_synopses)
+            ],
             calls=work.calls,
-            truncated=sum(self.embedder.count_tokens(t) > limit for t in work.missing.values()) if limit else 0,
+            tokens=sum(tokens),
+            truncated=sum(count > limit for count in tokens) if limit else 0,
         )
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
@@ -335,7 +368,14 @@ def _differing(
 
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
     """A row that says what failed; an empty recipe makes the next run try again. Versions tell what the tables hold."""
-    return replace(row, recipe="", failed_stage=failure.stage, failed_kind=failure.kind, failed_message=failure.message)
+    return replace(
+        row,
+        recipe="",
+        failed_stage=failure.stage,
+        failed_kind=failure.kind,
+        failed_message=failure.message,
+        failed_runs=row.failed_runs + 1,
+    )
 
 
 def _synopsis_failure(artifact_id: str, kind: str, message: str) -> Failure:

@@ -61,15 +61,17 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One artifact that did not get through one stage, with the reason."""
+    """One artifact that did not get through one stage, with the reason, and in how many runs in a row."""
 
     artifact_id: str
     stage: str
     kind: str
     message: str
+    runs: int = 1
 
     def __str__(self) -> str:
-        return f"{self.artifact_id}: {self.message} [{self.stage}: {self.kind}]"
+        again = f", in {self.runs} runs in a row" if self.runs > 1 else ""
+        return f"{self.artifact_id}: {self.message} [{self.stage}: {self.kind}{again}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,11 @@ NO_CALLS = Calls()
 
 @dataclass(frozen=True, slots=True)
 class CorpusReport:
-    """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone."""
+    """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
+
+    `tokens` are those of the texts that were embedded, by the embedder's own tokenizer; a plan cannot
+    know those of synopses that are not written yet.
+    """
 
     artifacts: int = 0
     new: int = 0
@@ -171,6 +177,7 @@ class CorpusReport:
     failed: Sequence[Failure] = ()
     records: int = 0
     calls: Calls = NO_CALLS
+    tokens: int = 0
     truncated: int = 0
     seconds: float = 0.0
     error: str | None = None
@@ -181,6 +188,11 @@ class CorpusReport:
             f" {self.deleted} deleted, {len(self.failed)} failed; {self.records} records;"
             f" {self.calls.embed} texts embedded, {self.calls.synthesize} synopses written"
         )
+
+    @property
+    def active(self) -> bool:
+        """Whether anything was done, or failed."""
+        return bool(self.new or self.changed or self.deleted or self.failed)
 
     @property
     def warning(self) -> str | None:
@@ -285,7 +297,8 @@ class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
     `synthesizer` is None where no synopses are wanted. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused. `schedule` is cron, for whoever runs things on time; None for never.
+    the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
+    `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
     name: str
@@ -293,4 +306,8 @@ class Corpus:
     strategy: Strategy
     synthesizer: Synthesizer | None = None
     max_loss: float = 0.5
+    max_failures: float = 0.5
     schedule: str | None = None
+    owners: Sequence[str] = ()
+    group: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)

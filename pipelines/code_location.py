@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import open as open_aid
-from findingaid_dagster.assets import corpus_assets, source
+from findingaid_dagster.assets import corpus_assets, corpus_checks, source
 from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import changed_sources, observe_sources, schedules
 from findingaid_dagster.pipelines.index import index_job
@@ -35,8 +35,9 @@ def build_definitions(
         assets=[
             asset
             for corpus in aid.corpora
-            for asset in (source(corpus, key), corpus_assets(corpus, aid.indexer(corpus).recipe, key))
+            for asset in (source(aid.corpora[corpus], key), corpus_assets(aid.indexer(corpus), key))
         ],
+        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora],
         jobs=[job],
         schedules=schedules(aid, job),
         sensors=[

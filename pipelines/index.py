@@ -10,9 +10,9 @@ from pydantic import Field
 
 from findingaid.aid import summary
 from findingaid.errors import SourceError
-from findingaid.model import Listing
+from findingaid.model import CorpusReport, Listing, Report
 from findingaid.plan import CorpusPlan
-from findingaid_dagster.assets import sync
+from findingaid_dagster.assets import log_checks, named, sync, table
 from findingaid_dagster.resources import FindingAidResource
 
 
@@ -23,6 +23,7 @@ class _Build:
     corpus: str
     listings: list[Listing]
     force: bool
+    pay_again: bool
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class IndexConfig(dg.Config):
 
     force: bool = False
     """Do every artifact again; calls that were paid for are not repeated."""
+
+    pay_again: bool = False
+    """With `force`: ask the models again, too."""
 
     allow_loss: bool = False
     """Accept that a source lists far fewer artifacts than are indexed."""
@@ -63,7 +67,8 @@ def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: Fi
         aid.indexer(corpus).begin(plan)
         context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
         for number, listings in enumerate(plan.batches()):
-            yield dg.DynamicOutput(_Build(corpus, list(listings), config.force), f"{corpus}__{number}", "batches")
+            work = _Build(corpus, list(listings), config.force, config.pay_again)
+            yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
         for number, ids in enumerate(plan.removals()):
             yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
     yield dg.Output(
@@ -79,7 +84,8 @@ def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResou
     if isinstance(work, _Remove):
         indexer.remove(work.artifact_ids)
         return None
-    report = indexer.build(work.listings, force=work.force)
+    context.log.info(f"{work.corpus}: {len(work.listings)} artifacts: {named(work.listings)}")
+    report = indexer.build(work.listings, force=work.force, pay_again=work.pay_again)
     for failure in report.failed:
         context.log.error(f"{work.corpus}: {failure}")
     if _keeps_history():
@@ -93,29 +99,42 @@ def finish(
 ) -> None:
     """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
     aid = findingaid.open()
-    for corpus in (name for name, plan in plans.items() if not isinstance(plan, str)):
-        aid.indexer(corpus).retract_other_embedders()
-    unpublished = aid.finish()
-    problems = [f"not published, readers keep the version before: {unpublished}"] if unpublished else []
+    reports: dict[str, CorpusReport] = {}
     for corpus, plan in plans.items():
         if isinstance(plan, str):
-            problems.append(f"{corpus}: {plan}")
+            reports[corpus] = CorpusReport(error=plan)
             continue
-        if _keeps_history():
+        aid.indexer(corpus).retract_other_embedders()
+        batches = [report for name, report in filter(None, done) if name == corpus]
+        reports[corpus] = summary(plan, batches, aid.count_records(corpus))
+    end = aid.finish([corpus for corpus, report in reports.items() if report.active])
+    if _keeps_history():
+        log_checks(context, aid, end.checks)
+        for corpus in (corpus for corpus, report in reports.items() if report.error is None):
             sync(context, aid.indexer(corpus))
-        reports = [report for name, report in filter(None, done) if name == corpus]
-        found = summary(plan, reports, aid.count_records(corpus))
+    _tell(context, Report(reports, unpublished=end.unpublished))
+
+
+def _tell(context: dg.OpExecutionContext, report: Report) -> None:
+    """Log what was done, and fail the run if anything failed."""
+    for corpus, found in report.corpora.items():
         context.log.info(f"{corpus}: {found}")
         if found.warning:
             context.log.warning(f"{corpus}: {found.warning}")
-        problems += [f"{corpus}: {failure}" for failure in found.failed]
-    if problems:
-        metadata = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))}
+    if problems := list(report.problems()):
+        published = "" if report.unpublished else "everything else is published, but "
         raise dg.Failure(
-            f"everything else is published, but {len(problems)} failed: {'; '.join(problems[:5])}",
-            metadata,
+            f"{published}{len(problems)} failed: {'; '.join(problems[:5])}",
+            {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))},
             allow_retries=False,
         )
+    rows = [
+        {"corpus": corpus, "artifacts": r.artifacts, "new": r.new, "changed": r.changed, "deleted": r.deleted,
+         "records": r.records, "synopses written": r.calls.synthesize, "texts embedded": r.calls.embed,
+         "tokens embedded": r.tokens}
+        for corpus, r in report.corpora.items()
+    ]  # fmt: skip
+    context.add_output_metadata({"corpora": table(rows)} if rows else {})
 
 
 def _small(plan: CorpusPlan) -> CorpusPlan:

@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
         (
             "corpora.docs.sourc",
             {},
-            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, schedule, max_loss",
+            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
         ("corpora.docs.source.kind", "file", "corpora.docs.source.kind: unknown source 'file'. Known: files, packages"),

@@ -72,7 +72,9 @@ class Location:
             run_config={"ops": {"discover": {"config": config}}}, instance=self.instance, raise_on_error=False
         )
 
-    def materialize(self, stages: list[str], start: str, end: str | None = None) -> dg.ExecuteInProcessResult:
+    def materialize(
+        self, stages: list[str], start: str, end: str | None = None, config: dict[str, bool] | None = None
+    ) -> dg.ExecuteInProcessResult:
         """What the UI launches for one partition or a range: the implicit asset job, tagged."""
         keys = [dg.AssetKey(["docs", stage]) for stage in stages]
         tags = (
@@ -81,7 +83,13 @@ class Location:
             else {"dagster/asset_partition_range_start": start, "dagster/asset_partition_range_end": end}
         )
         job = self.definitions.resolve_implicit_global_asset_job_def()
-        return job.execute_in_process(instance=self.instance, asset_selection=keys, tags=tags, raise_on_error=False)
+        return job.execute_in_process(
+            run_config={"ops": {"docs_index": {"config": config}}} if config else None,
+            instance=self.instance,
+            asset_selection=keys,
+            tags=tags,
+            raise_on_error=False,
+        )
 
     def staleness(self) -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
         """(stage, partition) -> (status, reasons), by Dagster's own resolver."""

@@ -403,3 +403,12 @@ class TestLoss:
 
         assert report.ok
         assert docs(report).calls == NO_CALLS
+
+
+def test_tokens_are_foreseen_and_counted(make_aid: Callable[..., FindingAid]) -> None:
+    aid = make_aid(synthesizer=None)
+
+    foreseen = aid.plan().corpora["docs"].tokens
+
+    assert foreseen == aid.index().corpora["docs"].tokens > 0
+    assert aid.index().corpora["docs"].tokens == 0

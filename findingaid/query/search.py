@@ -43,10 +43,11 @@ PROBES, REFINE = 50, 10
 
 @dataclass(frozen=True)
 class Searcher:
-    """Queries against the published version of a store."""
+    """Queries against the published version of a store, or against the records given."""
 
     store: Store
     embedder: Embedder
+    records: LanceDataset | None = None
 
     def search(
         self,
@@ -79,7 +80,7 @@ class Searcher:
             raise QueryError(f"k must be at least 1, got {k}")
         if mode not in get_args(Mode):
             raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
-        records = self.store.published()
+        records = self.records or self.store.published()
         condition = _condition(records, corpora, where, surfaces)
         if records.count_rows() == 0:
             return []

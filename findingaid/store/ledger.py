@@ -30,6 +30,7 @@ class LedgerRow:
     embeddings: str | None = None
     records: str | None = None
     synopsis_outcome: str = ""
+    bytes: int = 0
     n_artifacts: int = 0
     n_surfaces: int = 0
     n_synopses: int = 0
@@ -37,6 +38,7 @@ class LedgerRow:
     failed_stage: str = ""
     failed_kind: str = ""
     failed_message: str = ""
+    failed_runs: int = 0
 
     def version(self, stage: Stage) -> str | None:
         version: str | None = getattr(self, stage.value)
@@ -46,7 +48,7 @@ class LedgerRow:
     def failure(self) -> Failure | None:
         if not self.failed_stage:
             return None
-        return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message)
+        return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message, self.failed_runs)
 
     def writing(self, stages: Iterable[Stage]) -> LedgerRow:
         """The intent to write these stages: until it is done, nothing counts as done."""
@@ -78,9 +80,23 @@ class Ledger:
         found = self._store.rows("ledger", FIELDS, where)
         return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
 
-    def records(self, corpus: str) -> int:
-        """How many records a corpus has."""
-        return pc.sum(self._store.rows("ledger", ["n_records"], equals("corpus", corpus))["n_records"]).as_py() or 0
+    def rows_of(self, corpus: str, table: str) -> int:
+        """How many rows a corpus has in a table."""
+        column = f"n_{table}"
+        return pc.sum(self._store.rows("ledger", [column], equals("corpus", corpus))[column]).as_py() or 0
+
+    def failures(self, corpus: str) -> list[Failure]:
+        """What failed last, by artifact id."""
+        columns = ("artifact_id", "failed_stage", "failed_kind", "failed_message", "failed_runs")
+        found = self._store.rows("ledger", columns, f"{equals('corpus', corpus)} AND failed_stage <> ''")
+        return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
+
+    def outcomes(self, corpus: str) -> dict[str, int]:
+        """Synopsis outcome -> artifacts."""
+        counted = pc.value_counts(
+            self._store.rows("ledger", ["synopsis_outcome"], equals("corpus", corpus))["synopsis_outcome"]
+        )
+        return {row["values"]: row["counts"] for row in counted.to_pylist() if row["values"]}
 
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
         """Write rows, and drop those of `gone`, in one commit."""

@@ -13,7 +13,7 @@ from findingaid.identity import call_key, text_hash
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import one_of
-from findingaid.store.store import LOOKUP, TABLES, Store
+from findingaid.store.store import TABLES, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     """
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-    rows = sum(_delete(store, table, [strangers]) for table in ("ledger", *PER_ARTIFACT))
-    vectors = _delete_keys(store, "embeddings", _vectors_in_use(store, embedder_id))
-    calls = _delete_keys(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
+    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT))
+    vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
+    calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
     Publisher(store).publish()
     store.drop_indexes("records")
     for table in TABLES:
@@ -62,17 +62,15 @@ def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     return {call_key(embedder_id, h) for h in hashes}
 
 
-def _delete_keys(store: Store, table: str, in_use: set[str]) -> int:
-    unused = sorted(set(store.rows(table, ["key"])["key"].to_pylist()) - in_use)
-    return _delete(store, table, [one_of("key", unused[i : i + LOOKUP]) for i in range(0, len(unused), LOOKUP)])
+def _drop_unused(store: Store, table: str, in_use: set[str]) -> int:
+    return store.drop(table, "key", sorted(set(store.rows(table, ["key"])["key"].to_pylist()) - in_use))
 
 
-def _delete(store: Store, table: str, filters: list[str]) -> int:
-    before = store.count(table)
-    for where in filters:
-        if store.count(table, where):
-            store.dataset(table).delete(where)
-    return before - store.count(table)
+def _delete(store: Store, table: str, where: str) -> int:
+    found = store.count(table, where)
+    if found:
+        store.dataset(table).delete(where)
+    return found
 
 
 def _bytes(store: Store) -> int:

@@ -5,94 +5,110 @@ from __future__ import annotations
 import pyarrow as pa
 
 VERSION_KEY = b"findingaid.schema"
+DESCRIPTION_KEY = b"description"
 
 RECORDS_VERSION = "records-1"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
+
+
+def description(field: pa.Field) -> str:
+    """What a column holds."""
+    return str((field.metadata or {}).get(DESCRIPTION_KEY, b""), "utf-8")
 
 
 def _schema(version: str, *fields: pa.Field) -> pa.Schema:
     return pa.schema(fields, metadata={VERSION_KEY: version.encode()})
 
 
-def _text(name: str, nullable: bool = False) -> pa.Field:
-    return pa.field(name, pa.string(), nullable)
+def _column(name: str, kind: pa.DataType, about: str, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable, metadata={DESCRIPTION_KEY: about.encode()})
 
 
-def _int(name: str, nullable: bool = False) -> pa.Field:
-    return pa.field(name, pa.int32(), nullable)
+def _text(name: str, about: str, nullable: bool = False) -> pa.Field:
+    return _column(name, pa.string(), about, nullable)
 
+
+def _int(name: str, about: str, nullable: bool = False) -> pa.Field:
+    return _column(name, pa.int32(), about, nullable)
+
+
+CORPUS = _text("corpus", "the corpus, as named in the configuration")
+ARTIFACT_ID = _text("artifact_id", "the artifact's id within its corpus")
+SPAN = (
+    _int("span_start", "first character of the text in its artifact; null where the text is composed", True),
+    _int("span_end", "the character after the last", True),
+)
 
 ARTIFACTS = _schema(
     "artifacts-1",
-    _text("corpus"),
-    _text("artifact_id"),
-    _text("version"),
-    pa.field("payload", pa.large_string(), False),  # the text itself, or a mapping as JSON
-    pa.field("is_text", pa.bool_(), False),
-    _text("metadata"),  # JSON
+    CORPUS,
+    ARTIFACT_ID,
+    _text("version", "hash of payload and metadata"),
+    _column("payload", pa.large_string(), "the text itself, or a mapping as JSON"),
+    _column("is_text", pa.bool_(), "whether the payload is text"),
+    _text("metadata", "JSON: what may become filter fields"),
 )
 
 SURFACES = _schema(
     "surfaces-1",
-    _text("corpus"),
-    _text("artifact_id"),
-    _int("position"),  # in the strategy's own plan, a synopsis apart
-    _text("kind"),
-    _text("granularity"),
-    _text("text"),
-    _text("text_hash"),
-    _int("span_start", True),
-    _int("span_end", True),
-    _text("metadata"),  # JSON
+    CORPUS,
+    ARTIFACT_ID,
+    _int("position", "place in the strategy's own plan, a synopsis apart"),
+    _text("kind", "what of the artifact it is, such as chunk or description"),
+    _text("granularity", "how much of the artifact it stands for"),
+    _text("text", "what is embedded and searched"),
+    _text("text_hash", "hash of the text, under which its vector is kept"),
+    *SPAN,
+    _text("metadata", "JSON: the surface's own"),
 )
 
 SYNOPSES = _schema(
     "synopses-1",
-    _text("corpus"),
-    _text("artifact_id"),
-    _text("key"),  # of the call, so that purge knows which are in use
-    _text("outcome"),
-    _text("text"),
-    _text("producer_id"),
+    CORPUS,
+    ARTIFACT_ID,
+    _text("key", "of the call in the call cache, so that purge knows which are in use"),
+    _text("outcome", "ok, or empty where there was nothing to say"),
+    _text("text", "the synopsis"),
+    _text("producer_id", "the synthesizer that wrote it"),
 )
 
 CALLS = _schema(
     "calls-1",
-    _text("key"),  # hash of producer id and input
-    _text("producer_id"),
-    _text("outcome"),
-    _text("text"),
+    _text("key", "hash of producer id and input"),
+    _text("producer_id", "the synthesizer that was called"),
+    _text("outcome", "ok or empty; failures are not kept"),
+    _text("text", "what it wrote"),
 )
 
 EMBEDDINGS = _schema(
     "embeddings-1",
-    _text("key"),  # hash of embedder id and text
-    _text("producer_id"),
-    pa.field("vector", pa.list_(pa.float16()), False),  # any length: models of several widths share the cache
+    _text("key", "hash of embedder id and text"),
+    _text("producer_id", "the embedder"),
+    _column("vector", pa.list_(pa.float16()), "of any length: models of several widths share the cache"),
 )
 
 LEDGER = _schema(
-    "ledger-1",
-    _text("corpus"),
-    _text("artifact_id"),
-    _text("stamp"),
-    _text("recipe"),  # what all stages were done with; "" unless all are done, so equal means current
-    # The version each stage last wrote; null while it is being written, and for a stage that failed.
-    _text("artifacts", True),
-    _text("surfaces", True),
-    _text("synopses", True),
-    _text("embeddings", True),
-    _text("records", True),
-    _text("synopsis_outcome"),
-    # Rows that the artifact has in each table, against which losses are noticed.
-    _int("n_artifacts"),
-    _int("n_surfaces"),
-    _int("n_synopses"),
-    _int("n_records"),
-    _text("failed_stage"),
-    _text("failed_kind"),
-    _text("failed_message"),
-    pa.field("updated", pa.timestamp("ms", "UTC"), False),
+    "ledger-2",
+    CORPUS,
+    ARTIFACT_ID,
+    _text("stamp", "the source's change marker when the artifact was last read"),
+    _text("recipe", 'what all stages were done with; "" unless all are done, so equal means current'),
+    _text("artifacts", "version this stage last wrote; null while it is written, and where it failed", True),
+    _text("surfaces", "as above", True),
+    _text("synopses", "as above", True),
+    _text("embeddings", "as above", True),
+    _text("records", "as above", True),
+    _text("synopsis_outcome", "ok, empty, failed or skipped"),
+    _column("bytes", pa.int64(), "size of the payload"),
+    _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
+    _int("n_surfaces", "rows in the table surfaces"),
+    _int("n_synopses", "rows in the table synopses"),
+    _int("n_records", "rows in the table records"),
+    _text("failed_stage", 'the stage that failed last, "" where none did'),
+    _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
+    _text("failed_message", "why, in one line"),
+    _int("failed_runs", "runs in a row in which it failed"),
+    _column("updated", pa.timestamp("ms", "UTC"), "when this row was written"),
 )
 
 FIXED = {
@@ -116,19 +132,18 @@ def records(dim: int) -> pa.Schema:
     """The published table, for vectors of `dim` float16 numbers: half the space, and the same ranking."""
     return _schema(
         RECORDS_VERSION,
-        _text("record_id"),
-        _text("corpus"),
-        _text("artifact_id"),
-        _text("surface_kind"),
-        _int("surface_index"),
-        _text("granularity"),
-        _text("title"),
-        _text("text"),
-        _int("span_start", True),
-        _int("span_end", True),
-        _text("metadata"),  # JSON: the surface's own, and the artifact's filter fields
-        _text("artifact_version"),
-        _text("producer_id"),  # who wrote the text where it was generated, else ""
-        _text("embedder_id"),
-        pa.field("vector", pa.list_(pa.float16(), dim), False),
+        _text("record_id", "hash of corpus, artifact, kind and index: the same as long as they are"),
+        CORPUS,
+        ARTIFACT_ID,
+        _text("surface_kind", "what of the artifact it is, such as chunk, description or synopsis"),
+        _int("surface_index", "place among all surfaces of the artifact; a synopsis stands at 0"),
+        _text("granularity", "how much of the artifact it stands for"),
+        _text("title", "the artifact's title, else its id"),
+        _text("text", "what is embedded and searched"),
+        *SPAN,
+        _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
+        _text("artifact_version", "the version of the artifact that it was made from"),
+        _text("producer_id", 'who wrote the text where it was generated, else ""'),
+        _text("embedder_id", "who made the vector"),
+        _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
     )

@@ -82,12 +82,16 @@ class Store:
             return _empty(schemas.FIXED.get(table) or schemas.records(1), columns)
         return self._read(table, lambda dataset: dataset.to_table(columns=list(columns), filter=where))
 
-    def lookup(self, table: str, column: str, keys: Iterable[str], columns: Sequence[str]) -> pa.Table:
-        """The rows whose `column` is one of `keys`."""
+    def lookup(
+        self, table: str, column: str, keys: Iterable[str], columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """The rows whose `column` is one of `keys`, of those that `where` lets through."""
         if table in self._unusable:
             return self.rows(table, columns)
         wanted = list(keys)
         parts = [one_of(column, wanted[i : i + LOOKUP]) for i in range(0, len(wanted), LOOKUP)]
+        if where:
+            parts = [f"{part} AND {where}" for part in parts]
 
         def find(dataset: lance.LanceDataset) -> pa.Table:
             found = (
@@ -152,6 +156,17 @@ class Store:
                     raise
                 time.sleep(0.02 * 2**attempt)
         raise StoreError(f"table {table} of {self.uri}: {ATTEMPTS} commits in a row lost to other writers: run again")
+
+    def drop(self, table: str, column: str, keys: Sequence[str]) -> int:
+        """Delete the rows whose `column` is one of `keys`; returns how many there were."""
+        dropped = 0
+        for start in range(0, len(keys), LOOKUP):
+            where = one_of(column, keys[start : start + LOOKUP])
+            with self._writing(table):
+                if found := self.count(table, where):
+                    self.dataset(table).delete(where)
+                    dropped += found
+        return dropped
 
     def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
         import lance
@@ -259,6 +274,20 @@ class Store:
             if self.count(name) >= KEY_INDEX_ROWS:
                 _keep_indexed(lancedb.connect(self.uri).open_table(name), column, BTree())
 
+    def unindexed(self) -> dict[str, tuple[int, int]]:
+        """Which index of the records -> (rows that are not in it, how many may be)."""
+        records = self.dataset("records")
+        rows = records.count_rows()
+        indexed = {index.field_names[0]: index.name for index in records.describe_indices()}
+        found = {}
+        for what, column, from_rows in (("full-text", "text", 1), ("vector", "vector", VECTOR_INDEX_ROWS)):
+            if column in indexed:
+                stats = records.stats.index_stats(indexed[column])
+                found[what] = stats["num_unindexed_rows"], _tail(stats["num_indexed_rows"])
+            elif rows >= from_rows:
+                found[what] = rows, 0
+        return found
+
     def _index_records(self) -> None:
         import lancedb
         from lancedb.index import FTS, IvfSq
@@ -336,9 +365,14 @@ def _keep_indexed(table: Any, column: str, config: Any) -> None:
             table.create_index(column, config=config)
         return
     stats = table.index_stats(existing)
-    if stats.num_unindexed_rows > max(UNINDEXED_ROWS, UNINDEXED_SHARE * stats.num_indexed_rows):
+    if stats.num_unindexed_rows > _tail(stats.num_indexed_rows):
         # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
         table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
+
+
+def _tail(indexed: int) -> int:
+    """Rows that may be outside of an index of so many."""
+    return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))
 
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from findingaid.model import Stage
 from findingaid.store.publishing import Publisher
@@ -39,9 +40,9 @@ def _ledger(store: Store) -> Iterator[str]:
         "ledger", ["corpus", "artifact_id", "recipe", "failed_stage", *(f"n_{t}" for t in PER_ARTIFACT)]
     )
     keys = list(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True))
-    yield from _named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
+    yield from named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
     unfinished = zip(keys, ledger["recipe"].to_pylist(), ledger["failed_stage"].to_pylist(), strict=True)
-    yield from _named(
+    yield from named(
         "artifacts not finished by the last run", [k for k, recipe, failed in unfinished if not recipe and not failed]
     )
     for table in PER_ARTIFACT:
@@ -49,21 +50,16 @@ def _ledger(store: Store) -> Iterator[str]:
         rows = store.rows(table, ["corpus", "artifact_id"])
         there = Counter(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
         differing = [k for k in counted.keys() | there.keys() if counted.get(k, 0) != there.get(k, 0)]
-        yield from _named(f"artifacts whose rows in table {table} are not those the ledger counts", differing)
+        yield from named(f"artifacts whose rows in table {table} are not those the ledger counts", differing)
 
 
 def _records(store: Store, dim: int) -> Iterator[str]:
     rows = store.rows("records", ["record_id", "corpus", "artifact_id", "artifact_version", "embedder_id", "vector"])
-    ids = rows["record_id"].to_pylist()
-    yield from _named("records with the same id", [i for i, n in Counter(ids).items() if n > 1])
+    yield from duplicate_ids(rows)
     embedders = sorted(set(rows["embedder_id"].to_pylist()))
     if len(embedders) > 1:
         yield f"records of several embedders are mixed: {', '.join(embedders)}"
-    vectors = (
-        rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
-    )
-    bad = ~np.isfinite(vectors).all(axis=1) | (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT_TOLERANCE)
-    yield from _named("records whose vector is not finite and of length 1", [ids[i] for i in np.flatnonzero(bad)])
+    yield from unsound_vectors(rows, dim)
     ledger = store.rows("ledger", ["corpus", "artifact_id", Stage.ARTIFACTS.value])
     wanted = dict(
         zip(
@@ -75,7 +71,7 @@ def _records(store: Store, dim: int) -> Iterator[str]:
     keys = zip(
         rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True
     )
-    yield from _named(
+    yield from named(
         "artifacts published from another version than the ledger has",
         {k[:2] for k in keys if wanted.get(k[:2]) != k[2]},
     )
@@ -89,8 +85,24 @@ def _published(store: Store) -> Iterator[str]:
         yield "the newest records are not published: run `findingaid index`"
 
 
-def _named(what: str, found: object) -> Iterator[str]:
-    items = sorted("/".join(i) if isinstance(i, tuple) else str(i) for i in found)  # type: ignore[attr-defined]  # any iterable
+def duplicate_ids(records: pa.Table) -> Iterator[str]:
+    """Names the record ids that stand in more than one row."""
+    counted = Counter(records["record_id"].to_pylist())
+    yield from named("records with the same id", [i for i, n in counted.items() if n > 1])
+
+
+def unsound_vectors(records: pa.Table, dim: int) -> Iterator[str]:
+    """Names the records whose vector is not finite or not of length 1."""
+    flat = records["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    vectors = flat.astype(np.float32).reshape(-1, dim)
+    bad = ~np.isfinite(vectors).all(axis=1) | (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT_TOLERANCE)
+    ids = records["record_id"].to_pylist()
+    yield from named("records whose vector is not finite and of length 1", [ids[i] for i in np.flatnonzero(bad)])
+
+
+def named(what: str, found: Iterable[object]) -> Iterator[str]:
+    """One line that counts what was found and names the first of it; nothing where nothing was."""
+    items = sorted("/".join(i) if isinstance(i, tuple) else str(i) for i in found)
     if items:
         more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
         yield f"{len(items)} {what}: {', '.join(items[:NAMED])}{more}"

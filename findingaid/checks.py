@@ -1,0 +1,218 @@
+"""What must hold before readers get what a run wrote: checks of one corpus, over what is new or over everything.
+
+Lance never changes a data file, so what is new are the files that the published version does not have. The
+rows in the others were checked before they were published.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from findingaid.model import Corpus, Embedder, Outcome, Stage
+from findingaid.query.search import Searcher
+from findingaid.store import Ledger, Publisher, Store, verify
+from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.sql import equals
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id", "vector")
+
+SAMPLES = 3
+"""Records a corpus whose own text must find them."""
+
+AMONG = 10
+"""How far down its own text may find a record: others can say the same in other words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must hold of a corpus; where a `blocking` one does not, nothing is published."""
+
+    name: str
+    stage: Stage
+    description: str
+    blocking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a check found; no problems is what it passed."""
+
+    check: Check
+    corpus: str
+    problems: Sequence[str] = ()
+    facts: Mapping[str, int | str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        return f"{self.corpus}: check {self.check.name}: {'; '.join(self.problems) or 'passed'}"
+
+
+FAILURES = Check("failures", Stage.ARTIFACTS, "No more than `max_failures` of the artifacts failed.")
+ORPHANS = Check("no_orphans", Stage.SURFACES, "Every row belongs to an artifact that the ledger has.")
+SYNOPSES = Check(
+    "synopses_written", Stage.SYNOPSES, "No more than `max_failures` of the synopses failed.", blocking=False
+)
+VECTORS = Check(
+    "vectors_sound", Stage.EMBEDDINGS, "Every vector is finite, of length 1 and made by the embedder configured."
+)
+LEDGER = Check(
+    "ledger_agrees", Stage.RECORDS, "Each artifact has the records that the ledger counts, from the version it has."
+)
+UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
+INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
+FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
+
+CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, INDEXED, FINDS)
+
+
+class Checker:
+    """Checks the newest records of a store, those that the published version lacks or, with `everything`, all."""
+
+    def __init__(self, store: Store, embedder: Embedder, everything: bool = False) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.everything = everything
+        self.newest = store.dataset("records")
+        self.rows = self._rows()
+        self.siblings = self._siblings()
+
+    def touched(self) -> set[str]:
+        """The corpora that have rows to look at."""
+        return set(pc.unique(self.rows["corpus"]).to_pylist())
+
+    def check(self, corpus: Corpus) -> list[CheckResult]:
+        """The results of all checks of one corpus, in the order of `CHECKS`."""
+        rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
+        found: tuple[tuple[Check, Iterator[str], Mapping[str, int | str]], ...] = (
+            (FAILURES, *self._failures(corpus)),
+            (ORPHANS, self._orphans(corpus, rows), {"rows": len(rows)}),
+            (SYNOPSES, *self._synopses(corpus)),
+            (VECTORS, self._vectors(rows), {"vectors": len(rows), "dimension": self.embedder.dim}),
+            (LEDGER, self._ledger(corpus, siblings), {"records": len(siblings)}),
+            (UNIQUE, verify.duplicate_ids(siblings), {"records": len(siblings)}),
+            (INDEXED, *self._indexed()),
+            (FINDS, self._finds(corpus, rows), {"searched": min(SAMPLES, len(rows))}),
+        )
+        return [CheckResult(check, corpus.name, list(problems), facts) for check, problems, facts in found]
+
+    def _rows(self) -> pa.Table:
+        fragments = self.newest.get_fragments()
+        if not self.everything:
+            version = Publisher(self.store).served()
+            served = _files(self.store.dataset("records", version)) if version else set()
+            fragments = [f for f in fragments if not served.issuperset(_paths(f))]
+        columns = list(COLUMNS)
+        if not fragments:
+            return self.newest.schema.empty_table().select(columns)
+        return self.newest.scanner(columns=columns, fragments=fragments).to_table()
+
+    def _siblings(self) -> pa.Table:
+        """All records of the artifacts that `rows` are of, without vectors: one written twice has some elsewhere."""
+        columns = [name for name in COLUMNS if name != "vector"]
+        if len(self.rows) == self.newest.count_rows():
+            return self.rows.select(columns)
+        return self.store.lookup("records", "artifact_id", pc.unique(self.rows["artifact_id"]).to_pylist(), columns)
+
+    def _failures(self, corpus: Corpus) -> tuple[Iterator[str], Mapping[str, int | str]]:
+        failed = [f for f in Ledger(self.store).failures(corpus.name) if f.stage != Stage.SYNOPSES]
+        artifacts = self.store.count("ledger", equals("corpus", corpus.name))
+        kinds = Counter(f.kind for f in failed)
+        again = [f.artifact_id for f in failed if f.runs > 1]
+        facts = {"artifacts": artifacts, "failed": len(failed), "failed again": len(again)}
+        return _too_many("artifacts", len(failed), artifacts, corpus.max_failures), facts | {
+            f"failed: {kind}": count for kind, count in sorted(kinds.items())
+        }
+
+    def _synopses(self, corpus: Corpus) -> tuple[Iterator[str], Mapping[str, int | str]]:
+        outcomes = Counter(Ledger(self.store).outcomes(corpus.name))
+        asked = sum(n for outcome, n in outcomes.items() if outcome != Outcome.SKIPPED)
+        problems = _too_many("synopses", outcomes[Outcome.FAILED], asked, corpus.max_failures)
+        return problems, dict(sorted(outcomes.items()))
+
+    def _orphans(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        ids = set(rows["artifact_id"].to_pylist())
+        yield from verify.named(
+            "artifacts have records but are not in the ledger", ids - self._known(corpus, ids).keys()
+        )
+        ledger = Ledger(self.store)
+        for table in PER_ARTIFACT:
+            there, counted = self.store.count(table, equals("corpus", corpus.name)), ledger.rows_of(corpus.name, table)
+            if there != counted:
+                yield f"table {table} has {there} rows where the ledger counts {counted}: run `findingaid index`"
+
+    def _vectors(self, rows: pa.Table) -> Iterator[str]:
+        yield from verify.unsound_vectors(rows, self.embedder.dim)
+        if strangers := set(pc.unique(rows["embedder_id"]).to_pylist()) - {self.embedder.id}:
+            yield f"made by {', '.join(sorted(strangers))}, the configuration says {self.embedder.id}"
+
+    def _ledger(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        ids = set(rows["artifact_id"].to_pylist())
+        known = self._known(corpus, ids)
+        there = Counter(rows["artifact_id"].to_pylist())
+        yield from verify.named(
+            "artifacts do not have the records that the ledger counts",
+            [i for i in ids if i in known and known[i][1] != there[i]],
+        )
+        versions = zip(rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True)
+        yield from verify.named(
+            "artifacts have records of another version than the ledger has",
+            {i for i, version in versions if i in known and known[i][0] != version},
+        )
+
+    def _indexed(self) -> tuple[Iterator[str], Mapping[str, int | str]]:
+        behind = self.store.unindexed()
+        problems = (
+            f"{rows:,} rows are not in the {name} index" for name, (rows, limit) in behind.items() if rows > limit
+        )
+        return problems, {f"rows not in the {name} index": rows for name, (rows, _) in behind.items()}
+
+    def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        searcher = Searcher(self.store, self.embedder, self.newest)
+        for record_id, artifact_id in _sample(rows):
+            where = f"{equals('corpus', corpus.name)} AND {equals('artifact_id', artifact_id)}"
+            there = self.newest.to_table(columns=["record_id", "text"], filter=where)
+            text = dict(zip(there["record_id"].to_pylist(), there["text"].to_pylist(), strict=True))[record_id]
+            try:
+                hits = searcher.search(text, AMONG, [corpus.name], "dense")
+            except Exception as error:  # noqa: BLE001  # an embedder may raise anything; readers would meet it too
+                yield f"searching for {artifact_id} failed: {type(error).__name__}: {error}"
+                return
+            if text not in {hit.text for hit in hits}:
+                yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
+
+    def _known(self, corpus: Corpus, ids: set[str]) -> dict[str, tuple[str | None, int]]:
+        """artifact id -> (version, number of records) by the ledger."""
+        columns = ("corpus", "artifact_id", "artifacts", "n_records")
+        found = self.store.lookup("ledger", "artifact_id", ids, columns).to_pylist()
+        return {r["artifact_id"]: (r["artifacts"], r["n_records"]) for r in found if r["corpus"] == corpus.name}
+
+
+def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
+    if failed > share * of:
+        yield f"{failed} of {of} {what} failed, more than max_failures {share:g}: see `findingaid status`"
+
+
+def _sample(rows: pa.Table) -> list[tuple[str, str]]:
+    """(record id, artifact id) of a few records, the same ones for the same rows."""
+    pairs = sorted(zip(rows["record_id"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
+    return pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]
+
+
+def _files(dataset: LanceDataset) -> set[str]:
+    return {path for fragment in dataset.get_fragments() for path in _paths(fragment)}
+
+
+def _paths(fragment: Any) -> set[str]:
+    return {file.path for file in fragment.metadata.files}

@@ -1,0 +1,180 @@
+"""What Dagster shows of a corpus: checks, metadata, and what a run may be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from findingaid.checks import CHECKS
+from findingaid.model import Stage
+from findingaid.store import schemas
+from findingaid_dagster.assets import asset_key
+from tests.conftest import Cli, text_about
+from tests.test_dagster import Location, open_location
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    yield from open_location(cli, monkeypatch)
+
+
+def evaluations(location: Location, name: str) -> list[dg.AssetCheckEvaluation]:
+    """What was logged of a check, newest first."""
+    (check,) = (check for check in CHECKS if check.name == name)
+    key = dg.AssetCheckKey(asset_key("docs", check.stage), name)
+    history = location.instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    return [e.event.dagster_event.event_specific_data for e in history if e.event and e.event.dagster_event]
+
+
+def latest_metadata(location: Location, stage: str, partition: str) -> dict[str, Any]:
+    """The metadata of the last materialization of one partition."""
+    records = location.instance.fetch_materializations(
+        dg.AssetRecordsFilter(dg.AssetKey(["docs", stage]), asset_partitions=[partition]), limit=1
+    ).records
+    return {name: entry.value for name, entry in records[0].asset_materialization.metadata.items()}
+
+
+def newest_files(location: Location) -> dict[str, int]:
+    """table -> the newest of its data files."""
+    store = location.aid.store
+    return {
+        table: max(fragment.fragment_id for fragment in store.dataset(table).get_fragments())
+        for table in ("records", "calls", "embeddings")
+    }
+
+
+def test_the_job_logs_every_check_once(location: Location) -> None:
+    location.index()
+
+    assert {check.name: [e.passed for e in evaluations(location, check.name)] for check in CHECKS} == {
+        check.name: [True] for check in CHECKS
+    }
+    location.index()
+    assert len(evaluations(location, "finds_itself")) == 1
+
+
+def test_a_failed_check_leaves_readers_what_they_had_and_says_why(location: Location) -> None:
+    location.index()
+    before = location.aid.versions()
+    for topic in ("ledger", "vector", "reader"):
+        location.cli.write(f"{topic}.md", b"\x00binary")
+
+    result = location.index()
+
+    assert not result.success
+    assert location.aid.versions() == before
+    newest = evaluations(location, "failures")[0]
+    assert (newest.passed, newest.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert newest.metadata["failed: binary"].value == 3
+    assert {row.data["artifact"] for row in newest.metadata["failed artifacts"].records} == {
+        "ledger.md", "reader.md", "vector.md",
+    }  # fmt: skip
+
+
+def test_a_materialization_makes_the_checks_too(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("changed"))
+
+    assert location.materialize([s.value for s in Stage], "ledger.md").success
+
+    assert [e.passed for e in evaluations(location, "vectors_sound")] == [True, True]
+    assert evaluations(location, "vectors_sound")[0].metadata["vectors"].value == 1 + 1  # the synopsis has one
+
+
+def test_a_materialization_that_cannot_be_published_fails(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["max_failures"] = 0.0
+    location.index()
+    before = location.aid.versions()
+    location.cli.write("ledger.md", b"\x00binary")
+
+    result = location.materialize([s.value for s in Stage], "ledger.md")
+
+    assert not result.success
+    assert location.aid.versions() == before
+
+
+def test_a_check_executed_alone_looks_at_everything(location: Location) -> None:
+    location.index()
+    key = dg.AssetCheckKey(asset_key("docs", Stage.EMBEDDINGS), "vectors_sound")
+    job = dg.define_asset_job("execute", dg.AssetSelection.checks(key))
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
+
+    result = definitions.resolve_job_def("execute").execute_in_process(instance=location.instance)
+
+    assert result.success
+    assert evaluations(location, "vectors_sound")[0].metadata["vectors"].value == location.aid.count_records("docs")
+
+
+@pytest.mark.parametrize(
+    ("told", "made_again"), [({"force": True}, set()), ({"force": True, "pay_again": True}, {"calls", "embeddings"})]
+)
+def test_force_does_a_partition_again_and_pays_only_when_asked(
+    location: Location, told: dict[str, bool], made_again: set[str]
+) -> None:
+    location.index()
+    before = newest_files(location)
+    events = location.events()
+
+    assert location.materialize([s.value for s in Stage], "ledger.md", config=told).success
+
+    after = newest_files(location)
+    assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
+    assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in Stage}
+    assert location.all_fresh()
+
+
+def test_a_partition_shows_what_is_in_it(location: Location) -> None:
+    location.index()
+
+    shown = {stage.value: latest_metadata(location, stage.value, "ledger.md") for stage in Stage}
+
+    assert shown["artifacts"] == {"bytes": len(text_about("ledger"))}
+    assert shown["surfaces"]["dagster/partition_row_count"] == 1
+    assert "The ledger is described here" in shown["surfaces"]["preview"].records[0].data["text"]
+    assert shown["synopses"]["outcome"] == "ok"
+    assert "The ledger is described here" in shown["synopses"]["synopsis"]
+    assert shown["embeddings"] == {"texts": 2}
+    assert [row.data["kind"] for row in shown["records"]["preview"].records] == ["synopsis", "chunk"]
+
+
+def test_checks_carry_pictures(location: Location) -> None:
+    location.index()
+
+    for check, picture in (("failures", "age"), ("no_orphans", "length"), ("synopses_written", "outcomes")):
+        assert "](data:image/png;base64," in evaluations(location, check)[0].metadata[picture].value
+
+
+def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"] |= {
+        "owners": ["team:search", "ada@example.org"], "group": "knowledge", "tags": {"tier": "gold"},
+    }  # fmt: skip
+
+    spec = location.definitions.resolve_asset_graph().get(asset_key("docs", Stage.RECORDS))
+
+    assert (spec.owners, spec.group_name, spec.tags["tier"]) == (
+        ["team:search", "ada@example.org"],
+        "knowledge",
+        "gold",
+    )
+    columns = spec.metadata["dagster/column_schema"].columns
+    assert [column.name for column in columns] == schemas.records(1).names
+    assert all(column.description for column in columns)
+
+
+@pytest.mark.parametrize(("key", "value"), [("owners", ["nobody"]), ("group", "a b"), ("tags", {"a b": "c"})])
+def test_what_dagster_does_not_take_is_named_by_its_key(cli: Cli, key: str, value: object) -> None:
+    cli.settings["corpora"]["docs"][key] = value
+
+    result = cli.run("status")
+
+    assert result.exit_code == 1
+    assert f"corpora.docs.{key}" in result.stderr
+
+
+def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFixture[str]) -> None:
+    location.index()
+
+    assert "docs: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
