@@ -12,7 +12,7 @@ from findingaid.store import Ledger
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import asset_key
 from findingaid_dagster.assets.plots import bars, histogram
-from findingaid_dagster.resources import FindingAidResource
+from findingaid_dagster.resources import opened
 
 NAMED = 50
 """Failed artifacts that a check lists."""
@@ -25,7 +25,7 @@ DRAWN = 100_000
 """Surfaces whose length is drawn, at most: enough for the picture, and its cost stays small."""
 
 
-def corpus_checks(corpus: str) -> dg.AssetChecksDefinition:
+def corpus_checks(corpus: str, resource_key: str) -> dg.AssetChecksDefinition:
     """Every check of a corpus, over all of its records; what "Execute" on a check runs.
 
     Runs that build make the same checks of what is new, publish only when the blocking ones pass, and log them.
@@ -37,11 +37,9 @@ def corpus_checks(corpus: str) -> dg.AssetChecksDefinition:
         for check in CHECKS
     ]
 
-    @dg.multi_asset_check(name=f"{corpus}_checks", specs=specs, can_subset=True)
-    def check_all(
-        context: dg.AssetCheckExecutionContext, findingaid: FindingAidResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        aid = findingaid.open()
+    @dg.multi_asset_check(name=f"{corpus}_checks", specs=specs, can_subset=True, required_resource_keys={resource_key})
+    def check_all(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        aid = opened(context.resources, resource_key)
         for result in aid.check([corpus]):
             key = dg.AssetCheckKey(asset_key(corpus, result.check.stage), result.check.name)
             if key in context.selected_asset_check_keys:

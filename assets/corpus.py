@@ -20,7 +20,7 @@ from findingaid_dagster.assets.records import records
 from findingaid_dagster.assets.surfaces import surfaces
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.assets.synopses import synopses
-from findingaid_dagster.resources import FindingAidResource
+from findingaid_dagster.resources import opened
 
 NAMED = 20
 """Artifact ids that a line of the log names."""
@@ -38,7 +38,7 @@ class MaterializeConfig(dg.Config):
     """With `force`: ask the models again, too."""
 
 
-def corpus_assets(indexer: Indexer) -> dg.AssetsDefinition:
+def corpus_assets(indexer: Indexer, resource_key: str) -> dg.AssetsDefinition:
     """The assets `corpus/artifacts` to `corpus/records`, partitioned an artifact."""
     corpus = indexer.corpus
 
@@ -48,14 +48,14 @@ def corpus_assets(indexer: Indexer) -> dg.AssetsDefinition:
         can_subset=True,
         partitions_def=partitions_of(corpus),
         backfill_policy=dg.BackfillPolicy.single_run(),
+        required_resource_keys={resource_key},
     )
-    def build(
-        context: dg.AssetExecutionContext, config: MaterializeConfig, findingaid: FindingAidResource
-    ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
+    def build(context: dg.AssetExecutionContext, config: MaterializeConfig) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
         """Take the selected artifacts through the selected stages, check, then publish."""
         stages = [stage for stage in Stage if asset_key(corpus, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys]
-        failed = materialize(context.op_execution_context, findingaid.open(), corpus, ids, stages, config)
+        aid = opened(context.resources, resource_key)
+        failed = materialize(context.op_execution_context, aid, corpus, ids, stages, config)
         if failed:
             raise dg.Failure(
                 f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from urllib.parse import unquote
 
 import dagster as dg
@@ -17,6 +19,9 @@ DEPS: Mapping[Stage, Sequence[Stage]] = {
     Stage.EMBEDDINGS: (Stage.SURFACES, Stage.SYNOPSES),
     Stage.RECORDS: (Stage.SURFACES, Stage.SYNOPSES, Stage.EMBEDDINGS),
 }
+
+KEYS_AT_ONCE = 10_000
+"""Partition keys a statement; SQLite takes some 32,000 parameters."""
 
 NOT_IN_A_KEY = re.compile(r"[%\x00-\x1f\x7f]|\.\.\.")
 
@@ -45,7 +50,26 @@ def stage_spec(indexer: Indexer, stage: Stage, description: str) -> dg.AssetSpec
         kinds={"lancedb"},
         metadata={"dagster/column_schema": _columns(stage), "dagster/table_name": stage.value},
         skippable=True,
+        automation_condition=upkeep(corpus.name, stage),
     )
+
+
+def upkeep(corpus: str, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
+    """When Dagster's automation requests a partition: once for each reason, and all five stages in one run.
+
+    A run that did the work on its own sets the reason aside. What fails is not requested again before it changes.
+    """
+    condition = dg.AutomationCondition
+    if stage is not Stage.ARTIFACTS:
+        return condition.asset_matches(asset_key(corpus, Stage.ARTIFACTS), condition.will_be_requested())
+    handled = condition.newly_requested() | condition.newly_updated()
+    observed = condition.any_deps_match(condition.data_version_changed()).with_label("the source changed")
+    missing = condition.newly_missing()
+    # Missing is believed a tick later, since the job adds the partitions of a batch just before it logs them.
+    remade = ((missing | condition.code_version_changed()).since(handled) & ~missing).with_label("missing, or new code")
+    stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in Stage]
+    due = reduce(or_, stages, observed.since(handled))
+    return (due & ~condition.in_progress()).with_label("upkeep")
 
 
 def _columns(stage: Stage) -> dg.TableSchema:
@@ -62,6 +86,12 @@ def _columns(stage: Stage) -> dg.TableSchema:
 def partitions_of(corpus: str) -> dg.DynamicPartitionsDefinition:
     """The partitions of a corpus: one key an artifact."""
     return dg.DynamicPartitionsDefinition(name=corpus)
+
+
+def add_partitions(instance: dg.DagsterInstance, corpus: str, keys: Sequence[str]) -> None:
+    """Add partitions to a corpus; those that are there already stay as they are."""
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        instance.add_dynamic_partitions(corpus, keys[start : start + KEYS_AT_ONCE])
 
 
 def partition_key(artifact_id: str) -> str:

@@ -14,15 +14,12 @@ from findingaid.indexing import Indexer
 from findingaid.model import SYNOPSIS, Stage
 from findingaid.store import LedgerRow
 from findingaid_dagster.assets.checks import table
-from findingaid_dagster.assets.keys import DEPS, asset_key, partition_key, source_key
-from findingaid_dagster.assets.source import observed_version
+from findingaid_dagster.assets.keys import DEPS, add_partitions, asset_key, partition_key, source_key
+from findingaid_dagster.assets.source import observation, observed_version
 from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
 
 PREVIEWED = 5
 """Records of an artifact that its partition shows."""
-
-KEYS_AT_ONCE = 10_000
-"""Partition keys a statement; SQLite takes some 32,000 parameters."""
 
 FAILED_INPUT = "failed"
 """The data version recorded for an input that failed, such as a synopsis; when it comes, Dagster sees it as new."""
@@ -105,21 +102,15 @@ def _observe(
     known = logged_data_versions(context.instance, asset, asked, observed=True)
     stamps = {i: observed_version(row.stamp) for i, row in rows.items()}
     unseen = sorted(i for i, stamp in stamps.items() if stamp and stamp != known.get(keys[i]))
-    log_asset_events(context, [_observation(asset, keys[i], stamps[i]) for i in unseen])
+    log_asset_events(context, [observation(corpus, keys[i], stamps[i]) for i in unseen])
     observed = latest_event_ids(context.instance, asset, asked, observed=True)
     made = latest_event_ids(context.instance, asset_key(corpus, Stage.ARTIFACTS), asked)
     return {i for i in rows if observed.get(keys[i], 0) > made.get(keys[i], 0)}
 
 
-def _observation(asset: dg.AssetKey, key: str, stamp: str) -> dg.AssetObservation:
-    tags = {"dagster/data_version": stamp, "dagster/data_version_is_user_provided": "true"}
-    return dg.AssetObservation(asset, partition=key, tags=tags)
-
-
 def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], whole: bool) -> None:
     wanted = [partition_key(i) for i in sorted(rows)]
-    for start in range(0, len(wanted), KEYS_AT_ONCE):
-        instance.add_dynamic_partitions(corpus, wanted[start : start + KEYS_AT_ONCE])
+    add_partitions(instance, corpus, wanted)
     if whole:
         for key in set(instance.get_dynamic_partitions(corpus)).difference(wanted):
             instance.delete_dynamic_partition(corpus, key)

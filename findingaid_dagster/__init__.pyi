@@ -1,3 +1,4 @@
+from .component import FindingAidComponent as FindingAidComponent
 from .pipelines.code_location import build_definitions as build_definitions
 from .resources import FindingAidResource as FindingAidResource
 

@@ -1,4 +1,4 @@
-"""What starts the `index` job by itself: the clock, and changed sources."""
+"""What brings the index up to date by itself: the clock, changed sources, and observed ones."""
 
 from collections.abc import Iterator
 
@@ -7,18 +7,21 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity import content_hash
-from findingaid_dagster.pipelines.index import index
-from findingaid_dagster.resources import FindingAidResource
+from findingaid_dagster.assets import add_partitions, changed, observation
+from findingaid_dagster.resources import opened
 
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
+FEW = 10
+"""Changes that are left to the automation conditions; Dagster starts a run for each range of partitions."""
 
-def schedules(aid: FindingAid) -> list[dg.ScheduleDefinition]:
+
+def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
     """A schedule for each corpus that has one configured; each run does only what is stale."""
     return [
         dg.ScheduleDefinition(
             name=f"{corpus.name}_schedule",
-            job=index,
+            job=job,
             cron_schedule=corpus.schedule,
             run_config=run_config([corpus.name]),
             default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -29,32 +32,83 @@ def schedules(aid: FindingAid) -> list[dg.ScheduleDefinition]:
     ]
 
 
-@dg.sensor(job=index, minimum_interval_seconds=60)
-def changed_sources(
-    context: dg.SensorEvaluationContext, findingaid: FindingAidResource
-) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Start a run when a source lists something else than was indexed. Lists and compares; reads no artifact.
+def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
+    """The sensor that starts a run when a source lists something else than was indexed."""
 
-    What keeps failing starts one run and not one a tick: the cursor remembers what was asked for.
+    @dg.sensor(name=name, job=job, minimum_interval_seconds=60, required_resource_keys={resource_key})
+    def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        """Start a run when a source lists something else than was indexed. Lists and compares; reads no artifact.
+
+        What keeps failing starts one run and not one a tick: the cursor remembers what was asked for.
+        """
+        if _under_way(context.instance, job):
+            yield dg.SkipReason("a run of the index job is under way")
+            return
+        stale, reasons = _stale(opened(context.resources, resource_key))
+        cursor = content_hash(stale)
+        if not stale:
+            yield dg.SkipReason("; ".join(reasons) or "nothing changed")
+        elif cursor == context.cursor:
+            yield dg.SkipReason("what is stale was tried before and is as it was: see the last run")
+        else:
+            yield dg.RunRequest(run_config=run_config(sorted(stale)))
+        context.update_cursor(cursor)
+
+    return look
+
+
+def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
+    """The sensor that observes all sources, so that the assets' automation conditions see what changed.
+
+    A sensor and no condition on the source itself: Dagster would start a run a partition to observe.
     """
-    under_way = context.instance.get_runs_count(dg.RunsFilter(job_name=index.name, statuses=UNDER_WAY))
-    if under_way:
-        yield dg.SkipReason("a run of the index job is under way")
-        return
-    stale, reasons = _stale(findingaid.open())
-    cursor = content_hash(stale)
-    if not stale:
-        yield dg.SkipReason("; ".join(reasons) or "nothing changed")
-    elif cursor == context.cursor:
-        yield dg.SkipReason("what is stale was tried before and is as it was: see the last run")
-    else:
-        yield dg.RunRequest(run_config=run_config(sorted(stale)))
-    context.update_cursor(cursor)
+
+    @dg.sensor(name=name, job=job, minimum_interval_seconds=60, required_resource_keys={resource_key})
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """Observe what changed in the sources, without a run. Lists and compares; reads no artifact.
+
+        Many changes at once start one run of the index job instead, since automation starts one a range.
+        """
+        if _under_way(context.instance, job):
+            return dg.SensorResult(skip_reason="a run of the index job is under way, which observes what it reads")
+        found, reasons = _changed(context.instance, opened(context.resources, resource_key))
+        many = sum(map(len, found.values())) > FEW
+        cursor = content_hash(found) if many else ""
+        if many and cursor != context.cursor:
+            return dg.SensorResult([dg.RunRequest(run_config=run_config(sorted(found)))], cursor=cursor)
+        if many:
+            return dg.SensorResult(skip_reason="what changed was tried before and is as it was: see the last run")
+        for corpus, versions in found.items():
+            add_partitions(context.instance, corpus, list(versions))
+        events = [observation(c, key, v) for c, versions in found.items() for key, v in versions.items() if v]
+        reason = "; ".join([f"{len(events)} artifacts changed", *reasons])
+        return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=cursor)
+
+    return look
 
 
 def run_config(corpora: list[str]) -> dict[str, object]:
     """The run configuration that indexes only these corpora."""
     return {"ops": {"discover": {"config": {"corpora": corpora}}}}
+
+
+def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
+    return instance.get_runs_count(dg.RunsFilter(job_name=job.name, statuses=UNDER_WAY)) > 0
+
+
+def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """corpus -> partition -> version of what was not observed yet, and why a corpus could not be listed."""
+    found: dict[str, dict[str, str]] = {}
+    reasons = []
+    for corpus in aid.corpora:
+        try:
+            versions = changed(instance, aid.indexer(corpus))
+        except SourceError as error:
+            reasons.append(f"{corpus}: {error}")
+            continue
+        if versions:
+            found[corpus] = versions
+    return found, reasons
 
 
 def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:

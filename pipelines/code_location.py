@@ -1,34 +1,48 @@
 """A configuration as Dagster definitions: every corpus as five assets, the `index` job, and what starts it."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from findingaid.aid import open as open_aid
 from findingaid_dagster.assets import corpus_assets, corpus_checks, source
 from findingaid_dagster.events import enable_batching
-from findingaid_dagster.pipelines.automation import changed_sources, schedules
-from findingaid_dagster.pipelines.index import index
+from findingaid_dagster.pipelines.automation import changed_sources, observe_sources, schedules
+from findingaid_dagster.pipelines.index import index_job
 from findingaid_dagster.resources import FindingAidResource
 
 
-def build_definitions(config_path: str | Path) -> dg.Definitions:
+def build_definitions(
+    config_path: str | Path, overrides: Mapping[str, Any] | None = None, *, name: str | None = None
+) -> dg.Definitions:
     """What a code location needs of one findingaid.yaml; `dg.Definitions.merge` puts it beside a team's own.
 
-    Loading touches neither store nor model. Raises ConfigError.
+    `overrides` maps dotted settings to values, as `findingaid.open` does. Where a code location has more than one
+    configuration, all but one need a `name`, which then leads the names of the job and the sensors and is the key
+    of the resource; their corpora must have different names. Loading touches neither store nor model.
+    Raises ConfigError.
     """
     enable_batching()
     path = Path(config_path).resolve()
-    aid = open_aid(path)
+    aid = open_aid(path, overrides)
+    resource = FindingAidResource(config_path=str(path), overrides=dict(overrides or {}))
+    key = name or "findingaid"
+    lead = f"{name}_" if name else ""
+    job = index_job(f"{lead}index", resource)
     return dg.Definitions(
         assets=[
             asset
             for corpus in aid.corpora
-            for asset in (source(aid.corpora[corpus]), corpus_assets(aid.indexer(corpus)))
+            for asset in (source(aid.corpora[corpus], key), corpus_assets(aid.indexer(corpus), key))
         ],
-        asset_checks=[corpus_checks(corpus) for corpus in aid.corpora],
-        jobs=[index],
-        schedules=schedules(aid),
-        sensors=[changed_sources],
-        resources={"findingaid": FindingAidResource(config_path=str(path))},
+        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora],
+        jobs=[job],
+        schedules=schedules(aid, job),
+        sensors=[
+            changed_sources(f"{lead}changed_sources", job, key),
+            observe_sources(f"{lead}observe_sources", job, key),
+        ],
+        resources={key: resource},
     )

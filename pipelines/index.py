@@ -151,7 +151,13 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 """On a terminal the job says what it did, not each event; the instance has those."""
 
 
-@dg.job(executor_def=dg.in_process_executor, config=QUIET)
+def index_job(name: str, findingaid: FindingAidResource) -> dg.JobDefinition:
+    """The job of one configuration."""
+    resources = {"findingaid": findingaid}
+    return index.to_job(name, resource_defs=resources, executor_def=dg.in_process_executor, config=QUIET)
+
+
+@dg.graph
 def index() -> None:
     """Bring every corpus up to date: read, cut, summarise, embed and publish what changed, and only that."""
     plans, batches = discover()

@@ -1,5 +1,5 @@
 """Typed Dagster resources that hand out library objects."""
 
-from findingaid_dagster.resources.findingaid import FindingAidResource
+from findingaid_dagster.resources.findingaid import FindingAidResource, opened
 
-__all__ = ["FindingAidResource"]
+__all__ = ["FindingAidResource", "opened"]

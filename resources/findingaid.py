@@ -1,5 +1,7 @@
 """The finding aid of a configuration, as a resource."""
 
+from typing import Any
+
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
@@ -13,7 +15,7 @@ class FindingAidResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
     config_path: str
     """The findingaid.yaml, as an absolute path."""
 
-    overrides: dict[str, str] = Field(default_factory=dict)
+    overrides: dict[str, Any] = Field(default_factory=dict)
     """Dotted settings that differ from the file, as in `--set`."""
 
     _aid: FindingAid | None = PrivateAttr(default=None)
@@ -23,3 +25,9 @@ class FindingAidResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
         if self._aid is None:
             self._aid = open_aid(self.config_path, self.overrides)
         return self._aid
+
+
+def opened(resources: object, key: str) -> FindingAid:
+    """The finding aid of the resource with this key, which differs from configuration to configuration."""
+    resource: FindingAidResource = getattr(resources, key)
+    return resource.open()

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conftest import Cli, text_about
-
-ROOT = Path(__file__).parent.parent
-PATIENCE = 60
+from tests.deployment import ROOT, dagster_dev, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,41 +51,7 @@ def ui(cli: Cli) -> Iterator[str]:
     dagster = [sys.executable, "-W", "ignore", "-m", "dagster"]
     job = [*dagster, "job", "execute", "-f", "pipelines/definitions.py", "-j", "index"]
     subprocess.run(job, cwd=ROOT, env=environment, check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    log = (cli.folder / "dev.log").open("w")
-    command = [*dagster, "dev", "-w", str(ROOT / "workspace.yaml"), "-p", port]
-    dev = subprocess.Popen(command, cwd="/", env=environment, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}"
-    until(lambda: reachable(address), "dagster dev does not answer")
-    yield address
-    kill_all_of(home)
-    dev.wait(PATIENCE)
-
-
-def kill_all_of(home: Path) -> None:
-    """Kill every process of an instance: `dagster dev` leaves its children behind when it is killed itself."""
-    wanted = f"DAGSTER_HOME={home}".encode()
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in environ.read_bytes().split(b"\0"):
-                os.kill(int(environ.parent.name), signal.SIGKILL)
-
-
-def reachable(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/server_info", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def until(condition: Callable[[], bool], message: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.3)
+    yield from (dagster.address for dagster in dagster_dev(home, cli.config))
 
 
 def shows(browser: Any, address: str, *texts: str) -> None:
