@@ -30,7 +30,9 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
     config = load(path, overrides)
-    return FindingAid(Store(config.store), config.embedder, config.corpora, config.settings.retain)
+    return FindingAid(
+        Store(config.store, config.storage_options), config.embedder, config.corpora, config.settings.retain
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A folder of Lance tables: opened on demand, written one atomic commit at a time.
+"""A folder or a bucket of Lance tables: opened on demand, written one atomic commit at a time.
 
 Reads and writes go through pylance, whose `Update` replaces rows in one version and whose import takes half
 the time of lancedb's; indexes are made through lancedb. Handles are never kept, so that a reader always starts
@@ -7,26 +7,29 @@ from what is there now.
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
 
-from findingaid.errors import StoreError
+from findingaid.errors import StoreError, UnreachableError
 from findingaid.store import schemas
+from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
 from findingaid.store.publishing import PUBLISHED
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
     import lance
+
+T = TypeVar("T")
 
 TABLES = (*schemas.FIXED, "records")
 
@@ -55,14 +58,21 @@ UNINDEXED_ROWS = 2_000
 """The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
 
 
+KEPT_FOR_WRITERS = timedelta(hours=1)
+"""How long object storage, which has no locks, keeps a version that another machine may be about to commit upon:
+once it is gone Lance can no longer see that the two conflict."""
+
+
 class Store:
-    """All tables of one index, below one URI.
+    """All tables of one index, below one URI: a folder, or object storage with Lance's `storage_options` for it.
 
     `inspect` first says which tables cannot be used; until `prepare` makes those anew they read as empty.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.uri = uri.rstrip("/")
+        self.remote = "://" in uri
+        self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -72,9 +82,10 @@ class Store:
         import lance
 
         try:
-            return lance.dataset(self._path(table), version=version)
+            with self.reached():
+                return lance.dataset(self._path(table), version=version, storage_options=self._options or None)
         except (ValueError, OSError, RuntimeError) as error:
-            raise StoreError(f"table {table} of {self.uri} cannot be opened: {_first_line(error)}") from error
+            raise StoreError(f"table {table} of {self.uri} cannot be opened: {self._said(error)}") from None
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Rows of a table, in no order."""
@@ -98,13 +109,15 @@ class Store:
         return self._read(table, find)
 
     def count(self, table: str, where: str | None = None) -> int:
-        return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
+        with self.reached():
+            return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
-        try:
-            return read(self.dataset(table))
-        except (OSError, ValueError):  # another run's maintenance dropped the version between opening and reading it
-            return read(self.dataset(table))
+        with self.reached():
+            try:
+                return read(self.dataset(table))
+            except (OSError, ValueError):  # another run's maintenance dropped the version that was just opened
+                return read(self.dataset(table))
 
     def exists(self) -> bool:
         """Whether anything was ever written here."""
@@ -113,6 +126,22 @@ class Store:
         except StoreError:
             return False
         return True
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Tell of object storage that does not do what is asked in one line, as UnreachableError.
+
+        Such an error must never be taken for damage, and as Lance words it it may hold addresses and keys.
+        """
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if self.remote and (reason := trouble(error, self._options)):
+                raise UnreachableError(f"store {self.uri}: {reason}") from None
+            raise
+
+    def _said(self, error: BaseException) -> str:
+        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -135,7 +164,8 @@ class Store:
         import lance
 
         if rows.num_rows:
-            lance.write_dataset(rows, self._path(table), mode="append")
+            with self.reached():
+                lance.write_dataset(rows, self._path(table), mode="append", storage_options=self._options or None)
 
     def replace(self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table) -> bool:
         """Put `rows` in the place of all rows of these artifacts, in one commit; False if nothing was to do.
@@ -143,10 +173,14 @@ class Store:
         Raises StoreError when other writers' commits came first every time.
         """
         where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
+        return self._committed(table, lambda: self._replace(self.dataset(table), where, rows))
+
+    def _committed(self, table: str, commit: Callable[[], T]) -> T:
+        """What a commit gives; one that others' commits came before starts again from the latest version."""
         for attempt in range(ATTEMPTS):
             try:
-                with self._writing(table):
-                    return self._replace(self.dataset(table), where, rows)
+                with self.reached(), self._writing(table):
+                    return commit()
             except (OSError, RuntimeError, ValueError) as error:
                 if "conflict" not in str(error).lower():
                     raise
@@ -189,7 +223,7 @@ class Store:
         The lock is the operating system's and goes with a killed process. Object storage has none: there
         conflicting commits are noticed and tried again, but the same new artifact must come from one run.
         """
-        if "://" in self.uri:
+        if self.remote:
             yield
             return
         lock = FileLock(Path(self.uri) / ".locks" / what)
@@ -212,11 +246,13 @@ class Store:
         """
         self._each_table(self._compact)
         self._index_keys()
-        with self._writing("records"):
-            self._index_records()
+        self._committed("records", self._index_records)
 
     def clean(self) -> None:
-        """Drop every version but the newest and the tagged. Files of a commit under way are never touched."""
+        """Drop every version but the newest and the tagged; object storage keeps those of the last hour.
+
+        Files of a commit under way are never touched.
+        """
         self._each_table(self._drop_old_versions)
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
@@ -226,15 +262,12 @@ class Store:
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
         if len(dataset.versions()) > 1:
-            dataset.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+            kept = KEPT_FOR_WRITERS if self.remote else timedelta(0)
+            dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
-        def locked(table: str) -> None:
-            with self._writing(table):
-                do(self.dataset(table))
-
         with ThreadPoolExecutor(len(TABLES)) as pool:
-            list(pool.map(locked, TABLES))
+            list(pool.map(lambda table: self._committed(table, lambda: do(self.dataset(table))), TABLES))
 
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
@@ -246,29 +279,36 @@ class Store:
 
     def drop_indexes(self, table: str) -> None:
         """Drop every index of a table; `maintain` makes those that pay again."""
-        dataset = self.dataset(table)
-        for index in dataset.describe_indices():
-            dataset.drop_index(index.name)
+        with self.reached():
+            dataset = self.dataset(table)
+            for index in dataset.describe_indices():
+                dataset.drop_index(index.name)
 
     def _index_keys(self) -> None:
-        import lancedb
         from lancedb.index import BTree
 
         columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
         for name, column in columns.items():
             if self.count(name) >= KEY_INDEX_ROWS:
-                _keep_indexed(lancedb.connect(self.uri).open_table(name), column, BTree())
+                self._committed(name, partial(self._index, name, column, BTree()))
+
+    def _index(self, name: str, column: str, config: Any) -> None:
+        _keep_indexed(self._table(name), column, config)
 
     def _index_records(self) -> None:
-        import lancedb
         from lancedb.index import FTS, IvfSq
 
-        table = lancedb.connect(self.uri).open_table("records")
+        table = self._table("records")
         rows = table.count_rows()
         if rows:
             _keep_indexed(table, "text", FTS())
         if rows >= VECTOR_INDEX_ROWS:
             _keep_indexed(table, "vector", IvfSq(distance_type="cosine"))
+
+    def _table(self, name: str) -> Any:
+        import lancedb
+
+        return lancedb.connect(self.uri, storage_options=self._options or None).open_table(name)
 
     # -- damage ----------------------------------------------------------------------------------------
 
@@ -277,18 +317,21 @@ class Store:
 
         Raises StoreError when the store is no folder.
         """
-        if "://" not in self.uri and Path(self.uri).exists() and not Path(self.uri).is_dir():
+        if not self.remote and Path(self.uri).exists() and not Path(self.uri).is_dir():
             raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
-        states = {table: self._state(table, schema) for table, schema in _wanted(dim).items()}
+        wanted = _wanted(dim)
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
         self._unusable = {table: state for table, state in states.items() if state}
         return self._unusable
 
     def problem(self, table: str) -> str | None:
         """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
         try:
-            self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
+            with self.reached():
+                self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except (StoreError, OSError, ValueError, RuntimeError) as error:
-            return _first_line(error)
+            return self._said(error)
         return None
 
     def _state(self, table: str, schema: pa.Schema) -> str | None:
@@ -306,18 +349,27 @@ class Store:
             self._set_aside(table)
         # Over a table of another schema this is a new version of it: readers keep the published one.
         mode = "overwrite" if state == "of another schema" else "create"
-        lance.write_dataset(schema.empty_table(), self._path(table), mode=mode)
+        options = self._options or None
+        try:
+            with self.reached():
+                lance.write_dataset(schema.empty_table(), self._path(table), mode=mode, storage_options=options)
+        except OSError as error:
+            if not self.remote or "already exists" not in str(error):  # another machine made it first
+                raise
 
     def _set_aside(self, table: str) -> None:
-        """Keep a damaged local table for whoever wants to look, out of the way; a remote one is dropped."""
-        import lancedb
-
-        if "://" in self.uri:
-            lancedb.connect(self.uri).drop_table(table)
+        """Keep a damaged table for whoever wants to look, out of the way."""
+        if self.remote:
+            with self.reached():
+                self.objects().set_aside(f"{table}.lance", table)
             return
         path = Path(self._path(table))
-        taken = len(list(path.parent.glob(f"{table}.damaged-*")))
-        path.rename(path.with_name(f"{table}.damaged-{taken + 1}"))
+        taken = len(list(path.parent.glob(f"{table}{ASIDE}*")))
+        path.rename(path.with_name(f"{table}{ASIDE}{taken + 1}"))
+
+    def objects(self) -> Objects:
+        """The objects of a remote store."""
+        return Objects(self.uri, self._options)
 
     def _path(self, table: str) -> str:
         return f"{self.uri}/{table}.lance"
@@ -343,9 +395,3 @@ def _keep_indexed(table: Any, column: str, config: Any) -> None:
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
     return pa.schema([schema.field(c) for c in columns]).empty_table()
-
-
-def _first_line(error: BaseException) -> str:
-    """What an error says, without where in Lance's source it says so."""
-    line = next(iter(str(error).splitlines()), "") or type(error).__name__
-    return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]
