@@ -17,7 +17,7 @@ from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Leases, Ledger, Publisher, Store, Version, retried
+from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
@@ -41,7 +41,9 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
     config = load(path, overrides)
-    return FindingAid(Store(config.store), config.embedder, config.corpora, config.settings.retain)
+    return FindingAid(
+        Store(config.store, config.storage_options), config.embedder, config.corpora, config.settings.retain
+    )
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class FindingAid:
         """
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
-        end = retried(lambda: self._publish(corpora or (), withdrawn))
+        end = self.store.retried(lambda: self._publish(corpora or (), withdrawn))
         self.store.clean()
         return end
 
@@ -135,7 +137,7 @@ class FindingAid:
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
         """Every check of corpora, over all of their newest records."""
         names = self._names(corpora)
-        return retried(lambda: self._results(Checker(self.store, self.embedder, everything=True), names))
+        return self.store.retried(lambda: self._results(Checker(self.store, self.embedder, everything=True), names))
 
     def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
         return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]

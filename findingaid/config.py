@@ -1,7 +1,8 @@
 """findingaid.yaml and the environment -> typed settings, and from them the objects they name.
 
 Order of precedence, highest first: overrides given in code or by `--set key=value`, environment variables
-(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. All values are YAML, as in the file.
+(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file; those of
+storage_options are taken as they are, since a password may look like anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+)
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
@@ -27,6 +37,8 @@ from findingaid.synthesis import SYNTHESIZERS
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
+UNSHOWN = "storage_options"
+"""The key whose values are shown to nobody, since there are secrets among them."""
 
 Spec = dict[str, Any]
 
@@ -54,6 +66,23 @@ GroupName = Annotated[str, StringConstraints(pattern=r"^\w+$")]
 TagText = Annotated[str, StringConstraints(pattern=r"^[\w.-]{0,63}$")]
 
 
+def _texts(options: object) -> dict[str, SecretStr]:
+    """Lance takes texts only. An empty one is none, so that an empty variable can stand for a default."""
+    if not isinstance(options, dict):
+        raise ValueError("expected names and values, as in {endpoint: ..., region: ...}")  # noqa: TRY004  # for pydantic
+    if wrong := [name for name, value in options.items() if isinstance(value, dict | list)]:
+        raise ValueError(f"{wrong[0]} must be a text, a number or true or false")
+    plain = {str(name): _plain(value) for name, value in options.items()}
+    return {name: SecretStr(value) for name, value in plain.items() if value}
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+StorageOptions = Annotated[dict[str, SecretStr], BeforeValidator(_texts)]
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
@@ -74,6 +103,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     store: str = ".findingaid/index"
+    storage_options: StorageOptions = Field(default_factory=dict)
     retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
@@ -90,8 +120,13 @@ class Config:
     @property
     def store(self) -> str:
         """The store's URI, or its absolute path."""
-        uri = self.settings.store
+        uri = self.settings.store.removeprefix("file://")
         return uri if "://" in uri else str((self.base / Path(uri).expanduser()).resolve())
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """What Lance is told of the object storage, secrets included."""
+        return {name: value.get_secret_value() for name, value in self.settings.storage_options.items()}
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -153,10 +188,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"--set wants key=value, got {text!r}")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {key}: {value!r} is not YAML") from None
+    return key, _value(key, value, f"--set {key}")
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -181,10 +213,17 @@ def _environment() -> Iterator[tuple[str, Any]]:
     for variable, text in sorted(os.environ.items()):
         if variable.startswith(PREFIX):
             key = variable.removeprefix(PREFIX).replace("__", ".").lower()
-            try:
-                yield key, yaml.safe_load(text)
-            except yaml.YAMLError:
-                raise ConfigError(f"${variable}: {text!r} is not YAML") from None
+            yield key, _value(key, text, f"${variable}")
+
+
+def _value(key: str, text: str, where: str) -> Any:
+    """A setting from outside the file."""
+    if key.startswith(f"{UNSHOWN}."):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"{where}: {'this' if key == UNSHOWN else repr(text)} is not YAML") from None
 
 
 def _set(settings: dict[str, Any], key: str, value: Any) -> None:
@@ -193,7 +232,7 @@ def _set(settings: dict[str, Any], key: str, value: Any) -> None:
     for folder in folders:
         nested = settings.setdefault(_existing(settings, folder), {})
         if not isinstance(nested, dict):
-            raise ConfigError(f"{key}: {folder} is {nested!r}, not a group of keys")
+            raise ConfigError(f"{key}: {folder} has a value of its own, it is not a group of keys")
         settings = nested
     settings[_existing(settings, last)] = value
 

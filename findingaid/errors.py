@@ -10,6 +10,7 @@ FindingAidError
 │   ├── SynthesisError
 │   └── EmbedError
 ├── StoreError             a table is missing, damaged or of another kind
+├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
 The message is one line and says what was wrong, where, and what to do.
@@ -74,6 +75,13 @@ class EmbedError(ArtifactError):
 
 class StoreError(FindingAidError):
     """A table cannot be used as it is."""
+
+
+class UnreachableError(FindingAidError):
+    """The storage that holds the tables cannot be used now; nothing is known of the tables, and nothing was lost.
+
+    The message holds no value of `storage_options`.
+    """
 
 
 class QueryError(FindingAidError):

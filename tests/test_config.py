@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("stoer", "x", "stoer: unknown key. Known: store, retain, embedder, synthesizer, corpora"),
+        ("stoer", "x", "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, corpora"),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
@@ -62,6 +62,12 @@ def file(tmp_path: Path) -> Path:
         ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: Input should be a valid boolean"),
         ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name is letters, digits and _"),
         ("corpora", None, "corpora: Input should be a valid dictionary"),
+        ("storage_options", "hidden", "storage_options: expected names and values"),
+        (
+            "storage_options",
+            {"region": ["hidden"]},
+            "storage_options: region must be a text, a number or true or false",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(file: Path, key: str, value: Any, message: str) -> None:
@@ -71,6 +77,7 @@ def test_a_mistake_is_one_line_that_names_the_key(file: Path, key: str, value: A
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
     assert str(file) in str(raised.value)
+    assert "hidden" not in str(raised.value)
 
 
 def test_the_file_that_ships_is_valid() -> None:
@@ -101,6 +108,41 @@ def test_the_environment_overrides_the_file_and_an_override_both(file: Path, mon
     assert load(file).embedder.dim == 16
     assert load(file).corpora["docs"].max_loss == 0.25
     assert load(file, {"embedder.dim": 8}).embedder.dim == 8
+
+
+def test_a_store_may_be_a_file_uri(file: Path, tmp_path: Path) -> None:
+    assert load(file, {"store": f"file://{tmp_path}/index"}).store == str(tmp_path / "index")
+
+
+def test_storage_options_are_texts_and_an_empty_one_is_none(file: Path) -> None:
+    options = {"allow_http": True, "client_max_retries": 3, "endpoint": "", "region": None}
+
+    assert load(file, {"storage_options": options}).storage_options == {"allow_http": "true", "client_max_retries": "3"}
+
+
+@pytest.mark.parametrize("password", ["007", "on", "1e3", "a: b", "*x", "[", "#", "'"])
+def test_a_secret_from_outside_is_taken_as_it_is(file: Path, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setenv("FINDINGAID__STORAGE_OPTIONS__AWS_SECRET_ACCESS_KEY", password)
+    key, value = parse_override(f"storage_options.other={password}")
+
+    assert load(file, {key: value}).storage_options == {"aws_secret_access_key": password, "other": password}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("FINDINGAID__STORAGE_OPTIONS", "[hidden"), ("FINDINGAID__STORAGE_OPTIONS__A__B", "hidden")],
+)
+def test_a_mistake_in_a_secret_does_not_show_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("FINDINGAID__STORAGE_OPTIONS__A", "hidden")
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(ConfigError) as raised:
+        load(file)
+
+    assert "storage_options" in str(raised.value).lower()
+    assert "hidden" not in str(raised.value)
 
 
 def test_the_file_can_be_named_by_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

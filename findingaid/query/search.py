@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from findingaid.errors import QueryError, StoreError
 from findingaid.model import Embedder, Hit, Mode, Vectors
-from findingaid.store import Store, retried
+from findingaid.store import Store
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Searcher:
         surfaces: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The k best records; fewer only where fewer match the filters."""
-        return retried(lambda: self._search(query, k, corpora, mode, where, surfaces))
+        return self.store.retried(lambda: self._search(query, k, corpora, mode, where, surfaces))
 
     def _search(
         self,
@@ -72,7 +72,7 @@ class Searcher:
         if mode not in get_args(Mode):
             raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
         records = self.store.published()
-        condition = _condition(records, corpora, where, surfaces)
+        condition = self._condition(records, corpora, where, surfaces)
         if records.count_rows() == 0:
             return []
         if mode == "lexical":
@@ -85,6 +85,25 @@ class Searcher:
         rows = {row["record_id"]: row for row in (*dense, *lexical)}
         scores = fuse([[row["record_id"] for row in ranking] for ranking in (dense, lexical)])
         return [_hit(rows[record], score) for record, score in scores[:k]]
+
+    def _condition(
+        self, records: LanceDataset, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
+    ) -> str | None:
+        """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
+        filters = (("corpus", corpora), ("surface_kind", surfaces))
+        parts = [one_of(column, values) for column, values in filters if values]
+        if where:
+            try:
+                with self.store.reached():
+                    records.count_rows(where)
+            except (ValueError, RuntimeError, OSError) as error:
+                known = ", ".join(name for name in records.schema.names if name != "vector")
+                # What Lance says, without where in its source it says so, and without its own list of columns.
+                said = str(error).splitlines()[0].split(", /")[0].split(" Valid fields")[0]
+                reason = said.removeprefix("lance error: ")
+                raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None
+            parts.append(f"({where})")
+        return " AND ".join(parts) or None
 
     def _dense(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
         self._check_embedder(records)
@@ -144,23 +163,6 @@ def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
         for rank, item in enumerate(ranking, 1):
             scores[item] = scores.get(item, 0.0) + 1 / (RRF_K + rank)
     return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
-
-
-def _condition(
-    records: LanceDataset, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
-) -> str | None:
-    """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
-    parts = [one_of(column, values) for column, values in (("corpus", corpora), ("surface_kind", surfaces)) if values]
-    if where:
-        try:
-            records.count_rows(where)
-        except (ValueError, RuntimeError, OSError) as error:
-            known = ", ".join(name for name in records.schema.names if name != "vector")
-            # What Lance says, without where in its source it says so, and without its own list of columns.
-            reason = str(error).splitlines()[0].split(", /")[0].split(" Valid fields")[0].removeprefix("lance error: ")
-            raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None
-        parts.append(f"({where})")
-    return " AND ".join(parts) or None
 
 
 def _hit(row: Mapping[str, Any], score: float) -> Hit:

@@ -68,7 +68,8 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     records = store.published()
 
     def find(where: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = records.to_table(columns=list(RECORD_COLUMNS), filter=where).to_pylist()
+        with store.reached():
+            found: list[dict[str, Any]] = records.to_table(columns=list(RECORD_COLUMNS), filter=where).to_pylist()
         return found
 
     within = f" AND {equals('corpus', corpus)}" if corpus else ""

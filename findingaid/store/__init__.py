@@ -3,6 +3,6 @@
 from findingaid.store.leases import Lease, Leases
 from findingaid.store.ledger import Ledger, LedgerRow
 from findingaid.store.publishing import Publisher, Version
-from findingaid.store.store import Store, retried
+from findingaid.store.store import Store
 
-__all__ = ["Lease", "Leases", "Ledger", "LedgerRow", "Publisher", "Store", "Version", "retried"]
+__all__ = ["Lease", "Leases", "Ledger", "LedgerRow", "Publisher", "Store", "Version"]

@@ -25,7 +25,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from findingaid.errors import StoreError
+from findingaid.errors import FindingAidError, StoreError
 from findingaid.store import schemas
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
@@ -183,7 +183,7 @@ class Lease:
             try:
                 if self._renewed() is None:
                     return  # `check` says so where it matters
-            except (StoreError, OSError, RuntimeError, ValueError) as error:
+            except (FindingAidError, OSError, RuntimeError, ValueError) as error:
                 LOGGER.warning("the lease on artifacts of %s is not renewed, trying again: %s", self._corpus, error)
 
     def _renewed(self) -> Held | None:
@@ -204,7 +204,7 @@ class Lease:
             return
         try:
             self._leases.edit(self._without)
-        except (StoreError, OSError, RuntimeError, ValueError) as error:
+        except (FindingAidError, OSError, RuntimeError, ValueError) as error:
             LOGGER.warning("a lease on artifacts of %s is not released, it will run out: %s", self._corpus, error)
 
     def _without(self, rows: list[Held]) -> list[Held] | None:

@@ -56,6 +56,10 @@ class Publisher:
 
     def versions(self) -> list[Version]:
         """The published versions that are kept, newest first."""
+        with self._store.reached():
+            return self._versions()
+
+    def _versions(self) -> list[Version]:
         tags = self._tags()
         wanted = {v for name, v in tags.items() if name == PUBLISHED or name.startswith(KEPT)}
         written: dict[Any, Any] = {v["version"]: v["timestamp"] for v in self._records().versions()}
@@ -108,24 +112,25 @@ class Publisher:
         return self._store.dataset("records")
 
     def _tags(self) -> dict[str, int]:
-        return {name: int(tag["version"]) for name, tag in self._records().tags.list().items()}
+        with self._store.reached():
+            return {name: int(tag["version"]) for name, tag in self._records().tags.list().items()}
 
     def _tag(self, name: str, version: int) -> None:
-        known = self._tags()
-        try:
-            if name not in known:
+        if self._tags().get(name) == version:
+            return
+        with self._store.reached():
+            try:
                 self._records().tags.create(name, version)
-            elif known[name] != version:
+            except ValueError as error:
+                if "already exists" not in str(error):
+                    raise
                 self._records().tags.update(name, version)
-        except (OSError, ValueError):
-            if self._tags().get(name) != version:  # else another run that ended at the same time did it
-                raise
 
     def _untag(self, name: str) -> None:
-        if name not in self._tags():
-            return
-        try:
-            self._records().tags.delete(name)
-        except (OSError, ValueError):
-            if name in self._tags():
-                raise
+        if name in self._tags():
+            with self._store.reached():
+                try:
+                    self._records().tags.delete(name)
+                except ValueError as error:
+                    if "does not exist" not in str(error):  # else another run did it meanwhile
+                        raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from findingaid.identity import call_key, text_hash
+from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import one_of
@@ -18,7 +19,11 @@ from findingaid.store.store import TABLES, Store
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge took away: rows of corpora that are not configured, cached results that nothing uses, bytes."""
+    """What a purge took away: rows of corpora that are not configured, cached results that nothing uses, bytes.
+
+    A folder is smaller by so many bytes; of object storage, which has no cheap sum, it is the size of the table
+    files that were deleted.
+    """
 
     rows: int
     vectors: int
@@ -35,6 +40,11 @@ def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     Only the version that readers have stays. To be run while nothing else writes: files of a commit under way
     are taken for leftovers of a killed one.
     """
+    with store.reached():
+        return _purge(store, corpora, embedder_id)
+
+
+def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
     rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT))
@@ -46,14 +56,25 @@ def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
         store.dataset(table).optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
     store.maintain()
     Publisher(store).publish()
-    for table in TABLES:
-        store.dataset(table).cleanup_old_versions(
-            older_than=timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
-        )
-    if "://" not in store.uri:
-        for folder in Path(store.uri).glob("*.damaged-*"):
-            shutil.rmtree(folder)
-    return Purged(rows, vectors, calls, before - _bytes(store))
+    deleted = sum(_drop_versions(store, table) for table in TABLES)
+    _drop_set_aside(store)
+    return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store))
+
+
+def _drop_versions(store: Store, table: str) -> int:
+    """Drop all but the tagged and the newest version and every leftover of a table; the bytes of what was deleted."""
+    done = store.dataset(table).cleanup_old_versions(
+        older_than=timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+    )
+    return done.bytes_removed
+
+
+def _drop_set_aside(store: Store) -> None:
+    if store.remote:
+        store.objects().drop_set_aside()
+        return
+    for folder in Path(store.uri).glob(f"*{ASIDE}*"):
+        shutil.rmtree(folder)
 
 
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
@@ -74,6 +95,6 @@ def _delete(store: Store, table: str, where: str) -> int:
 
 
 def _bytes(store: Store) -> int:
-    if "://" in store.uri:
+    if store.remote:
         return 0
     return sum(path.stat().st_size for path in Path(store.uri).rglob("*") if path.is_file())

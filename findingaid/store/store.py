@@ -1,4 +1,4 @@
-"""A folder of Lance tables: opened on demand, written one atomic commit at a time.
+"""A folder or a bucket of Lance tables: opened on demand, written one atomic commit at a time.
 
 Reads and writes go through pylance, whose `Update` replaces rows in one version and whose import takes half
 the time of lancedb's; indexes are made through lancedb. Handles are never kept, so that a reader always starts
@@ -8,21 +8,22 @@ from what is there now.
 from __future__ import annotations
 
 import random
-import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
 
-from findingaid.errors import StoreError
+from findingaid.errors import StoreError, UnreachableError
 from findingaid.store import schemas
+from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
 from findingaid.store.publishing import PUBLISHED
 from findingaid.store.sql import equals, one_of
 
@@ -66,22 +67,16 @@ UNINDEXED_ROWS = 2_000
 """The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
 
 
-def retried(read: Callable[[], T]) -> T:
-    """What `read` gives; read again from the start where another run dropped the version that it was reading."""
-    for _ in range(READS - 1):
-        with suppress(OSError, ValueError):
-            return read()
-    return read()
-
-
 class Store:
-    """All tables of one index, below one URI.
+    """All tables of one index, below one URI: a folder, or object storage with Lance's `storage_options` for it.
 
     `inspect` first says which tables cannot be used; until `prepare` makes those anew they read as empty.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.uri = uri.rstrip("/")
+        self.remote = "://" in uri
+        self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -91,9 +86,10 @@ class Store:
         import lance
 
         try:
-            return lance.dataset(self._path(table), version=version)
+            with self.reached():
+                return lance.dataset(self._path(table), version=version, storage_options=self._options or None)
         except (ValueError, OSError, RuntimeError) as error:
-            raise StoreError(f"table {table} of {self.uri} cannot be opened: {_first_line(error)}") from error
+            raise StoreError(f"table {table} of {self.uri} cannot be opened: {self._said(error)}") from None
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Rows of a table, in no order."""
@@ -121,10 +117,19 @@ class Store:
         return self._read(table, find)
 
     def count(self, table: str, where: str | None = None) -> int:
-        return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
+        with self.reached():
+            return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
-        return retried(lambda: read(self.dataset(table)))
+        return self.retried(lambda: read(self.dataset(table)))
+
+    def retried(self, read: Callable[[], T]) -> T:
+        """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+        for _ in range(READS - 1):
+            with suppress(OSError, ValueError), self.reached():
+                return read()
+        with self.reached():
+            return read()
 
     def exists(self) -> bool:
         """Whether anything was ever written here."""
@@ -133,6 +138,22 @@ class Store:
         except StoreError:
             return False
         return True
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Tell of object storage that does not do what is asked in one line, as UnreachableError.
+
+        Such an error must never be taken for damage, and as Lance words it it may hold addresses and keys.
+        """
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if self.remote and (reason := trouble(error, self._options)):
+                raise UnreachableError(f"store {self.uri}: {reason}") from None
+            raise
+
+    def _said(self, error: BaseException) -> str:
+        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -155,7 +176,8 @@ class Store:
         import lance
 
         if rows.num_rows:
-            lance.write_dataset(rows, self._path(table), mode="append")
+            with self.reached():
+                lance.write_dataset(rows, self._path(table), mode="append", storage_options=self._options or None)
 
     def replace(self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table) -> bool:
         """Put `rows` in the place of all rows of these artifacts, in one commit; False if nothing was to do.
@@ -174,9 +196,10 @@ class Store:
         self._commit(table, lambda dataset: self._rewrite(dataset, first, edit))
 
     def _commit(self, table: str, commit: Callable[[lance.LanceDataset], T]) -> T:
+        """What a commit gives; one that others' commits came before starts again from the latest version."""
         for attempt in range(ATTEMPTS):
             try:
-                with self._writing(table):
+                with self.reached(), self._writing(table):
                     return commit(self.dataset(table))
             except (OSError, RuntimeError, ValueError) as error:
                 if not _is_conflict(error):
@@ -189,10 +212,7 @@ class Store:
         dropped = 0
         for start in range(0, len(keys), LOOKUP):
             where = one_of(column, keys[start : start + LOOKUP])
-            with self._writing(table):
-                if found := self.count(table, where):
-                    self.dataset(table).delete(where)
-                    dropped += found
+            dropped += self._commit(table, partial(_delete, where=where))
         return dropped
 
     def _rewrite(
@@ -249,7 +269,7 @@ class Store:
         The lock is the operating system's and goes with a killed process. Object storage has none: there
         conflicting commits are noticed and tried again, and leases keep two runs from adding the same artifact.
         """
-        if "://" in self.uri:
+        if self.remote:
             yield
             return
         lock = FileLock(Path(self.uri) / ".locks" / what)
@@ -272,8 +292,7 @@ class Store:
         """
         self._each_table(self._compact)
         self._index_keys()
-        with self._writing("records"):
-            self._index_records()
+        self._commit("records", lambda _: self._index_records())
 
     def clean(self) -> None:
         """Drop every version but the newest and the tagged; on object storage also not those of the last hour.
@@ -289,7 +308,7 @@ class Store:
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
         if len(dataset.versions()) > 1:
-            kept = REMOTE_VERSIONS_FOR if "://" in self.uri else timedelta(0)  # on one machine writers take turns
+            kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine writers take turns
             dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
@@ -306,22 +325,28 @@ class Store:
 
     def drop_indexes(self, table: str) -> None:
         """Drop every index of a table; `maintain` makes those that pay again."""
-        dataset = self.dataset(table)
-        for index in dataset.describe_indices():
-            dataset.drop_index(index.name)
+        with self.reached():
+            dataset = self.dataset(table)
+            for index in dataset.describe_indices():
+                dataset.drop_index(index.name)
 
     def _index_keys(self) -> None:
-        import lancedb
         from lancedb.index import BTree
 
         columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
         for name, column in columns.items():
             if self.count(name) >= KEY_INDEX_ROWS:
-                _keep_indexed(lancedb.connect(self.uri).open_table(name), column, BTree())
+                self._commit(name, partial(self._index, name, column, BTree()))
+
+    def _index(self, name: str, column: str, config: Any, _: lance.LanceDataset) -> None:
+        _keep_indexed(self._table(name), column, config)
 
     def unindexed(self) -> dict[str, tuple[int, int]]:
         """Which index of the records -> (rows that are not in it, how many may be)."""
-        records = self.dataset("records")
+        with self.reached():
+            return self._unindexed(self.dataset("records"))
+
+    def _unindexed(self, records: lance.LanceDataset) -> dict[str, tuple[int, int]]:
         rows = records.count_rows()
         indexed = {index.field_names[0]: index.name for index in records.describe_indices()}
         found = {}
@@ -334,15 +359,19 @@ class Store:
         return found
 
     def _index_records(self) -> None:
-        import lancedb
         from lancedb.index import FTS, IvfSq
 
-        table = lancedb.connect(self.uri).open_table("records")
+        table = self._table("records")
         rows = table.count_rows()
         if rows:
             _keep_indexed(table, "text", FTS())
         if rows >= VECTOR_INDEX_ROWS:
             _keep_indexed(table, "vector", IvfSq(distance_type="cosine"))
+
+    def _table(self, name: str) -> Any:
+        import lancedb
+
+        return lancedb.connect(self.uri, storage_options=self._options or None).open_table(name)
 
     # -- damage ----------------------------------------------------------------------------------------
 
@@ -351,9 +380,11 @@ class Store:
 
         Raises StoreError when the store is no folder.
         """
-        if "://" not in self.uri and Path(self.uri).exists() and not Path(self.uri).is_dir():
+        if not self.remote and Path(self.uri).exists() and not Path(self.uri).is_dir():
             raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
-        states = {table: self._state(table, schema) for table, schema in _wanted(dim).items()}
+        wanted = _wanted(dim)
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
         self._unusable = {table: state for table, state in states.items() if state}
         return self._unusable
 
@@ -364,9 +395,10 @@ class Store:
 
     def _invalid(self, table: str) -> str | None:
         try:
-            self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
+            with self.reached():
+                self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except (StoreError, OSError, ValueError, RuntimeError) as error:
-            return _first_line(error)
+            return self._said(error)
         return None
 
     def _state(self, table: str, schema: pa.Schema) -> str | None:
@@ -383,28 +415,38 @@ class Store:
         if state == "damaged":
             self._set_aside(table)
         if state == "of another schema":  # a new version of it: readers keep the published one
-            lance.write_dataset(schema.empty_table(), self._path(table), mode="overwrite")
+            with self.reached():
+                options = self._options or None
+                lance.write_dataset(schema.empty_table(), self._path(table), mode="overwrite", storage_options=options)
             return
         try:
             # Without retries this is the first version or an error; `write_dataset` would empty what another run,
             # which no lock of object storage keeps out, made a moment ago.
-            lance.LanceDataset.commit(
-                self._path(table), lance.LanceOperation.Overwrite(schema, []), read_version=0, max_retries=0
-            )
+            with self.reached():
+                lance.LanceDataset.commit(
+                    self._path(table),
+                    lance.LanceOperation.Overwrite(schema, []),
+                    read_version=0,
+                    max_retries=0,
+                    storage_options=self._options or None,
+                )
         except OSError:
             if self._state(table, schema):
                 raise
 
     def _set_aside(self, table: str) -> None:
-        """Keep a damaged local table for whoever wants to look, out of the way; a remote one is dropped."""
-        import lancedb
-
-        if "://" in self.uri:
-            lancedb.connect(self.uri).drop_table(table)
+        """Keep a damaged table for whoever wants to look, out of the way."""
+        if self.remote:
+            with self.reached():
+                self.objects().set_aside(f"{table}.lance", table)
             return
         path = Path(self._path(table))
-        taken = len(list(path.parent.glob(f"{table}.damaged-*")))
-        path.rename(path.with_name(f"{table}.damaged-{taken + 1}"))
+        taken = len(list(path.parent.glob(f"{table}{ASIDE}*")))
+        path.rename(path.with_name(f"{table}{ASIDE}{taken + 1}"))
+
+    def objects(self) -> Objects:
+        """The objects of a remote store."""
+        return Objects(self.uri, self._options)
 
     def _path(self, table: str) -> str:
         return f"{self.uri}/{table}.lance"
@@ -428,6 +470,12 @@ def _keep_indexed(table: Any, column: str, config: Any) -> None:
         table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
 
 
+def _delete(dataset: lance.LanceDataset, where: str) -> int:
+    if found := dataset.count_rows(where):
+        dataset.delete(where)
+    return int(found)
+
+
 def _tail(indexed: int) -> int:
     """Rows that may be outside of an index of so many."""
     return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))
@@ -441,9 +489,3 @@ def _is_conflict(error: Exception) -> bool:
     from lance.commit import CommitConflictError
 
     return isinstance(error, CommitConflictError) or "conflict" in str(error).lower()
-
-
-def _first_line(error: BaseException) -> str:
-    """What an error says, without where in Lance's source it says so."""
-    line = next(iter(str(error).splitlines()), "") or type(error).__name__
-    return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]
