@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from findingaid.checks import Checker, CheckResult
+from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
@@ -17,7 +17,8 @@ from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.stages import Progress
-from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store import Leases, Ledger, Publisher, Store, Version, retried
+from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 
@@ -103,19 +104,40 @@ class FindingAid:
         """
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
-        checks = self.check(corpora or (), everything=False)
-        unfit = self._unfit(checks)
+        end = retried(lambda: self._publish(corpora or (), withdrawn))
+        self.store.clean()
+        return end
+
+    def _publish(self, corpora: Sequence[str], withdrawn: bool) -> Finish:
+        """Check and publish one version: another run may write the next meanwhile."""
+        checker, checks, unfit = self._settled(corpora)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
-            self.publisher.publish()
-        self.store.clean()
+            self.publisher.publish(checker.version)
         return Finish(unfit, checks)
 
-    def check(self, corpora: Sequence[str] | None = None, *, everything: bool = True) -> list[CheckResult]:
-        """The checks of corpora, over all of their newest records or over those that are not published yet."""
-        checker = Checker(self.store, self.embedder, everything)
-        names = set(self._names(corpora)) if everything else {*(corpora or ()), *checker.touched()}
+    def _settled(self, corpora: Sequence[str]) -> tuple[Checker, list[CheckResult], str | None]:
+        """What the checks find when no other run is between writing records and the ledger's word for them."""
+        leases = Leases(self.store)
+        while True:
+            others = bool(leases.held())
+            checker = Checker(self.store, self.embedder)
+            checks = self._results(checker, {*corpora, *checker.touched()})
+            unfit = self._unfit(checks)
+            torn = not Ledger(self.store).counts_agree("records") or any(
+                r.check in TORN for r in checks if not r.passed
+            )
+            if not torn or not (others or leases.held()):
+                return checker, checks, unfit
+            time.sleep(POLL_SECONDS)
+
+    def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
+        """Every check of corpora, over all of their newest records."""
+        names = self._names(corpora)
+        return retried(lambda: self._results(Checker(self.store, self.embedder, everything=True), names))
+
+    def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
         return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
 
     @property
@@ -192,8 +214,7 @@ class FindingAid:
 
     def publish(self) -> int:
         """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
-        if unfit := self._unfit(self.check((), everything=False)):
-            raise StoreError(f"not published: {unfit}")
+        self._require_fit("published")
         return self.publisher.publish()
 
     def rollback(self, version: int | None = None) -> int:
@@ -201,11 +222,17 @@ class FindingAid:
         return self.publisher.rollback(version)
 
     def purge(self) -> Purged:
-        """Make what was removed really gone from disk. To be run while nothing else writes."""
+        """Make what was removed really gone from disk. Raises StoreError while another run works on artifacts."""
         self.prepare()
-        if unfit := self._unfit(self.check((), everything=False)):
-            raise StoreError(f"not purged: {unfit}")
+        if held := Leases(self.store).held():
+            raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
+        self._require_fit("purged")
         return purge(self.store, self.corpora, self.embedder.id)
+
+    def _require_fit(self, what: str) -> None:
+        checker = Checker(self.store, self.embedder)
+        if unfit := self._unfit(self._results(checker, checker.touched())):
+            raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 Everything is computed and checked before anything is written. Then: the ledger says what is about to be
 written, each table gets one commit, the ledger says it is done. A crash anywhere leaves work to do again,
 never work that looks done (why the intent is needed: a source that is reverted after a crash).
+
+All of it happens under a lease on the batch's artifacts, so that runs at once do each artifact once.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -37,13 +40,16 @@ from findingaid.stages import (
     synopsis_rows,
     synthesize,
 )
-from findingaid.store import Ledger, LedgerRow, Store, schemas
-from findingaid.store.sql import equals
+from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, schemas
+from findingaid.store.sql import equals, one_of
 
 ALL_STAGES = tuple(Stage)
 
 OBJECTS_A_COLLECTION = 100_000
 """Python's default, 700, costs a cold build some 7 % of its time."""
+
+LEASED_BATCHES = 4
+"""Batches claimed at once: each claim costs some 30 ms beside a commit, and others wait for as many batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +107,26 @@ class Indexer:
         synthesizer_id = NO_SYNOPSIS if self.of.synthesizer is None else self.of.synthesizer.id
         return Recipe(producer_id(self.of.strategy), synthesizer_id, self.embedder.id, schemas.RECORDS_VERSION)
 
+    @property
+    def leases(self) -> Leases:
+        return Leases(self.store)
+
     def begin(self, plan: CorpusPlan) -> None:
-        """Record in the ledger what was found lost, so that whoever builds an artifact does it again."""
-        rows = self.ledger.rows(self.corpus, list(plan.lost)) if plan.lost else {}
-        self._put([row.writing(plan.lost[i]) for i, row in rows.items()])
-        known = self.ledger.rows(self.corpus, [f.artifact_id for f in plan.failures]) if plan.failures else {}
-        self._put(
-            [_failed(known.get(f.artifact_id) or LedgerRow(self.corpus, f.artifact_id), f) for f in plan.failures]
-        )
+        """Record in the ledger what was found lost, so that whoever builds an artifact does it again.
+
+        What another run works on is not lost but half written, and is its to record.
+        """
+        failures = {f.artifact_id: f for f in plan.failures}
+        if not plan.lost and not failures:
+            return
+        with self.leases.claim(self.corpus, sorted({*plan.lost, *failures})) as lease:
+            rows = self.ledger.rows(self.corpus, lease.artifact_ids)
+            lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: until now another run may have had them
+            after = {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
+            for i in failures.keys() & set(lease.artifact_ids):
+                after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failures[i])
+            lease.check()
+            self._put(list(after.values()))
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
@@ -129,10 +147,19 @@ class Indexer:
     ) -> BatchReport:
         """Bring these artifacts up to date in the given stages; those before them must be current.
 
-        `force` does again what is current; `pay_again` with it also asks the models again.
+        `force` does again what is current; `pay_again` with it also asks the models again. What another run works
+        on is waited for.
         """
-        again = force and pay_again
-        return self.commit(self._compute(listings, stages, force, pay=True, pay_again=again, progress=progress))
+        by_id = {listing.artifact_id: listing for listing in listings}
+        reports: list[BatchReport] = []
+
+        def build(lease: Lease) -> None:
+            free = [by_id[i] for i in lease.artifact_ids]
+            work = self._compute(free, stages, force, pay=True, pay_again=force and pay_again, progress=progress)
+            reports.append(self.commit(work, lease))
+
+        self.leases.in_turn(self.corpus, by_id, build)
+        return _together(reports)
 
     def build_all(
         self,
@@ -141,26 +168,54 @@ class Indexer:
         pay_again: bool = False,
         progress: Progress | None = None,
     ) -> list[BatchReport]:
-        """Build batch after batch, each computed while the one before it is written."""
+        """Build batch after batch, each computed while the one before it is written.
+
+        What other runs work on comes last, when they are done with it or gone.
+        """
         again = force and pay_again
+        reports, rest = self._build_free(batches, force, again, progress)
+        while rest:
+            self.leases.wait(self.corpus, [listing.artifact_id for listing in rest])
+            batches = CorpusPlan(self.corpus, len(rest), rest, ()).batches()
+            more, rest = self._build_free(batches, force, again, progress)
+            reports += more
+        return reports
+
+    def _build_free(
+        self, batches: Iterable[Sequence[Listing]], force: bool, pay_again: bool, progress: Progress | None
+    ) -> tuple[list[BatchReport], list[Listing]]:
+        """Build what no other run works on; returns the rest too."""
         writes: list[Future[BatchReport]] = []
+        rest: list[Listing] = []
         with _rare_collections(), ThreadPoolExecutor(1) as writer:
-            for batch in batches:
-                work = self._compute(batch, ALL_STAGES, force, pay=True, pay_again=again, progress=progress)
-                if writes:
-                    writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
-                writes.append(writer.submit(self.commit, work))
-                if progress:
-                    progress(Stage.ARTIFACTS.value, 0, len(batch))
-        return [write.result() for write in writes]
+            for group in _groups(batches):
+                lease = self.leases.claim(self.corpus, [x.artifact_id for batch in group for x in batch])
+                try:
+                    free = set(lease.artifact_ids)
+                    rest += [x for batch in group for x in batch if x.artifact_id not in free]
+                    for batch in filter(None, ([x for x in batch if x.artifact_id in free] for batch in group)):
+                        work = self._compute(batch, ALL_STAGES, force, True, pay_again, progress)
+                        if writes:
+                            writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
+                        writes.append(writer.submit(self.commit, work, lease))
+                        if progress:
+                            progress(Stage.ARTIFACTS.value, 0, len(batch))
+                finally:
+                    writer.submit(lease.release)  # after all that was submitted before
+        return [write.result() for write in writes], rest
 
     def remove(self, artifact_ids: Sequence[str]) -> None:
         """Take artifacts out of every table; what was paid for them stays in the caches."""
-        rows = self.ledger.rows(self.corpus, artifact_ids)
+        self.leases.in_turn(self.corpus, artifact_ids, self._remove)
+
+    def _remove(self, lease: Lease) -> None:
+        ids = lease.artifact_ids
+        rows = self.ledger.rows(self.corpus, ids)
+        lease.check()
         self._put([row.writing(ALL_STAGES) for row in rows.values()])
         for table in reversed(schemas.PER_ARTIFACT):
-            self.store.replace(table, self.corpus, artifact_ids, self.store.dataset(table).schema.empty_table())
-        self.ledger.put(self.corpus, [], gone=artifact_ids)
+            self.store.replace(table, self.corpus, ids, self.store.dataset(table).schema.empty_table())
+        self.ledger.put(self.corpus, [], gone=ids)
 
     def retract_other_embedders(self) -> None:
         """Take out records whose vectors another embedder made; after a run those of artifacts that failed in it.
@@ -171,7 +226,13 @@ class Indexer:
         if not self.store.count("records", theirs):
             return
         ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
+        self.leases.in_turn(self.corpus, ids, self._retract)
+
+    def _retract(self, lease: Lease) -> None:
+        where = f"{self.of_another_embedder} AND {one_of('artifact_id', lease.artifact_ids)}"
+        ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
         rows = self.ledger.rows(self.corpus, ids).values()
+        lease.check()
         self._put([row.writing([Stage.RECORDS]) for row in rows])
         self.store.replace("records", self.corpus, ids, schemas.records(self.embedder.dim).empty_table())
         self._put([replace(row.writing([Stage.RECORDS]), n_records=0) for row in rows])
@@ -261,13 +322,17 @@ class Indexer:
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def commit(self, work: Work) -> BatchReport:
-        """Write what a batch came to: the intent, the tables, the word that it is done."""
+    def commit(self, work: Work, lease: Lease) -> BatchReport:
+        """Write what a batch came to: the intent, the tables, the word that it is done.
+
+        Raises StoreError, with nothing written, when the lease was lost.
+        """
 
         def row_of(artifact_id: str) -> LedgerRow:
             return work.rows.get(artifact_id) or LedgerRow(self.corpus, artifact_id)
 
         tables = self._tables(work)  # made whole before anything is written
+        lease.check()
         self._put([row_of(i).writing(again) for i, again in work.redo.items()])
         # Between intent and word the order of the tables does not matter, so they are written side by side.
         with ThreadPoolExecutor(len(tables) or 1) as pool:
@@ -346,6 +411,25 @@ class Indexer:
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
         return len(batch.plans[artifact_id].surfaces) + int(batch.synopsis(artifact_id).outcome is Outcome.OK)
+
+
+def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
+    """Batches by as many as are leased at once."""
+    left = iter(batches)
+    while group := list(islice(left, LEASED_BATCHES)):
+        yield group
+
+
+def _together(reports: Sequence[BatchReport]) -> BatchReport:
+    return BatchReport(
+        new=sum(r.new for r in reports),
+        changed=sum(r.changed for r in reports),
+        records=sum(r.records for r in reports),
+        failed=[failure for r in reports for failure in r.failed],
+        calls=sum((r.calls for r in reports), NO_CALLS),
+        tokens=sum(r.tokens for r in reports),
+        truncated=sum(r.truncated for r in reports),
+    )
 
 
 @contextmanager

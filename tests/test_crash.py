@@ -56,7 +56,7 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-for name in ("_replace", "append", "clean"):
+for name in ("_replace", "_rewrite", "append", "clean"):
     setattr(Store, name, dying(getattr(Store, name)))
 for name in ("_serve", "_tag", "_untag"):
     setattr(Publisher, name, dying(getattr(Publisher, name)))

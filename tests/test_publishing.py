@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -96,3 +98,18 @@ def test_the_commands_do_the_same(cli: Cli) -> None:
     assert len(cli.json("search", "sentence")) == 1
     assert cli.json("publish") == {"served": newest["version"]}
     assert cli.run("rollback", "99").exit_code == 1
+
+
+def test_runs_that_publish_at_the_same_time_all_succeed(make_aid: Callable[..., FindingAid]) -> None:
+    aid = make_aid()
+    aid.prepare()
+    ready = threading.Barrier(8)
+
+    def publish(_: int) -> int:
+        ready.wait()
+        return aid.publisher.publish()
+
+    with ThreadPoolExecutor(8) as pool:
+        published = set(pool.map(publish, range(8)))
+
+    assert published == {aid.publisher.served()}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from findingaid.errors import QueryError, StoreError
-from findingaid.model import Embedder, Hit, Mode
-from findingaid.store import Store
+from findingaid.model import Embedder, Hit, Mode, Vectors
+from findingaid.store import Store, retried
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
@@ -34,20 +33,16 @@ RRF_K = 60
 CANDIDATES = 100
 """How deep each ranking is fused, at least."""
 
-ATTEMPTS = 4
-"""Tries of a search, each on the version published by then."""
-
 PROBES, REFINE = 50, 10
 """Partitions of a vector index that are searched, and candidates re-ranked by exact distance: recall over 0.99."""
 
 
 @dataclass(frozen=True)
 class Searcher:
-    """Queries against the published version of a store, or against the records given."""
+    """Queries against the published version of a store."""
 
     store: Store
     embedder: Embedder
-    records: LanceDataset | None = None
 
     def search(
         self,
@@ -59,11 +54,7 @@ class Searcher:
         surfaces: Sequence[str] | None = None,
     ) -> list[Hit]:
         """The k best records; fewer only where fewer match the filters."""
-        for _ in range(ATTEMPTS - 1):
-            # A run may publish and drop the version that a search is reading.
-            with suppress(OSError, ValueError):
-                return self._search(query, k, corpora, mode, where, surfaces)
-        return self._search(query, k, corpora, mode, where, surfaces)
+        return retried(lambda: self._search(query, k, corpora, mode, where, surfaces))
 
     def _search(
         self,
@@ -80,7 +71,7 @@ class Searcher:
             raise QueryError(f"k must be at least 1, got {k}")
         if mode not in get_args(Mode):
             raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
-        records = self.records or self.store.published()
+        records = self.store.published()
         condition = _condition(records, corpora, where, surfaces)
         if records.count_rows() == 0:
             return []
@@ -97,26 +88,7 @@ class Searcher:
 
     def _dense(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
         self._check_embedder(records)
-        nearest = {
-            "column": "vector",
-            "q": self.embedder.embed_query(query),
-            "k": k,
-            "metric": "cosine",
-            "nprobes": PROBES,
-            "refine_factor": REFINE,
-        }
-
-        def find(use_index: bool) -> list[dict[str, Any]]:
-            asked = {**nearest, "use_index": use_index}
-            rows: list[dict[str, Any]] = records.to_table(
-                columns=[*COLUMNS, "_distance"], nearest=asked, filter=condition, prefilter=True
-            ).to_pylist()
-            return rows
-
-        rows = find(use_index=True)
-        if len(rows) < k and any(index.field_names == ["vector"] for index in records.describe_indices()):
-            # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
-            rows = find(use_index=False)
+        rows = nearest(records, self.embedder.embed_query(query), k, condition)
         return sorted(rows, key=lambda row: (row["_distance"], row["record_id"]))
 
     def _lexical(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
@@ -133,6 +105,33 @@ class Searcher:
                 f"the index was made with embedder {made_by}, the configuration says {self.embedder.id}:"
                 " run `findingaid index`, or set `embedder` back"
             )
+
+
+def nearest(records: LanceDataset, vector: Vectors, k: int, condition: str | None) -> list[dict[str, Any]]:
+    """The k records nearest to a vector of shape (dim,) by cosine distance; fewer only where fewer match."""
+    asked = {
+        "column": "vector",
+        "q": vector,
+        "k": k,
+        "metric": "cosine",
+        "nprobes": PROBES,
+        "refine_factor": REFINE,
+    }
+
+    def find(use_index: bool) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = records.to_table(
+            columns=[*COLUMNS, "_distance"],
+            nearest={**asked, "use_index": use_index},
+            filter=condition,
+            prefilter=True,
+        ).to_pylist()
+        return rows
+
+    rows = find(use_index=True)
+    if len(rows) < k and any(index.field_names == ["vector"] for index in records.describe_indices()):
+        # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
+        return find(use_index=False)
+    return rows
 
 
 def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:

@@ -1,7 +1,8 @@
-"""The LanceDB folder: schemas, atomic commits, ledger, caches, maintenance, publishing."""
+"""The LanceDB folder: schemas, atomic commits, ledger, leases, caches, maintenance, publishing."""
 
+from findingaid.store.leases import Lease, Leases
 from findingaid.store.ledger import Ledger, LedgerRow
 from findingaid.store.publishing import Publisher, Version
-from findingaid.store.store import Store
+from findingaid.store.store import Store, retried
 
-__all__ = ["Ledger", "LedgerRow", "Publisher", "Store", "Version"]
+__all__ = ["Lease", "Leases", "Ledger", "LedgerRow", "Publisher", "Store", "Version", "retried"]

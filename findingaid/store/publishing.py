@@ -69,15 +69,15 @@ class Publisher:
             for version in sorted(wanted, reverse=True)
         ]
 
-    def publish(self) -> int:
-        """Serve the newest records; returns their version."""
-        newest = self.newest()
-        self._serve(newest)
+    def publish(self, version: int | None = None) -> int:
+        """Serve a version, by default the newest; returns the one served, which never goes back by this."""
+        target = max(version or self.newest(), self.served() or 0)
+        self._serve(target)
         self._untag(ROLLED_BACK)
         kept = sorted((v for name, v in self._tags().items() if name.startswith(KEPT)), reverse=True)
         for version in kept[max(0, self._retain - 1) :]:
             self._untag(f"{KEPT}{version}")
-        return newest
+        return target
 
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version, by default the one before; returns it. Raises StoreError when it is not kept."""
@@ -112,11 +112,20 @@ class Publisher:
 
     def _tag(self, name: str, version: int) -> None:
         known = self._tags()
-        if name not in known:
-            self._records().tags.create(name, version)
-        elif known[name] != version:
-            self._records().tags.update(name, version)
+        try:
+            if name not in known:
+                self._records().tags.create(name, version)
+            elif known[name] != version:
+                self._records().tags.update(name, version)
+        except (OSError, ValueError):
+            if self._tags().get(name) != version:  # else another run that ended at the same time did it
+                raise
 
     def _untag(self, name: str) -> None:
-        if name in self._tags():
+        if name not in self._tags():
+            return
+        try:
             self._records().tags.delete(name)
+        except (OSError, ValueError):
+            if name in self._tags():
+                raise

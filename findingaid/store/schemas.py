@@ -111,6 +111,16 @@ LEDGER = _schema(
     _column("updated", pa.timestamp("ms", "UTC"), "when this row was written"),
 )
 
+LEASES = _schema(
+    "leases-1",
+    _text("owner", "unique a lease"),
+    _text("host", "the machine or container that its process is on"),
+    _int("pid", "the process"),
+    CORPUS,
+    _column("artifact_ids", pa.list_(pa.string()), "what nobody else works on"),
+    _column("expires", pa.timestamp("ms", "UTC"), "when it is dead unless it is renewed"),
+)
+
 FIXED = {
     "artifacts": ARTIFACTS,
     "surfaces": SURFACES,
@@ -118,6 +128,7 @@ FIXED = {
     "calls": CALLS,
     "embeddings": EMBEDDINGS,
     "ledger": LEDGER,
+    "leases": LEASES,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
 

@@ -7,15 +7,16 @@ from what is there now.
 
 from __future__ import annotations
 
+import random
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
@@ -28,6 +29,8 @@ from findingaid.store.sql import equals, one_of
 if TYPE_CHECKING:
     import lance
 
+T = TypeVar("T")
+
 TABLES = (*schemas.FIXED, "records")
 
 NOT_THERE = "was not found"
@@ -35,6 +38,14 @@ NOT_THERE = "was not found"
 
 ATTEMPTS = 8
 """Tries of a commit that others' commits came before; each starts again from the latest version."""
+
+READS = 4
+"""Tries of a reading that others' maintenance took the version away from."""
+LOCK_POLL_SECONDS = 0.01
+
+REMOTE_VERSIONS_FOR = timedelta(hours=1)
+"""How long object storage keeps old versions. A commit learns from them what came between its reading and its
+writing: without them it conflicts with nothing, and undoes what it did not see."""
 
 LOOKUP = 5_000
 """Keys a filter may list; the planner's time grows with the expression."""
@@ -53,6 +64,14 @@ VECTOR_INDEX_ROWS = 100_000
 UNINDEXED_SHARE = 0.02
 UNINDEXED_ROWS = 2_000
 """The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
+
+
+def retried(read: Callable[[], T]) -> T:
+    """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+    for _ in range(READS - 1):
+        with suppress(OSError, ValueError):
+            return read()
+    return read()
 
 
 class Store:
@@ -105,10 +124,7 @@ class Store:
         return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
-        try:
-            return read(self.dataset(table))
-        except (OSError, ValueError):  # another run's maintenance dropped the version between opening and reading it
-            return read(self.dataset(table))
+        return retried(lambda: read(self.dataset(table)))
 
     def exists(self) -> bool:
         """Whether anything was ever written here."""
@@ -147,14 +163,25 @@ class Store:
         Raises StoreError when other writers' commits came first every time.
         """
         where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
+        return self._commit(table, lambda dataset: self._replace(dataset, where, rows))
+
+    def rewrite(self, table: str, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]) -> None:
+        """Put what `edit` makes of all rows in their place, in one commit; none where it makes nothing of them.
+
+        Any two of these conflict, on object storage too, since both take out what the other took out; the later
+        one edits again what the earlier one wrote. For that there must be rows: an empty table gets `first`.
+        """
+        self._commit(table, lambda dataset: self._rewrite(dataset, first, edit))
+
+    def _commit(self, table: str, commit: Callable[[lance.LanceDataset], T]) -> T:
         for attempt in range(ATTEMPTS):
             try:
                 with self._writing(table):
-                    return self._replace(self.dataset(table), where, rows)
+                    return commit(self.dataset(table))
             except (OSError, RuntimeError, ValueError) as error:
-                if "conflict" not in str(error).lower():
+                if not _is_conflict(error):
                     raise
-                time.sleep(0.02 * 2**attempt)
+                time.sleep(random.uniform(0.01, 0.02) * 2**attempt)  # noqa: S311  # spreads the tries of several
         raise StoreError(f"table {table} of {self.uri}: {ATTEMPTS} commits in a row lost to other writers: run again")
 
     def drop(self, table: str, column: str, keys: Sequence[str]) -> int:
@@ -167,6 +194,24 @@ class Store:
                     self.dataset(table).delete(where)
                     dropped += found
         return dropped
+
+    def _rewrite(
+        self, dataset: lance.LanceDataset, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]
+    ) -> None:
+        import lance
+        from lance.fragment import write_fragments
+
+        if not dataset.get_fragments():
+            dataset = lance.write_dataset(first, dataset, mode="append")
+        rows = edit(dataset.to_table())
+        if rows is None:
+            return
+        change = lance.LanceOperation.Update(
+            removed_fragment_ids=[fragment.fragment_id for fragment in dataset.get_fragments()],
+            new_fragments=write_fragments(rows, dataset),
+            update_mode="rewrite_rows",
+        )
+        lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
 
     def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
         import lance
@@ -199,10 +244,10 @@ class Store:
 
     @contextmanager
     def _writing(self, what: str = "store") -> Iterator[None]:
-        """One writer of a table at a time on this machine, so that two that add the same artifact do not both.
+        """One writer of a table at a time on this machine, so that none has to try again.
 
         The lock is the operating system's and goes with a killed process. Object storage has none: there
-        conflicting commits are noticed and tried again, but the same new artifact must come from one run.
+        conflicting commits are noticed and tried again, and leases keep two runs from adding the same artifact.
         """
         if "://" in self.uri:
             yield
@@ -210,7 +255,7 @@ class Store:
         lock = FileLock(Path(self.uri) / ".locks" / what)
         try:
             Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
+            lock.acquire(poll_interval=LOCK_POLL_SECONDS)
         except OSError as error:
             raise StoreError(f"store: {self.uri} cannot be written: {error.strerror or error}") from error
         try:
@@ -231,7 +276,10 @@ class Store:
             self._index_records()
 
     def clean(self) -> None:
-        """Drop every version but the newest and the tagged. Files of a commit under way are never touched."""
+        """Drop every version but the newest and the tagged; on object storage also not those of the last hour.
+
+        Files of a commit under way are never touched.
+        """
         self._each_table(self._drop_old_versions)
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
@@ -241,15 +289,12 @@ class Store:
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
         if len(dataset.versions()) > 1:
-            dataset.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+            kept = REMOTE_VERSIONS_FOR if "://" in self.uri else timedelta(0)  # on one machine writers take turns
+            dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
-        def locked(table: str) -> None:
-            with self._writing(table):
-                do(self.dataset(table))
-
         with ThreadPoolExecutor(len(TABLES)) as pool:
-            list(pool.map(locked, TABLES))
+            list(pool.map(lambda table: self._commit(table, do), TABLES))
 
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
@@ -314,6 +359,10 @@ class Store:
 
     def problem(self, table: str) -> str | None:
         """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
+        # Looked at again, since another run's maintenance may drop a version while it is read.
+        return self._invalid(table) and self._invalid(table)
+
+    def _invalid(self, table: str) -> str | None:
         try:
             self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except (StoreError, OSError, ValueError, RuntimeError) as error:
@@ -333,9 +382,18 @@ class Store:
 
         if state == "damaged":
             self._set_aside(table)
-        # Over a table of another schema this is a new version of it: readers keep the published one.
-        mode = "overwrite" if state == "of another schema" else "create"
-        lance.write_dataset(schema.empty_table(), self._path(table), mode=mode)
+        if state == "of another schema":  # a new version of it: readers keep the published one
+            lance.write_dataset(schema.empty_table(), self._path(table), mode="overwrite")
+            return
+        try:
+            # Without retries this is the first version or an error; `write_dataset` would empty what another run,
+            # which no lock of object storage keeps out, made a moment ago.
+            lance.LanceDataset.commit(
+                self._path(table), lance.LanceOperation.Overwrite(schema, []), read_version=0, max_retries=0
+            )
+        except OSError:
+            if self._state(table, schema):
+                raise
 
     def _set_aside(self, table: str) -> None:
         """Keep a damaged local table for whoever wants to look, out of the way; a remote one is dropped."""
@@ -377,6 +435,12 @@ def _tail(indexed: int) -> int:
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
     return pa.schema([schema.field(c) for c in columns]).empty_table()
+
+
+def _is_conflict(error: Exception) -> bool:
+    from lance.commit import CommitConflictError
+
+    return isinstance(error, CommitConflictError) or "conflict" in str(error).lower()
 
 
 def _first_line(error: BaseException) -> str:
