@@ -35,7 +35,13 @@ def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinit
 def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
     """The sensor that starts a run when a source lists something else than was indexed."""
 
-    @dg.sensor(name=name, job=job, minimum_interval_seconds=60, required_resource_keys={resource_key})
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=60,
+        required_resource_keys={resource_key},
+        description="Starts a run of the job when a source lists something else than was indexed.",
+    )
     def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
         """Start a run when a source lists something else than was indexed. Lists and compares; reads no artifact.
 
@@ -63,7 +69,13 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     A sensor and no condition on the source itself: Dagster would start a run a partition to observe.
     """
 
-    @dg.sensor(name=name, job=job, minimum_interval_seconds=60, required_resource_keys={resource_key})
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=60,
+        required_resource_keys={resource_key},
+        description="Observes the sources, for the automation sensor. Many changes at once start a run of the job.",
+    )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Observe what changed in the sources, without a run. Lists and compares; reads no artifact.
 
