@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from findingaid.config import load
+from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
@@ -29,8 +29,7 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
 
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
-    config = load(path, overrides)
-    return FindingAid(Store(config.store), config.embedder, config.corpora, config.settings.retain)
+    return FindingAid.of(load(path, overrides))
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,11 @@ class FindingAid:
     corpora: Mapping[str, Corpus]
     retain: int = 1
     """Published versions that are kept, the served one included."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """The finding aid that a configuration describes."""
+        return cls(Store(config.store), config.embedder, config.corpora, config.settings.retain)
 
     def indexer(self, corpus: str) -> Indexer:
         """What takes one corpus through the stages. Raises ConfigError for an unknown one."""

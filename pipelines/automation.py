@@ -7,7 +7,7 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity import content_hash
-from findingaid_dagster.pipelines.index import index
+from findingaid_dagster.pipelines.index import JOB
 from findingaid_dagster.resources import FindingAidResource
 
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
@@ -18,7 +18,7 @@ def schedules(aid: FindingAid) -> list[dg.ScheduleDefinition]:
     return [
         dg.ScheduleDefinition(
             name=f"{corpus.name}_schedule",
-            job=index,
+            job_name=JOB,
             cron_schedule=corpus.schedule,
             run_config=run_config([corpus.name]),
             default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -29,7 +29,7 @@ def schedules(aid: FindingAid) -> list[dg.ScheduleDefinition]:
     ]
 
 
-@dg.sensor(job=index, minimum_interval_seconds=60)
+@dg.sensor(job_name=JOB, minimum_interval_seconds=60)
 def changed_sources(
     context: dg.SensorEvaluationContext, findingaid: FindingAidResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -37,7 +37,7 @@ def changed_sources(
 
     What keeps failing starts one run and not one a tick: the cursor remembers what was asked for.
     """
-    under_way = context.instance.get_runs_count(dg.RunsFilter(job_name=index.name, statuses=UNDER_WAY))
+    under_way = context.instance.get_runs_count(dg.RunsFilter(job_name=JOB, statuses=UNDER_WAY))
     if under_way:
         yield dg.SkipReason("a run of the index job is under way")
         return
