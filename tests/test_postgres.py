@@ -13,6 +13,7 @@ from findingaid.model import Stage
 from findingaid_dagster.events import BATCH_SIZE_VARIABLE, latest_event_ids, logged_data_versions
 from tests.conftest import Cli, text_about
 from tests.test_dagster import (  # noqa: F401  # the same truths; collected here they run on the location below
+    STAGES,
     Location,
     open_location,
     test_a_failed_artifact_fails_the_job_by_name_after_the_rest_is_published,
@@ -85,3 +86,19 @@ def logged(location: Location) -> dict[Stage, dict[str, tuple[str, int]]]:
         ids = latest_event_ids(location.instance, asset)
         found[stage] = {i: (v, ids[i]) for i, v in logged_data_versions(location.instance, asset).items()}
     return found
+
+
+def test_a_materialization_can_plan_an_event_an_asset(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docs/dagster.md advises for Postgres, where planned events are written one by one."""
+    monkeypatch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
+    location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md", "vector.md", "writer.md"])
+
+    result = location.materialize(STAGES, "ledger.md", "writer.md")
+
+    assert result.success
+    planned = location.instance.get_records_for_run(
+        result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    ).records
+    assert len(planned) == len(STAGES)
+    assert location.events().total() == len(STAGES) * 4
+    assert location.all_fresh()
