@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult
-from findingaid.config import load
+from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
@@ -40,10 +40,7 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
 
     `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
     """
-    config = load(path, overrides)
-    return FindingAid(
-        Store(config.store, config.storage_options), config.embedder, config.corpora, config.settings.retain
-    )
+    return FindingAid.of(load(path, overrides))
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,12 @@ class FindingAid:
     corpora: Mapping[str, Corpus]
     retain: int = 1
     """Published versions that are kept, the served one included."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """The finding aid that a configuration describes."""
+        store = Store(config.store, config.storage_options)
+        return cls(store, config.embedder, config.corpora, config.settings.retain)
 
     def indexer(self, corpus: str) -> Indexer:
         """What takes one corpus through the stages. Raises ConfigError for an unknown one."""

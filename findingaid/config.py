@@ -107,6 +107,9 @@ class Settings(BaseModel):
     retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})
+    """What runs the steps of Dagster's runs; read by the code location, not by this library."""
+
     corpora: dict[CorpusName, CorpusSettings]
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import dagster as dg
 
-from findingaid.aid import open as open_aid
+from findingaid.aid import FindingAid
+from findingaid.config import load
+from findingaid.errors import ConfigError
 from findingaid_dagster.assets import corpus_assets, corpus_checks, source
 from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import changed_sources, observe_sources, schedules
+from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import index_job
 from findingaid_dagster.resources import FindingAidResource
 
@@ -23,14 +26,22 @@ def build_definitions(
     configuration, all but one need a `name`, which then leads the names of the job and the sensors and is the key
     of the resource; their corpora must have different names. Loading touches neither store nor model.
     Raises ConfigError.
+
+    Materializations from the UI use the configured executor too. Where none is configured they use that of the code
+    location, since `merge` allows only one.
     """
     enable_batching()
     path = Path(config_path).resolve()
-    aid = open_aid(path, overrides)
+    config = load(path, overrides)
+    aid = FindingAid.of(config)
+    try:
+        execution = Execution.of(config.settings.executor, config.base)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     resource = FindingAidResource(config_path=str(path), overrides=dict(overrides or {}))
     key = name or "findingaid"
     lead = f"{name}_" if name else ""
-    job = index_job(f"{lead}index", resource)
+    job = index_job(f"{lead}index", execution, resource)
     return dg.Definitions(
         assets=[
             asset
@@ -44,5 +55,6 @@ def build_definitions(
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
         ],
+        executor=execution.executor if "executor" in config.settings.model_fields_set else None,
         resources={key: resource},
     )

@@ -10,10 +10,15 @@ from pydantic import Field
 
 from findingaid.aid import summary
 from findingaid.errors import SourceError
-from findingaid.model import CorpusReport, Listing, Report
+from findingaid.indexing import BatchReport
+from findingaid.model import CorpusReport, Failure, Listing, Report, Stage
 from findingaid.plan import CorpusPlan
 from findingaid_dagster.assets import log_checks, named, sync, table
+from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.resources import FindingAidResource
+
+TRIES = 2
+"""Of a batch: a worker that was killed or a store that was not there are often better the next time."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,15 @@ def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: Fi
     )
 
 
-@dg.op
+@dg.op(retry_policy=dg.RetryPolicy(max_retries=TRIES, delay=5))
 def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResource) -> Any:
-    """Take one batch through all stages; the instance learns of it at once."""
+    """Take one batch through all stages; the instance learns of it at once.
+
+    A retry does what is left. The one after the last try builds nothing and reports the batch as lost, so that
+    `finish` publishes the rest: else one text that crashes whoever reads it would keep everything from readers.
+    """
+    if isinstance(work, _Build) and context.retry_number == TRIES:
+        return work.corpus, _lost(work)
     aid = findingaid.open()
     indexer = aid.indexer(work.corpus)
     if isinstance(work, _Remove):
@@ -137,6 +148,11 @@ def _tell(context: dg.OpExecutionContext, report: Report) -> None:
     context.add_output_metadata({"corpora": table(rows)} if rows else {})
 
 
+def _lost(work: _Build) -> BatchReport:
+    why = f"its batch failed {TRIES} times, or its worker was killed: the log of the run has more"
+    return BatchReport(failed=[Failure(x.artifact_id, Stage.ARTIFACTS.value, "lost", why) for x in work.listings])
+
+
 def _small(plan: CorpusPlan) -> CorpusPlan:
     """A plan without the listings that its batches carry, since it travels to the last step too."""
     return replace(plan, stale=(), lost={})
@@ -151,10 +167,13 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 """On a terminal the job says what it did, not each event; the instance has those."""
 
 
-def index_job(name: str, findingaid: FindingAidResource) -> dg.JobDefinition:
-    """The job of one configuration."""
-    resources = {"findingaid": findingaid}
-    return index.to_job(name, resource_defs=resources, executor_def=dg.in_process_executor, config=QUIET)
+def index_job(name: str, execution: Execution, findingaid: FindingAidResource) -> dg.JobDefinition:
+    """The job of one configuration, run by its executor.
+
+    Its resources are its own: the IO manager of the code location may be one that only takes tables.
+    """
+    resources = {"findingaid": findingaid, "io_manager": execution.io_manager}
+    return index.to_job(name, resource_defs=resources, executor_def=execution.executor, config=QUIET)
 
 
 @dg.graph

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("stoer", "x", "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, corpora"),
+        ("stoer", "x", "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, executor,"),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
