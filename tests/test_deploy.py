@@ -264,7 +264,7 @@ def test_a_run_that_went_with_its_code_location_is_noticed(cli: Cli, monkeypatch
     with dg.DagsterInstance.get() as instance:
         launcher = instance.run_launcher
         run = instance.create_run_for_job(
-            importlib.import_module("findingaid_dagster.pipelines.index").index,
+            importlib.import_module("findingaid_dagster.pipelines.definitions").defs.resolve_job_def("index"),
             tags={GRPC_INFO_TAG: json.dumps({"host": "127.0.0.1", "port": port})},
         )
         before = launcher.check_run_worker_health(run)

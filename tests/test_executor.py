@@ -16,7 +16,7 @@ from findingaid.model import Stage
 from findingaid.plan import BATCH_ARTIFACTS
 from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
-from findingaid_dagster.pipelines.index import JOB, TRIES
+from findingaid_dagster.pipelines.index import TRIES
 from tests.conftest import Cli, text_about
 from tests.test_dagster import ROOT, Location, open_location, run_cli
 from tests.test_incremental import records
@@ -64,7 +64,7 @@ def test_a_wrong_executor_is_one_line_that_names_the_key(cli: Cli, executor: obj
 def test_job_and_materializations_use_the_configured_executor(cli: Cli, executor: object, name: str) -> None:
     found = definitions(cli, executor)
 
-    assert found.resolve_job_def(JOB).executor_def.name == name
+    assert found.resolve_job_def("index").executor_def.name == name
     assert found.resolve_implicit_global_asset_job_def().executor_def.name == name
 
 
@@ -73,7 +73,7 @@ def test_definitions_without_an_executor_can_be_merged_with_those_of_a_team(cli:
 
     merged = dg.Definitions.merge(build_definitions(cli.config), dg.Definitions(executor=dg.multiprocess_executor))
 
-    assert merged.resolve_job_def(JOB).executor_def.name == "in_process"
+    assert merged.resolve_job_def("index").executor_def.name == "in_process"
     assert merged.resolve_implicit_global_asset_job_def().executor_def is dg.multiprocess_executor
 
 
@@ -95,7 +95,7 @@ def test_steps_hand_their_work_on_in_the_scratch_folder(
     ours = definitions(cli, {"kind": "in_process", "scratch": scratch.format(folder=cli.folder)})
     merged = dg.Definitions.merge(ours, dg.Definitions(resources={"io_manager": TablesOnly()}))
 
-    result = merged.resolve_job_def(JOB).execute_in_process()
+    result = merged.resolve_job_def("index").execute_in_process()
 
     assert result.success
     handed_on = {path.parent.name for path in (cli.folder / "scratch" / result.run_id).rglob("*") if path.is_file()}
@@ -123,7 +123,7 @@ def many(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 def execute(location: Location) -> subprocess.CompletedProcess[str]:
     home = location.cli.folder / "dagster_home"
-    return run_cli(ROOT, home, location.cli.config, "job", "execute", "-f", "tests/dying_location.py", "-j", JOB)
+    return run_cli(ROOT, home, location.cli.config, "job", "execute", "-f", "tests/dying_location.py", "-j", "index")
 
 
 def paid(location: Location) -> Counter[str]:
@@ -188,5 +188,5 @@ def test_a_batch_that_kills_every_worker_is_named_and_the_rest_is_published(many
     assert f"{LOST[0]}: its batch failed {TRIES} times" in done.stderr
     assert published == {path.name for path in many.cli.docs.iterdir()}.difference(LOST)
     assert healed.returncode == 0, healed.stderr
-    assert f"docs: {COUNT} artifacts, {len(LOST)} new" in healed.stderr
+    assert f"docs: {COUNT} artifacts, {len(LOST)} stale" in healed.stderr
     assert everything_is_there(many)
