@@ -294,8 +294,10 @@ def texts(corpus: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_two_processes_that_index_different_corpora_at_once_lose_nothing(bucket: Bucket) -> None:
-    names = ("left", "right")
+@pytest.mark.parametrize("names", [("left", "right"), ("same", "same")])
+def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
+    bucket: Bucket, names: tuple[str, str]
+) -> None:
     options = [f"{name}={value}" for name, value in bucket.options.items()]
     runs = [
         subprocess.Popen(
