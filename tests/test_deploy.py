@@ -93,7 +93,7 @@ def test_the_instance_is_valid_and_of_the_classes_it_names() -> None:
 
     assert config["run_monitoring"]["enabled"]
     assert config["telemetry"] == {"enabled": False}
-    assert config["concurrency"]["runs"]["max_concurrent_runs"] == 1
+    assert config["concurrency"]["runs"]["max_concurrent_runs"] == 2
     for part in ("run_launcher", "run_coordinator"):
         named = config[part]
         assert hasattr(importlib.import_module(named["module"]), named["class"])
