@@ -6,9 +6,10 @@ rows in the others were checked before they were published.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,9 +22,9 @@ from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals
 
 if TYPE_CHECKING:
-    from lance import LanceDataset
+    from lance import LanceDataset, LanceFragment
 
-COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id", "vector")
+COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
 SAMPLES = 3
 """Records a corpus whose own text must find them."""
@@ -88,6 +89,7 @@ class Checker:
         self.embedder = embedder
         self.everything = everything
         self.newest = store.dataset("records")
+        self.fragments = self._new_fragments()
         self.rows = self._rows()
         self.siblings = self._siblings()
 
@@ -105,32 +107,44 @@ class Checker:
         rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int | str]], ...] = (
             (FAILURES, *self._failures(corpus)),
-            (ORPHANS, self._orphans(corpus, rows), {"rows": len(rows)}),
+            (ORPHANS, self._orphans(corpus, rows), {"rows checked": len(rows)}),
             (SYNOPSES, *self._synopses(corpus)),
-            (VECTORS, self._vectors(rows), {"vectors": len(rows), "dimension": self.embedder.dim}),
-            (LEDGER, self._ledger(corpus, siblings), {"records": len(siblings)}),
-            (UNIQUE, verify.duplicate_ids(siblings), {"records": len(siblings)}),
+            (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
+            (LEDGER, self._ledger(corpus, siblings), {"records checked": len(siblings)}),
+            (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
             (INDEXED, *self._indexed()),
-            (FINDS, self._finds(corpus, rows), {"searched": min(SAMPLES, len(rows))}),
+            (FINDS, self._finds(corpus, rows), {"records searched for": min(SAMPLES, len(rows))}),
         )
         return [CheckResult(check, corpus.name, list(problems), facts) for check, problems, facts in found]
 
-    def _rows(self) -> pa.Table:
+    def _new_fragments(self) -> list[LanceFragment]:
         fragments = self.newest.get_fragments()
-        if not self.everything:
-            served = _files(self.store.published()) if Publisher(self.store).served() else set()
-            fragments = [f for f in fragments if not served.issuperset(_paths(f))]
-        columns = list(COLUMNS)
-        if not fragments:
-            return self.newest.schema.empty_table().select(columns)
-        return self.newest.scanner(columns=columns, fragments=fragments).to_table()
+        if self.everything:
+            return fragments
+        served = _files(self.store.published()) if Publisher(self.store).served() else set()
+        return [fragment for fragment in fragments if not served.issuperset(_paths(fragment))]
+
+    def _rows(self) -> pa.Table:
+        if not self.fragments:
+            return self.newest.schema.empty_table().select(list(COLUMNS))
+        return self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments).to_table()
 
     def _siblings(self) -> pa.Table:
-        """All records of the artifacts that `rows` are of, without vectors: one written twice has some elsewhere."""
-        columns = [name for name in COLUMNS if name != "vector"]
+        """All records of the artifacts that `rows` are of: one that was written twice has some elsewhere."""
         if len(self.rows) == self.newest.count_rows():
-            return self.rows.select(columns)
-        return self.store.lookup("records", "artifact_id", pc.unique(self.rows["artifact_id"]).to_pylist(), columns)
+            return self.rows
+        return self.store.lookup("records", "artifact_id", pc.unique(self.rows["artifact_id"]).to_pylist(), COLUMNS)
+
+    @cached_property
+    def _unsound(self) -> dict[str, list[str]]:
+        """corpus -> ids of records whose vector cannot be right. One pass over all vectors, a batch at a time."""
+        found: dict[str, list[str]] = defaultdict(list)
+        if self.fragments:
+            columns = ["corpus", "record_id", "vector"]
+            for batch in self.newest.scanner(columns=columns, fragments=self.fragments).to_batches():
+                for i in verify.unsound(batch["vector"], self.embedder.dim):
+                    found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
+        return found
 
     def _failures(self, corpus: Corpus) -> tuple[Iterator[str], Mapping[str, int | str]]:
         failed = [f for f in Ledger(self.store).failures(corpus.name) if f.stage != Stage.SYNOPSES]
@@ -159,8 +173,8 @@ class Checker:
             if there != counted:
                 yield f"table {table} has {there} rows where the ledger counts {counted}: run `findingaid index`"
 
-    def _vectors(self, rows: pa.Table) -> Iterator[str]:
-        yield from verify.unsound_vectors(rows, self.embedder.dim)
+    def _vectors(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        yield from verify.named(verify.UNSOUND, self._unsound[corpus.name])
         if strangers := set(pc.unique(rows["embedder_id"]).to_pylist()) - {self.embedder.id}:
             yield f"made by {', '.join(sorted(strangers))}, the configuration says {self.embedder.id}"
 

@@ -81,7 +81,7 @@ def test_a_materialization_makes_the_checks_too(location: Location) -> None:
     assert location.materialize([s.value for s in Stage], "ledger.md").success
 
     assert [e.passed for e in evaluations(location, "vectors_sound")] == [True, True]
-    assert evaluations(location, "vectors_sound")[0].metadata["vectors"].value == 1 + 1  # the synopsis has one
+    assert evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value == 1 + 1  # the synopsis has one
 
 
 def test_a_materialization_that_cannot_be_published_fails(location: Location) -> None:
@@ -105,7 +105,9 @@ def test_a_check_executed_alone_looks_at_everything(location: Location) -> None:
     result = definitions.resolve_job_def("execute").execute_in_process(instance=location.instance)
 
     assert result.success
-    assert evaluations(location, "vectors_sound")[0].metadata["vectors"].value == location.aid.count_records("docs")
+    assert evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value == location.aid.count_records(
+        "docs"
+    )
 
 
 @pytest.mark.parametrize(

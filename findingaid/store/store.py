@@ -344,19 +344,17 @@ class Store:
     def unindexed(self) -> dict[str, tuple[int, int]]:
         """Which index of the records -> (rows that are not in it, how many may be)."""
         with self.reached():
-            return self._unindexed(self.dataset("records"))
+            return dict(self._unindexed(self._table("records")))
 
-    def _unindexed(self, records: lance.LanceDataset) -> dict[str, tuple[int, int]]:
+    def _unindexed(self, records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
         rows = records.count_rows()
-        indexed = {index.field_names[0]: index.name for index in records.describe_indices()}
-        found = {}
+        indexed = {index.columns[0]: index.name for index in records.list_indices()}
         for what, column, from_rows in (("full-text", "text", 1), ("vector", "vector", VECTOR_INDEX_ROWS)):
             if column in indexed:
-                stats = records.stats.index_stats(indexed[column])
-                found[what] = stats["num_unindexed_rows"], _tail(stats["num_indexed_rows"])
+                stats = records.index_stats(indexed[column])
+                yield what, (stats.num_unindexed_rows, _tail(stats.num_indexed_rows))
             elif rows >= from_rows:
-                found[what] = rows, 0
-        return found
+                yield what, (rows, 0)
 
     def _index_records(self) -> None:
         from lancedb.index import FTS, IvfSq

@@ -16,6 +16,8 @@ from findingaid.store.store import TABLES, Store
 UNIT_TOLERANCE = 5e-3
 """How far a vector of float16 numbers may be from length 1."""
 
+UNSOUND = "records whose vector is not finite and of length 1"
+
 NAMED = 3
 """Ids that a problem names; the rest are counted."""
 
@@ -54,12 +56,12 @@ def _ledger(store: Store) -> Iterator[str]:
 
 
 def _records(store: Store, dim: int) -> Iterator[str]:
-    rows = store.rows("records", ["record_id", "corpus", "artifact_id", "artifact_version", "embedder_id", "vector"])
+    rows = store.rows("records", ["record_id", "corpus", "artifact_id", "artifact_version", "embedder_id"])
     yield from duplicate_ids(rows)
     embedders = sorted(set(rows["embedder_id"].to_pylist()))
     if len(embedders) > 1:
         yield f"records of several embedders are mixed: {', '.join(embedders)}"
-    yield from unsound_vectors(rows, dim)
+    yield from named(UNSOUND, store.retried(lambda: _unsound_records(store, dim)))
     ledger = store.rows("ledger", ["corpus", "artifact_id", Stage.ARTIFACTS.value])
     wanted = dict(
         zip(
@@ -85,19 +87,22 @@ def _published(store: Store) -> Iterator[str]:
         yield "the newest records are not published: run `findingaid index`"
 
 
+def _unsound_records(store: Store, dim: int) -> list[str]:
+    batches = store.dataset("records").scanner(columns=["record_id", "vector"]).to_batches()
+    return [batch["record_id"][i].as_py() for batch in batches for i in unsound(batch["vector"], dim)]
+
+
 def duplicate_ids(records: pa.Table) -> Iterator[str]:
     """Names the record ids that stand in more than one row."""
     counted = Counter(records["record_id"].to_pylist())
     yield from named("records with the same id", [i for i, n in counted.items() if n > 1])
 
 
-def unsound_vectors(records: pa.Table, dim: int) -> Iterator[str]:
-    """Names the records whose vector is not finite or not of length 1."""
-    flat = records["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    vectors = flat.astype(np.float32).reshape(-1, dim)
-    bad = ~np.isfinite(vectors).all(axis=1) | (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT_TOLERANCE)
-    ids = records["record_id"].to_pylist()
-    yield from named("records whose vector is not finite and of length 1", [ids[i] for i in np.flatnonzero(bad)])
+def unsound(vectors: pa.Array, dim: int) -> list[int]:
+    """Which of these vectors are not finite or not of length 1."""
+    rows = vectors.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
+    bad = ~np.isfinite(rows).all(axis=1) | (np.abs(np.linalg.norm(rows, axis=1) - 1) > UNIT_TOLERANCE)
+    return [int(i) for i in np.flatnonzero(bad)]
 
 
 def named(what: str, found: Iterable[object]) -> Iterator[str]:
