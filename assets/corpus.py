@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from findingaid.aid import FindingAid
+from findingaid.errors import SourceError
 from findingaid.indexing import Indexer
 from findingaid.model import Listing, Stage
 from findingaid.plan import CorpusPlan
@@ -55,7 +56,10 @@ def corpus_assets(indexer: Indexer, resource_key: str) -> dg.AssetsDefinition:
         stages = [stage for stage in Stage if asset_key(corpus, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys]
         aid = opened(context.resources, resource_key)
-        failed = materialize(context.op_execution_context, aid, corpus, ids, stages, config)
+        try:
+            failed = materialize(context.op_execution_context, aid, corpus, ids, stages, config)
+        except SourceError as error:
+            raise dg.Failure(f"{corpus}: {error}", allow_retries=False) from None
         if failed:
             raise dg.Failure(
                 f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False

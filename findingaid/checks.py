@@ -189,7 +189,7 @@ class Checker:
         versions = zip(rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True)
         yield from verify.named(
             "artifacts have records of another version than the ledger has",
-            {i for i, version in versions if i in known and known[i][0] != version},
+            {i for i, version in versions if i in known and known[i][0] not in {version, None}},
         )
 
     def _indexed(self) -> tuple[Iterator[str], Mapping[str, int | str]]:
@@ -213,10 +213,14 @@ class Checker:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
     def _known(self, corpus: Corpus, ids: set[str]) -> dict[str, tuple[str | None, int]]:
-        """artifact id -> (version, number of records) by the ledger."""
-        columns = ("corpus", "artifact_id", "artifacts", "n_records")
+        """artifact id -> (version, number of records) by the ledger; no version where a stage is behind another."""
+        columns = ("corpus", "artifact_id", "artifacts", "n_records", "recipe")
         found = self.store.lookup("ledger", "artifact_id", ids, columns).to_pylist()
-        return {r["artifact_id"]: (r["artifacts"], r["n_records"]) for r in found if r["corpus"] == corpus.name}
+        return {
+            row["artifact_id"]: (row["artifacts"] if row["recipe"] else None, row["n_records"])
+            for row in found
+            if row["corpus"] == corpus.name
+        }
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

@@ -258,13 +258,13 @@ class Indexer:
         batch = Batch()
         self._load(ids, stages, batch)
         decompose(self.of.strategy, batch)
-        if Stage.SURFACES not in stages:
+        if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
         if pay_again and Stage.SYNOPSES in stages and self.of.synthesizer is not None:
             producer = self.of.synthesizer.id
             self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
         asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
-        if pay and Stage.SYNOPSES not in stages and self.of.synthesizer is not None:
+        if pay and _is_input(Stage.SYNOPSES, stages) and self.of.synthesizer is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         embeddings = Embeddings(self.embedder, self.store)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
@@ -368,12 +368,13 @@ class Indexer:
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
         if Stage.ARTIFACTS in again:
             written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id])
+        if Stage.SYNOPSES in again or synopsis.outcome is Outcome.FAILED:
+            written["synopsis_outcome"] = synopsis.outcome.value
         current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
             recipe=self.recipe.id if current else "",
-            synopsis_outcome=synopsis.outcome.value,
             **written,
         )
         if synopsis.outcome is Outcome.FAILED:
@@ -441,6 +442,11 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _is_input(stage: Stage, stages: Collection[Stage]) -> bool:
+    """Whether a stage is not done itself, but something that stands on it is."""
+    return stage not in stages and any(later in stages for later in ALL_STAGES[ALL_STAGES.index(stage) + 1 :])
 
 
 def _differing(

@@ -13,7 +13,7 @@ from findingaid.model import Stage
 from findingaid.store import schemas
 from findingaid_dagster.assets import asset_key
 from tests.conftest import Cli, text_about
-from tests.test_dagster import Location, open_location
+from tests.test_dagster import STAGES, Location, open_location
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_materialization_makes_the_checks_too(location: Location) -> None:
     location.index()
     location.cli.write("ledger.md", text_about("changed"))
 
-    assert location.materialize([s.value for s in Stage], "ledger.md").success
+    assert location.materialize(STAGES, "ledger.md").success
 
     assert [e.passed for e in evaluations(location, "vectors_sound")] == [True, True]
     assert evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value == 1 + 1  # the synopsis has one
@@ -90,7 +90,7 @@ def test_a_materialization_that_cannot_be_published_fails(location: Location) ->
     before = location.aid.versions()
     location.cli.write("ledger.md", b"\x00binary")
 
-    result = location.materialize([s.value for s in Stage], "ledger.md")
+    result = location.materialize(STAGES, "ledger.md")
 
     assert not result.success
     assert location.aid.versions() == before
@@ -120,7 +120,7 @@ def test_force_does_a_partition_again_and_pays_only_when_asked(
     before = newest_files(location)
     events = location.events()
 
-    assert location.materialize([s.value for s in Stage], "ledger.md", config=told).success
+    assert location.materialize(STAGES, "ledger.md", config=told).success
 
     after = newest_files(location)
     assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
@@ -180,3 +180,28 @@ def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFi
     location.index()
 
     assert "docs: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("count", range(1, len(Stage)))
+def test_the_first_stages_can_be_done_alone_and_are_no_fault(location: Location, count: int) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("changed"))
+    first, rest = STAGES[:count], STAGES[count:]
+
+    assert location.materialize(first, "ledger.md").success
+
+    assert [str(result) for result in location.aid.check() if not result.passed] == []
+    assert "artifacts not finished by the last run: docs/ledger.md" in location.aid.verify()[0]
+    assert location.materialize(rest, "ledger.md").success
+    assert location.aid.verify() == []
+    assert location.all_fresh()
+
+
+def test_materializing_from_a_source_that_is_gone_says_so(location: Location) -> None:
+    location.index()
+    location.cli.docs.rename(location.cli.folder / "elsewhere")
+
+    result = location.materialize(STAGES, "ledger.md")
+
+    failures = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
+    assert failures[0].description.startswith("docs: source.root:")
