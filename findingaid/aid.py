@@ -107,6 +107,8 @@ class FindingAid:
 
         Checked are the corpora named, in which something was done, and all that have records not yet published.
         """
+        if not corpora and self.publisher.served() == self.publisher.newest():
+            return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.maintain()
         end = self.store.retried(lambda: self._publish(corpora or (), withdrawn))
@@ -124,18 +126,22 @@ class FindingAid:
 
     def _settled(self, corpora: Sequence[str]) -> tuple[Checker, list[CheckResult], str | None]:
         """What the checks find when no other run is between writing records and the ledger's word for them."""
-        leases = Leases(self.store)
+        waited = True
         while True:
-            others = bool(leases.held())
             checker = Checker(self.store, self.embedder)
             checks = self._results(checker, {*corpora, *checker.touched()})
             unfit = self._unfit(checks)
-            torn = not Ledger(self.store).counts_agree("records") or any(
-                r.check in TORN for r in checks if not r.passed
-            )
-            if not torn or not (others or leases.held()):
+            if unfit is None or not self._may_be_torn(checks):
                 return checker, checks, unfit
-            time.sleep(POLL_SECONDS)
+            held = bool(Leases(self.store).held())
+            if not held and not waited:
+                return checker, checks, unfit
+            waited = held  # and once more when nobody is left, who may have ended since the checks
+            time.sleep(POLL_SECONDS if held else 0)
+
+    def _may_be_torn(self, checks: Sequence[CheckResult]) -> bool:
+        torn = any(result.check in TORN for result in checks if not result.passed)
+        return torn or not Ledger(self.store).counts_agree("records")
 
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
         """Every check of corpora, over all of their newest records."""

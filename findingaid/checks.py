@@ -17,20 +17,26 @@ import pyarrow.compute as pc
 
 from findingaid.model import Corpus, Embedder, Outcome, Stage
 from findingaid.query.search import nearest
-from findingaid.store import Ledger, Publisher, Store, verify
+from findingaid.store import Publisher, Store, verify
 from findingaid.store.schemas import PER_ARTIFACT
-from findingaid.store.sql import equals
+from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
     from lance import LanceDataset, LanceFragment
 
 COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
-SAMPLES = 3
-"""Records a corpus whose own text must find them."""
+LEDGER_COLUMNS = ("failed_stage", "failed_kind", "failed_runs", "synopsis_outcome", *(f"n_{t}" for t in PER_ARTIFACT))
+
+SAMPLES, A_SAMPLE_OF = 2, 100
+"""Records a corpus whose own text must find them: one of up to a hundred, and never more than two."""
 
 AMONG = 10
 """How far down its own text may find a record: others can say the same in other words."""
+
+
+Known = Mapping[str, tuple[str | None, int]]
+"""artifact id -> (version, number of records) by the ledger; no version where a stage is behind another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +111,17 @@ class Checker:
     def check(self, corpus: Corpus) -> list[CheckResult]:
         """The results of all checks of one corpus, in the order of `CHECKS`."""
         rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
+        known = self._known(corpus, set(rows["artifact_id"].to_pylist()))
+        ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int | str]], ...] = (
-            (FAILURES, *self._failures(corpus)),
-            (ORPHANS, self._orphans(corpus, rows), {"rows checked": len(rows)}),
-            (SYNOPSES, *self._synopses(corpus)),
+            (FAILURES, *self._failures(corpus, ledger)),
+            (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
+            (SYNOPSES, *self._synopses(corpus, ledger)),
             (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
-            (LEDGER, self._ledger(corpus, siblings), {"records checked": len(siblings)}),
+            (LEDGER, self._ledger(siblings, known), {"records checked": len(siblings)}),
             (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
             (INDEXED, *self._indexed()),
-            (FINDS, self._finds(corpus, rows), {"records searched for": min(SAMPLES, len(rows))}),
+            (FINDS, self._finds(corpus, rows), {"records searched for": len(_sample(rows))}),
         )
         return [CheckResult(check, corpus.name, list(problems), facts) for check, problems, facts in found]
 
@@ -146,30 +154,27 @@ class Checker:
                     found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
         return found
 
-    def _failures(self, corpus: Corpus) -> tuple[Iterator[str], Mapping[str, int | str]]:
-        failed = [f for f in Ledger(self.store).failures(corpus.name) if f.stage != Stage.SYNOPSES]
-        artifacts = self.store.count("ledger", equals("corpus", corpus.name))
-        kinds = Counter(f.kind for f in failed)
-        again = [f.artifact_id for f in failed if f.runs > 1]
-        facts = {"artifacts": artifacts, "failed": len(failed), "failed again": len(again)}
-        return _too_many("artifacts", len(failed), artifacts, corpus.max_failures), facts | {
-            f"failed: {kind}": count for kind, count in sorted(kinds.items())
+    def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int | str]]:
+        stages, kinds, runs = (ledger[f"failed_{name}"].to_pylist() for name in ("stage", "kind", "runs"))
+        failed = [i for i, stage in enumerate(stages) if stage not in {"", Stage.SYNOPSES}]
+        counted = Counter(kinds[i] for i in failed)
+        facts = {"artifacts": len(ledger), "failed": len(failed), "failed again": sum(runs[i] > 1 for i in failed)}
+        return _too_many("artifacts", len(failed), len(ledger), corpus.max_failures), facts | {
+            f"failed: {kind}": count for kind, count in sorted(counted.items())
         }
 
-    def _synopses(self, corpus: Corpus) -> tuple[Iterator[str], Mapping[str, int | str]]:
-        outcomes = Counter(Ledger(self.store).outcomes(corpus.name))
-        asked = sum(n for outcome, n in outcomes.items() if outcome != Outcome.SKIPPED)
+    def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int | str]]:
+        outcomes = Counter(filter(None, ledger["synopsis_outcome"].to_pylist()))
+        asked = outcomes.total() - outcomes[Outcome.SKIPPED]
         problems = _too_many("synopses", outcomes[Outcome.FAILED], asked, corpus.max_failures)
         return problems, dict(sorted(outcomes.items()))
 
-    def _orphans(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+    def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
         ids = set(rows["artifact_id"].to_pylist())
-        yield from verify.named(
-            "artifacts have records but are not in the ledger", ids - self._known(corpus, ids).keys()
-        )
-        ledger = Ledger(self.store)
+        yield from verify.named("artifacts have records but are not in the ledger", ids - known.keys())
         for table in PER_ARTIFACT:
-            there, counted = self.store.count(table, equals("corpus", corpus.name)), ledger.rows_of(corpus.name, table)
+            counted = pc.sum(ledger[f"n_{table}"]).as_py() or 0
+            there = self.store.count(table, equals("corpus", corpus.name))
             if there != counted:
                 yield f"table {table} has {there} rows where the ledger counts {counted}: run `findingaid index`"
 
@@ -178,15 +183,13 @@ class Checker:
         if strangers := set(pc.unique(rows["embedder_id"]).to_pylist()) - {self.embedder.id}:
             yield f"made by {', '.join(sorted(strangers))}, the configuration says {self.embedder.id}"
 
-    def _ledger(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
-        ids = set(rows["artifact_id"].to_pylist())
-        known = self._known(corpus, ids)
-        there = Counter(rows["artifact_id"].to_pylist())
+    def _ledger(self, rows: pa.Table, known: Known) -> Iterator[str]:
+        ids = rows["artifact_id"].to_pylist()
         yield from verify.named(
             "artifacts do not have the records that the ledger counts",
-            [i for i in ids if i in known and known[i][1] != there[i]],
+            [i for i, count in Counter(ids).items() if i in known and known[i][1] != count],
         )
-        versions = zip(rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True)
+        versions = zip(ids, rows["artifact_version"].to_pylist(), strict=True)
         yield from verify.named(
             "artifacts have records of another version than the ledger has",
             {i for i, version in versions if i in known and known[i][0] not in {version, None}},
@@ -201,9 +204,12 @@ class Checker:
 
     def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
         here = equals("corpus", corpus.name)
-        for record_id, artifact_id in _sample(rows):
-            where = f"{here} AND {equals('artifact_id', artifact_id)} AND {equals('record_id', record_id)}"
-            text = self.newest.to_table(columns=["text"], filter=where)["text"][0].as_py()
+        sample = dict(_sample(rows))
+        if not sample:
+            return
+        where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
+        for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
+            record_id, artifact_id, text = record.values()
             try:
                 vector = self.embedder.embed_query(text)
             except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
@@ -212,8 +218,7 @@ class Checker:
             if text not in {row["text"] for row in nearest(self.newest, vector, AMONG, here)}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
-    def _known(self, corpus: Corpus, ids: set[str]) -> dict[str, tuple[str | None, int]]:
-        """artifact id -> (version, number of records) by the ledger; no version where a stage is behind another."""
+    def _known(self, corpus: Corpus, ids: set[str]) -> Known:
         columns = ("corpus", "artifact_id", "artifacts", "n_records", "recipe")
         found = self.store.lookup("ledger", "artifact_id", ids, columns).to_pylist()
         return {
@@ -231,7 +236,8 @@ def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
 def _sample(rows: pa.Table) -> list[tuple[str, str]]:
     """(record id, artifact id) of a few records, the same ones for the same rows."""
     pairs = sorted(zip(rows["record_id"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
-    return pairs[:: max(1, len(pairs) // SAMPLES)][:SAMPLES]
+    size = min(SAMPLES, 1 + len(pairs) // A_SAMPLE_OF)
+    return pairs[:: max(1, len(pairs) // size)][:size]
 
 
 def _files(dataset: LanceDataset) -> set[str]:

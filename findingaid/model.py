@@ -192,7 +192,7 @@ class CorpusReport:
     @property
     def active(self) -> bool:
         """Whether anything was done, or failed."""
-        return bool(self.new or self.changed or self.deleted or self.failed)
+        return bool(self.new or self.changed or self.deleted or self.failed or self.error)
 
     @property
     def warning(self) -> str | None:

@@ -342,7 +342,7 @@ def test_publishing_waits_for_a_batch_that_another_run_is_writing(aid: FindingAi
     edit(store, elsewhere("ledger.md"))
 
     with ThreadPoolExecutor(1) as pool:
-        finish = pool.submit(aid.finish)
+        finish = pool.submit(aid.finish, ["docs"])
         time.sleep(0.2)
         done = finish.done()
         ledger.put("docs", [row])
