@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +30,15 @@ class Finish:
 
     unpublished: str | None
     checks: Sequence[CheckResult]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What checks of the newest records came to, and why those are not to be published, if so."""
+
+    checker: Checker
+    checks: Sequence[CheckResult]
+    unfit: str | None
 
 
 ProgressOf = Callable[[str], Progress]
@@ -110,34 +120,46 @@ class FindingAid:
         if not corpora and self.publisher.served() == self.publisher.newest():
             return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
-        self.store.maintain()
-        end = self.store.retried(lambda: self._publish(corpora or (), withdrawn))
+        self.store.compact()
+        with ThreadPoolExecutor(1) as pool:
+            indexing = pool.submit(self.store.index)  # makes versions, but no data files to be checked
+            seen = self._settled(corpora or ())
+            indexing.result()
+        end = self.store.retried(lambda: self._publish(seen, corpora or (), withdrawn))
         self.store.clean()
         return end
 
-    def _publish(self, corpora: Sequence[str], withdrawn: bool) -> Finish:
-        """Check and publish one version: another run may write the next meanwhile."""
-        checker, checks, unfit = self._settled(corpora)
+    def _publish(self, seen: _Seen, corpora: Sequence[str], withdrawn: bool) -> Finish:
+        """Publish the newest version, checked again where another run has written to it meanwhile."""
+        newest = self.store.dataset("records")
+        if not seen.checker.covers(newest):
+            seen = self._settled(corpora)
+            newest = seen.checker.newest
         if withdrawn:
             self.publisher.hold()
-        elif unfit is None:
-            self.publisher.publish(checker.version)
-        return Finish(unfit, checks)
+        elif seen.unfit is None:
+            self.publisher.publish(newest.version)
+        names = {result.corpus for result in seen.checks}
+        indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
+        return Finish(seen.unfit, [*seen.checks, *indexed])
 
-    def _settled(self, corpora: Sequence[str]) -> tuple[Checker, list[CheckResult], str | None]:
+    def _settled(self, corpora: Sequence[str]) -> _Seen:
         """What the checks find when no other run is between writing records and the ledger's word for them."""
         waited = True
         while True:
-            checker = Checker(self.store, self.embedder)
-            checks = self._results(checker, {*corpora, *checker.touched()})
-            unfit = self._unfit(checks)
-            if unfit is None or not self._may_be_torn(checks):
-                return checker, checks, unfit
+            seen = self.store.retried(lambda: self._checked(corpora))
+            if seen.unfit is None or not self._may_be_torn(seen.checks):
+                return seen
             held = bool(Leases(self.store).held())
             if not held and not waited:
-                return checker, checks, unfit
+                return seen
             waited = held  # and once more when nobody is left, who may have ended since the checks
             time.sleep(POLL_SECONDS if held else 0)
+
+    def _checked(self, corpora: Sequence[str]) -> _Seen:
+        checker = Checker(self.store, self.embedder)
+        checks = self._results(checker, {*corpora, *checker.touched()})
+        return _Seen(checker, checks, self._unfit(checks))
 
     def _may_be_torn(self, checks: Sequence[CheckResult]) -> bool:
         torn = any(result.check in TORN for result in checks if not result.passed)
@@ -146,7 +168,12 @@ class FindingAid:
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
         """Every check of corpora, over all of their newest records."""
         names = self._names(corpora)
-        return self.store.retried(lambda: self._results(Checker(self.store, self.embedder, everything=True), names))
+
+        def look() -> list[CheckResult]:
+            checker = Checker(self.store, self.embedder, everything=True)
+            return [*self._results(checker, names), *(checker.indexed(self._corpus(name)) for name in names)]
+
+        return self.store.retried(look)
 
     def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
         return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
@@ -241,8 +268,7 @@ class FindingAid:
         return purge(self.store, self.corpora, self.embedder.id)
 
     def _require_fit(self, what: str) -> None:
-        checker = Checker(self.store, self.embedder)
-        if unfit := self._unfit(self._results(checker, checker.touched())):
+        if unfit := self._settled(()).unfit:
             raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------

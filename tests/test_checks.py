@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import lance
@@ -12,6 +13,7 @@ import pytest
 from findingaid import FindingAid, StoreError
 from findingaid.checks import CHECKS, Checker
 from findingaid.model import Vectors
+from findingaid.store import Store
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
 
@@ -170,3 +172,25 @@ def test_rows_outside_of_an_index_are_told_but_published(make_aid: Make, monkeyp
 
     (result,) = [r for r in aid.check() if r.check.name == "indexed"]
     assert result.problems == ["9 rows are not in the full-text index"]
+
+
+def test_what_another_run_writes_after_the_checks_is_checked_too(
+    make_aid: Make, source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aid = make_aid()
+    aid.index()
+    served = aid.publisher.served()
+    source.payloads["new.md"] = text_about("new")
+    index = Store.index
+
+    def meanwhile(store: Store) -> None:
+        time.sleep(0.5)  # the checks are through by then
+        append(aid, lambda rows: rows)
+        index(store)
+
+    monkeypatch.setattr(Store, "index", meanwhile)
+
+    report = aid.index()
+
+    assert "check ids_unique" in str(report.unpublished)
+    assert aid.publisher.served() == served

@@ -285,12 +285,12 @@ class Store:
 
     # -- upkeep ----------------------------------------------------------------------------------------
 
-    def maintain(self) -> None:
-        """Put small files together and bring indexes up to date.
-
-        Costs follow what changed: a table without new files or unindexed rows is only looked at.
-        """
+    def compact(self) -> None:
+        """Put small files together. Costs follow what changed: a table without new files is only looked at."""
         self._each_table(self._compact)
+
+    def index(self) -> None:
+        """Bring indexes up to date where enough rows are not in them."""
         self._index_keys()
         self._commit("records", lambda _: self._index_records())
 
@@ -324,7 +324,7 @@ class Store:
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
     def drop_indexes(self, table: str) -> None:
-        """Drop every index of a table; `maintain` makes those that pay again."""
+        """Drop every index of a table; `index` makes those that pay again."""
         with self.reached():
             dataset = self.dataset(table)
             for index in dataset.describe_indices():
