@@ -266,10 +266,22 @@ class Suspended(CountingEmbedder):
         return super().embed(texts)
 
 
+def much_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time on a laptop that was closed for a while."""
+    monkeypatch.setattr("findingaid.store.leases._now", lambda: datetime.now(UTC) + timedelta(seconds=45))
+
+
 def test_a_lost_lease_stops_the_commit_before_anything_is_written(
-    make_aid: Callable[..., FindingAid], store: Store, synthesizer: ScriptedSynthesizer
+    make_aid: Callable[..., FindingAid],
+    store: Store,
+    synthesizer: ScriptedSynthesizer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    embedder = Suspended(meanwhile=[lambda: edit(store)])
+    def lose() -> None:
+        edit(store)
+        much_later(monkeypatch)
+
+    embedder = Suspended(meanwhile=[lose])
 
     with pytest.raises(StoreError, match=r"docs: the lease on 3 artifacts ran out and was dropped by another run"):
         make_aid(embedder=embedder).index()
@@ -282,9 +294,12 @@ def test_a_lost_lease_stops_the_commit_before_anything_is_written(
     assert aid.verify() == []
 
 
-def test_a_lease_that_ran_out_but_that_nobody_took_is_good(make_aid: Callable[..., FindingAid], store: Store) -> None:
+def test_a_lease_that_ran_out_but_that_nobody_took_is_good(
+    make_aid: Callable[..., FindingAid], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def late() -> None:
         Leases(store).edit(lambda rows: [replace(row, expires=datetime.now(UTC)) for row in rows])
+        much_later(monkeypatch)
 
     report = make_aid(embedder=Suspended(meanwhile=[late])).index()
 

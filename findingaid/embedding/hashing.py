@@ -27,7 +27,7 @@ class HashEmbedder:
         return f"hash-{self.dim}"
 
     def count_tokens(self, text: str) -> int:
-        return len(text.split())
+        return text.count(" ") + 1
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         size = 2 * self.dim

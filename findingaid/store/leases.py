@@ -87,6 +87,7 @@ class Leases:
 
     def claim(self, corpus: str, artifact_ids: Iterable[str]) -> Lease:
         """Take what is free of these artifacts, at once; the lease says what that is."""
+        since = _now()
         wanted = list(artifact_ids)
         free: list[str] = []
         owner = f"{PROCESS}-{secrets.token_hex(8)}"
@@ -100,7 +101,7 @@ class Leases:
 
         if wanted:
             self.edit(take)
-        return Lease(self, owner, corpus, free)
+        return Lease(self, owner, corpus, free, since)
 
     def in_turn(self, corpus: str, artifact_ids: Iterable[str], do: Callable[[Lease], None]) -> None:
         """Do something with all these artifacts under a lease: first with those that are free, then with the rest.
@@ -134,10 +135,6 @@ class Leases:
         where = None if corpus is None else equals("corpus", corpus)
         return [row for row in _parsed(self._store.rows("leases", schemas.LEASES.names, where)) if row.live]
 
-    def get(self, owner: str) -> Held | None:
-        """The lease of an owner, where nobody dropped it."""
-        return next(iter(_parsed(self._store.rows("leases", schemas.LEASES.names, equals("owner", owner)))), None)
-
     def edit(self, change: Callable[[list[Held]], list[Held] | None]) -> None:
         """Put other leases in the place of all there are, in one commit; None leaves them."""
 
@@ -151,12 +148,13 @@ class Leases:
 class Lease:
     """Artifacts on which nobody else works until this is left; may be none."""
 
-    def __init__(self, leases: Leases, owner: str, corpus: str, artifact_ids: Sequence[str]) -> None:
+    def __init__(self, leases: Leases, owner: str, corpus: str, artifact_ids: Sequence[str], since: datetime) -> None:
         self.artifact_ids = tuple(artifact_ids)
         self._leases = leases
         self._owner = owner
         self._corpus = corpus
         self._left = threading.Event()
+        self._sure_until = since + leases.ttl / 2
         if artifact_ids:
             threading.Thread(target=self._keep, name=f"lease {owner}", daemon=True).start()
 
@@ -166,13 +164,11 @@ class Lease:
         return [i for i in artifact_ids if i not in mine]
 
     def check(self) -> None:
-        """Make sure before something is written that nobody else has these artifacts. Raises StoreError."""
-        if not self.artifact_ids:
-            return
-        row = self._leases.get(self._owner)
-        if row and row.expires - _now() < self._leases.ttl / 2:
-            row = self._renewed()
-        if row is None:
+        """Make sure before something is written that nobody else has these artifacts. Raises StoreError.
+
+        Nobody drops a lease that has half of its time left, so only one that has less is looked at.
+        """
+        if self.artifact_ids and _now() >= self._sure_until and self._renewed() is None:
             raise StoreError(
                 f"{self._corpus}: the lease on {len(self.artifact_ids)} artifacts ran out and was dropped by another"
                 " run: nothing of them was written, run again"
@@ -189,13 +185,17 @@ class Lease:
     def _renewed(self) -> Held | None:
         """The lease with its time begun anew, also where that was over; None where another run dropped it."""
         mine: list[Held] = []
+        since = _now()
 
         def renew(rows: list[Held]) -> list[Held] | None:
             mine[:] = [replace(row, expires=_now() + self._leases.ttl) for row in rows if row.owner == self._owner]
             return [*(row for row in rows if row.owner != self._owner and row.live), *mine] if mine else None
 
         self._leases.edit(renew)
-        return mine[0] if mine else None
+        if not mine:
+            return None
+        self._sure_until = since + self._leases.ttl / 2
+        return mine[0]
 
     def release(self) -> None:
         """Let others have these artifacts. An error is logged only, so that it hides none before it."""
