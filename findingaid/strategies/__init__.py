@@ -15,7 +15,10 @@ STRATEGIES: Registry[Strategy] = Registry(
     "name",
     {
         "Chunked": "findingaid.strategies.chunked:Chunked",
+        "ClaudeSession": "findingaid.strategies.claude:ClaudeSession",
+        "ClaudeTurn": "findingaid.strategies.claude:ClaudeTurn",
         "Package": "findingaid.strategies.package:Package",
+        "Skill": "findingaid.strategies.skill:Skill",
         "WholeText": "findingaid.strategies.whole_text:WholeText",
     },
 )

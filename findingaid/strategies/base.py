@@ -37,6 +37,11 @@ def text_of(raw: Any, text_key: str | None = None) -> str:
     raise DecomposeError(f"expected text or a mapping, got {type(raw).__name__}", "parse")
 
 
+def joined(fields: Mapping[str, Any], *keys: str) -> str:
+    """The fields that say something, as "name: description"."""
+    return ": ".join(str(fields[key]) for key in keys if fields.get(key))
+
+
 def shown_text(strategy: object, raw: Raw) -> str:
     """The text a synthesizer is shown: what the strategy's own `text(raw)` says, else `text_of` by its text_key."""
     own: Callable[[Raw], str] | None = getattr(strategy, "text", None)

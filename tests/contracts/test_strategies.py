@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from findingaid import Strategy
 from findingaid.embedding.minilm import MiniLM
+from findingaid.errors import DecomposeError
 from findingaid.identity import producer_id
 from findingaid.model import Raw, SurfacePlan
 from findingaid.strategies import STRATEGIES, strategy_from_spec, strategy_to_spec
+from findingaid.strategies.base import shown_text
 from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
 from findingaid.strategies.package import Package
+from findingaid.strategies.skill import Skill
 from findingaid.strategies.whole_text import WholeText
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
@@ -31,6 +35,10 @@ EVERY: list[Any] = [
     Chunked(max_tokens=8).for_embedder(SEEN),
     Package(chunk_size=40, overlap=0),
     Package(max_tokens=8, overlap=2, embed_deps=True).for_embedder(SEEN),
+    Skill(),
+    ClaudeTurn(),
+    ClaudeTurn(include_full=True),
+    ClaudeSession(include_full=True),
 ]
 
 
@@ -43,7 +51,17 @@ def raw_for(strategy: Strategy, text: str) -> Raw:
             "deps": ["numpy"],
             "readme_type": "text/markdown",
         }
+    if isinstance(strategy, Skill):
+        return {"name": text[:20], "description": text, "body": text}
+    if isinstance(strategy, ClaudeTurn):
+        return turn_of(text)
+    if isinstance(strategy, ClaudeSession):
+        return {"session": "s1", "project": "p", "turns": [turn_of(text), {}, turn_of(text)]}
     return text
+
+
+def turn_of(text: str) -> dict[str, Any]:
+    return {"user_prompt": text, "assistant_summary": text, "assistant_full": text, "tools": ["Bash"], "model": "m"}
 
 
 def decompose(strategy: Strategy, text: str, media_type: str) -> SurfacePlan:
@@ -69,8 +87,18 @@ def test_spans_give_back_the_text_no_surface_is_blank_and_the_plan_is_the_same_t
         if surface.span:
             start, end = surface.span
             assert text[start:end] == surface.text
-    spans = [surface.span for surface in plan.surfaces if surface.span]
-    assert spans == sorted(spans)
+    for (_, field), spans in spans_of_fields(plan).items():
+        assert spans == sorted(spans), field
+
+
+def spans_of_fields(plan: SurfacePlan) -> dict[Any, list[tuple[int, int]]]:
+    """The spans within each text of an artifact, in plan order."""
+    spans: dict[Any, list[tuple[int, int]]] = {}
+    for surface in plan.surfaces:
+        if surface.span:
+            key = (surface.metadata.get("turn"), surface.metadata.get("field"))
+            spans.setdefault(key, []).append(surface.span)
+    return spans
 
 
 @settings(max_examples=100, deadline=None)
@@ -138,3 +166,100 @@ def test_every_shipped_strategy_has_an_identity_of_its_own(name: str) -> None:
 
     assert producer_id(default) == producer_id(STRATEGIES.create({"name": name}, "strategy"))
     assert producer_id(default).startswith(f"{name}-")
+
+
+SKILL = """---
+name: pdf
+description: "Reads forms: fills them, too"
+---
+# How
+
+The body.
+"""
+
+
+@pytest.mark.parametrize(
+    "raw", [SKILL, SKILL.replace("\n", "\r\n"), {"name": "pdf", "description": "Reads forms: fills them, too"}]
+)
+def test_a_skill_is_its_name_and_description(raw: Raw) -> None:
+    artifact_id = "skills/office/pdf/SKILL.md" if isinstance(raw, str) else "skills/office/pdf"
+
+    plan = Skill().decompose(artifact_id, raw, {"bytes": 3})
+
+    assert [(s.kind, s.text) for s in plan.surfaces] == [("capability", "pdf: Reads forms: fills them, too")]
+    assert plan.filter_fields == {"bytes": 3, "name": "pdf", "parent": "office"}
+    assert "body" not in shown_text(Skill(), raw)
+
+
+@pytest.mark.parametrize(
+    ("front", "name", "parent"),
+    [("description: d", "pdf", "office"), ("name: 7\nparent: docs", "7", "docs"), ("x: 1", "pdf", "office")],
+)
+def test_what_a_skill_does_not_say_its_folders_do(front: str, name: str, parent: str) -> None:
+    plan = Skill().decompose("office/pdf/SKILL.md", f"---\n{front}\n---\n", {})
+
+    assert plan.filter_fields == {"name": name, "parent": parent}
+    assert plan.surfaces[0].text.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# No front matter", "a skill begins with YAML front matter"),
+        ("---\nname: a\n", "a skill begins with YAML front matter"),
+        ("---\nname: a\ndescription: Use when: asked\n---\n", "front matter line 3: not YAML: mapping values are not"),
+        ("---\nsince: 2024-13-45\n---\n", "not YAML"),
+        ("---\njust words\n---\n", "the front matter has no fields"),
+        ("---\nname: \x00\n---\n", "not YAML"),
+    ],
+)
+def test_a_skill_that_cannot_be_read_says_why_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(DecomposeError, match=message) as raised:
+        Skill().decompose("a/SKILL.md", text, {})
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_turn_has_a_surface_for_either_side() -> None:
+    turn = {"user_prompt": "Why?", "assistant_summary": "Because.", "assistant_full": "Hm. Because.", "tools": ["Bash"]}
+    turn |= {"session": "s", "project": "p", "time": "2026-01-02T03:04:05Z", "model": "m"}
+
+    plan = ClaudeTurn().decompose("s/0", turn, {})
+
+    assert [(s.kind, s.text) for s in plan.surfaces] == [("user_prompt", "Why?"), ("assistant_summary", "Because.")]
+    assert plan.filter_fields == {k: turn[k] for k in ("session", "project", "time", "model", "tools")}
+    full = ClaudeTurn(include_full=True).decompose("s/0", turn, {})
+    assert [s.kind for s in full.surfaces] == ["user_prompt", "assistant_summary", "assistant_full"]
+    assert shown_text(ClaudeTurn(), turn) == "Why?\n\nBecause."
+
+
+def test_a_session_has_the_surfaces_of_its_turns_and_their_places() -> None:
+    turns = [
+        {"user_prompt": "One?", "assistant_summary": "1", "model": "m"},
+        {"user_prompt": " "},
+        {"user_prompt": "2?"},
+    ]
+
+    plan = ClaudeSession().decompose("s", {"session": "s", "project": "p", "turns": turns}, {})
+
+    assert [(s.metadata["turn"], s.kind, s.text) for s in plan.surfaces] == [
+        (0, "user_prompt", "One?"),
+        (0, "assistant_summary", "1"),
+        (2, "user_prompt", "2?"),
+    ]
+    assert plan.surfaces[0].metadata["model"] == "m"
+    assert plan.filter_fields == {"session": "s", "project": "p"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "raw", "message"),
+    [
+        (ClaudeTurn(), "text", "expected a mapping"),
+        (ClaudeTurn(), {"user_prompt": 3}, "user_prompt: expected text, got int"),
+        (ClaudeSession(), {"session": "s"}, "no list of turns; it has session"),
+        (ClaudeSession(), {"turns": ["text"]}, "expected a mapping"),
+    ],
+)
+def test_a_session_of_another_shape_fails_in_one_line(strategy: Strategy, raw: Raw, message: str) -> None:
+    with pytest.raises(DecomposeError, match=message):
+        strategy.decompose("s", raw, {})
