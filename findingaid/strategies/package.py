@@ -31,6 +31,7 @@ class Package:
     embed_deps: bool = False
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
+    version: ClassVar[int] = Chunked.version
     __pydantic_config__: ClassVar = STRICT
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class Package:
         deps: Sequence[str] = list(fields.get("deps") or ())
         description = joined(fields, "name", "description")
         surfaces = [Surface("description", description, "field")] if description.strip() else []
-        chunks = self._readme().cut(readme, fields.get("readme_type") == "text/markdown")
+        chunks = self._readme().cut(readme, str(fields.get("readme_type", "")))
         surfaces += [replace(chunk, metadata={**chunk.metadata, "field": "readme"}) for chunk in chunks]
         if self.embed_deps and deps:
             text = self.deps_template.format(name=fields.get("name", artifact_id), deps=", ".join(deps))

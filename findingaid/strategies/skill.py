@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -13,9 +12,7 @@ import yaml
 from findingaid.errors import DecomposeError
 from findingaid.model import Raw, Surface, SurfacePlan
 from findingaid.registry import STRICT
-from findingaid.strategies.base import joined
-
-FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+from findingaid.strategies.base import FRONT_MATTER, joined
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,25 @@ MARKDOWN = st.lists(
     st.sampled_from(["# Head\n", "word ", "\n\n", "- item\n", "```\ncode\n```\n", "é\u0301🗂 ", "\x00", "|a|b|\n"]),
     max_size=60,
 ).map("".join)
+PYTHON = st.lists(
+    st.sampled_from(
+        [
+            "def f(x):\n    return x\n",
+            "\r",
+            "class A:\n    def g(self): ...\n    @h\n    def h(self):\n        pass\n",
+            "# note\n",
+            "\n\n",
+            "s = 'é\\d🗂'\n",
+            "\x0c",
+            "if x:\n  pass\n",
+            "@d\n",
+            "async def g(): pass\n",
+            "\\\n",
+            "class",
+        ]
+    ),
+    max_size=40,
+).map("".join)
 SEEN = MiniLM()
 
 EVERY: list[Any] = [
@@ -69,9 +88,9 @@ def decompose(strategy: Strategy, text: str, media_type: str) -> SurfacePlan:
 
 
 @pytest.mark.parametrize("strategy", EVERY, ids=repr)
-@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown"])
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
 @settings(max_examples=60, deadline=None)
-@given(text=TEXTS | MARKDOWN)
+@given(text=TEXTS | MARKDOWN | PYTHON)
 @example("")
 @example(" \n\t\x00 ")
 @example("\ufeffmark")
@@ -101,11 +120,12 @@ def spans_of_fields(plan: SurfacePlan) -> dict[Any, list[tuple[int, int]]]:
     return spans
 
 
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
 @settings(max_examples=100, deadline=None)
-@given(text=TEXTS | MARKDOWN)
-def test_every_word_is_in_some_chunk(text: str) -> None:
+@given(text=TEXTS | MARKDOWN | PYTHON)
+def test_every_word_is_in_some_chunk(media_type: str, text: str) -> None:
     covered: set[int] = set()
-    for surface in Chunked(chunk_size=40, overlap=10).cut(text, markdown=True):
+    for surface in Chunked(chunk_size=40, overlap=10).cut(text, media_type):
         assert surface.span
         covered.update(range(*surface.span))
 
@@ -113,13 +133,14 @@ def test_every_word_is_in_some_chunk(text: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=TEXTS | MARKDOWN)
+@given(text=TEXTS | MARKDOWN | PYTHON)
 def test_no_chunk_is_longer_than_its_limit(text: str) -> None:
     chunked = Chunked(max_tokens=8, overlap=2).for_embedder(SEEN)
 
     # A single character may be several tokens, and is never split.
-    assert all(SEEN.count_tokens(s.text) <= 8 or len(s.text) == 1 for s in chunked.cut(text, markdown=True))
+    assert all(SEEN.count_tokens(s.text) <= 8 or len(s.text) == 1 for s in chunked.cut(text, "text/markdown"))
     assert all(len(s.text) <= 40 for s in Chunked(chunk_size=40).cut(text))
+    assert all(len(s.text) <= 40 for s in Chunked(chunk_size=40).cut(text, "text/x-python"))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +150,7 @@ def test_a_long_text_is_parted_without_loss(monkeypatch: pytest.MonkeyPatch, tex
     """Texts of many megabytes are cut part by part; no character between chunks may be lost."""
     monkeypatch.setattr("findingaid.strategies.chunked.PART_CHARACTERS", 1000)
 
-    chunks = Chunked(chunk_size=100, overlap=0).cut(text, markdown=True)
+    chunks = Chunked(chunk_size=100, overlap=0).cut(text, "text/markdown")
 
     assert all(chunk.span and text[slice(*chunk.span)] == chunk.text for chunk in chunks)
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
@@ -263,3 +284,94 @@ def test_a_session_has_the_surfaces_of_its_turns_and_their_places() -> None:
 def test_a_session_of_another_shape_fails_in_one_line(strategy: Strategy, raw: Raw, message: str) -> None:
     with pytest.raises(DecomposeError, match=message):
         strategy.decompose("s", raw, {})
+
+
+GUIDE = """---
+title: Not a heading
+---
+Before any heading.
+
+# A *guide*
+
+## Install
+
+Words on installing it here.
+
+```sh
+# no heading
+```
+
+> # A quoted one
+> with words of its own
+
+### From source
+
+Words on building it here.
+
+Use
+---
+
+Words on using it here.
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_chunk_of_markdown_knows_the_headings_above_it(end: str) -> None:
+    chunks = Chunked(chunk_size=70, overlap=0).cut(GUIDE.replace("\n", end), "text/markdown")
+
+    above = {words: c.metadata.get("headings") for c in chunks for words in KNOWN if words in c.text}
+    assert above == {
+        "Before any": None,
+        "on installing": ["A *guide*", "Install"],
+        "no heading": ["A *guide*", "Install"],
+        "A quoted one": ["A *guide*", "Install"],
+        "on building": ["A *guide*", "Install", "From source"],
+        "on using": ["A *guide*", "Use"],
+    }
+
+
+KNOWN = ("Before any", "on installing", "no heading", "A quoted one", "on building", "on using")
+
+SOURCE = """import os
+
+LIMIT = 3
+
+# What it is for.
+@cache
+def first(x):
+    return x + 1
+
+
+class Large:
+    size = 1
+
+    def one(self):
+        return "a text of some length"
+
+    def two(self):
+        return "a text of some length"
+
+
+def last(): ...
+def least(): ...
+"""
+
+
+def test_python_is_cut_where_definitions_begin() -> None:
+    chunks = Chunked(chunk_size=80, overlap=0).cut(SOURCE, "text/x-python")
+
+    assert [c.text.split("\n")[0] for c in chunks] == [
+        "import os",
+        "class Large:",
+        "def one(self):",
+        "def two(self):",
+        "def last(): ...",
+    ]
+    assert chunks[0].text.endswith("return x + 1")
+    assert chunks[-1].text == "def last(): ...\ndef least(): ..."
+
+
+def test_what_is_no_python_is_cut_as_text() -> None:
+    broken = SOURCE + "print 'as in Python 2'\n"
+
+    assert Chunked(chunk_size=80).cut(broken, "text/x-python") == Chunked(chunk_size=80).cut(broken)
