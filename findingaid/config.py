@@ -31,7 +31,7 @@ from findingaid.errors import ConfigError
 from findingaid.model import Corpus, Embedder, Synthesizer
 from findingaid.registry import one_line
 from findingaid.sources import SOURCES
-from findingaid.strategies import STRATEGIES, WithTokenizer
+from findingaid.strategies import STRATEGIES, bound
 from findingaid.synthesis import SYNTHESIZERS
 
 FILE_NAME = "findingaid.yaml"
@@ -148,13 +148,13 @@ class Config:
         try:
             strategy = STRATEGIES.create(settings.strategy, f"{where}.strategy")
             # A bound strategy knows what the model can see; that asks for its tokenizer, not its weights.
-            bound = strategy.for_embedder(self.embedder) if isinstance(strategy, WithTokenizer) else strategy
+            counting = bound(strategy, self.embedder)
         except ConfigError as error:
             raise ConfigError(str(error) if str(error).startswith(where) else f"{where}.{error}") from None
         return Corpus(
             name,
             SOURCES.create(settings.source, f"{where}.source", self.base),
-            bound,
+            counting,
             self.synthesizer if settings.synopsis else None,
             settings.max_loss,
             settings.max_failures,

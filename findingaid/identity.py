@@ -61,8 +61,8 @@ def producer_id(producer: object) -> str:
     """A short readable id of a strategy or another producer: "Chunked-1f2e…".
 
     Covers the class, every parameter (nested producers and collections included), its `version`, and for
-    code that findingaid does not ship the parsed source of its module. Warns (UserWarning) for what has
-    no identity of its own, such as a lambda.
+    code that findingaid does not ship the parsed source of its module and of its base classes' modules.
+    Warns (UserWarning) for what has no identity of its own, such as a lambda.
     """
     return f"{type(producer).__name__}-{content_hash(describe(producer))[:12]}"
 
@@ -109,9 +109,13 @@ def _describe_code(code: Any) -> Any:
             UserWarning,
             stacklevel=2,
         )
-    module = getattr(code, "__module__", None) or "builtins"
-    shipped = module.split(".")[0] in {"findingaid", "builtins", *sys.stdlib_module_names} and module != "__main__"
-    return name if shipped else [name, _module_hash(module)]
+    modules = dict.fromkeys(getattr(c, "__module__", None) or "builtins" for c in getattr(code, "__mro__", (code,)))
+    own = [module for module in modules if not _shipped(module)]
+    return [name, *map(_module_hash, own)] if own else name
+
+
+def _shipped(module: str) -> bool:
+    return module.split(".")[0] in {"findingaid", "builtins", *sys.stdlib_module_names} and module != "__main__"
 
 
 @cache

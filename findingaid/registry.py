@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError, ValidationInfo
+from pydantic import AfterValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, ValidationInfo
 
 from findingaid.errors import ConfigError
+from findingaid.model import Embedder, Source, Strategy, Synthesizer
 
 T = TypeVar("T")
 
@@ -28,28 +30,58 @@ ConfigPath = Annotated[Path, AfterValidator(_beside_the_config)]
 """A path that, in a configuration, is relative to the folder of its file."""
 
 
+FAMILIES: Mapping[str, tuple[str, type]] = {
+    "source": ("findingaid.sources", Source),
+    "strategy": ("findingaid.strategies", Strategy),
+    "synthesizer": ("findingaid.synthesizers", Synthesizer),
+    "embedder": ("findingaid.embedders", Embedder),
+}
+"""Family -> the entry point group of its plug-ins, and what each member must be."""
+
+
 class Registry(Generic[T]):
     """The members of one family (sources, strategies, ...) by name.
 
-    `key` is the key that names the member in a spec ("kind", "name"); a member is given as
-    "module:attribute" and is a dataclass whose fields are its parameters.
+    `key` is the key that names the member in a spec ("kind", "name"). A name is one that ships, one that an
+    installed distribution gives as an entry point of the family's group, or an import path, "module:attribute" or
+    "module.attribute". A member is best a dataclass, whose fields are its parameters and are checked by their types;
+    any other callable takes them as they are.
     """
 
     def __init__(self, family: str, key: str, members: Mapping[str, str]) -> None:
         self.family = family
         self.key = key
+        self.group, self._protocol = FAMILIES[family]
         self._members = dict(members)
 
     def known(self) -> list[str]:
+        """The names that ship."""
         return sorted(self._members)
+
+    def name_of(self, member: type) -> str | None:
+        """The name under which a class ships, None for any other."""
+        path = f"{member.__module__}:{member.__qualname__}"
+        return next((name for name, shipped in self._members.items() if shipped == path), None)
 
     def member(self, name: str, where: str) -> type[T]:
         """The class behind a name. Raises ConfigError that lists the known ones."""
-        if name not in self._members:
-            raise ConfigError(f"{where}.{self.key}: unknown {self.family} {name!r}. Known: {', '.join(self.known())}")
-        module, attribute = self._members[name].split(":")
-        loaded: type[T] = getattr(importlib.import_module(module), attribute)
-        return loaded
+        path = self._members.get(name) or self._plug_in(name, where) or name
+        module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
+        if not module or not attribute:
+            raise ConfigError(f"{where}.{self.key}: unknown {self.family} {name!r}. Known: {', '.join(self._named())}")
+        try:
+            loaded: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                loaded = getattr(loaded, part)
+        except Exception as error:  # noqa: BLE001  # a module that findingaid does not ship may raise anything
+            raise ConfigError(
+                f"{where}.{self.key}: {name!r} cannot be imported: {said(error)}."
+                " Is it installed, or its folder on PYTHONPATH?"
+            ) from None
+        if not callable(loaded):
+            raise ConfigError(f"{where}.{self.key}: {name!r} is a {type(loaded).__name__}, expected a class")
+        member: type[T] = loaded
+        return member
 
     def create(self, spec: Mapping[str, Any], where: str, base: Path | None = None) -> T:
         """Build the member a spec names; `where` is the spec's own key, for error messages.
@@ -59,14 +91,66 @@ class Registry(Generic[T]):
         rest = dict(spec)
         name = rest.pop(self.key, None)
         if not isinstance(name, str):
-            raise ConfigError(f"{where}.{self.key}: missing. Known: {', '.join(self.known())}")
-        rest |= rest.pop("params", None) or {}
-        member = self.member(name, where)
+            raise ConfigError(f"{where}.{self.key}: missing. Known: {', '.join(self._named())}")
+        params = rest.pop("params", None) or {}
+        if not isinstance(params, Mapping):
+            raise ConfigError(f"{where}.params: expected keys and values, got {params!r}")
+        made = self._make(self.member(name, where), rest | dict(params), where, base)
+        if not isinstance(made, self._protocol):
+            wanted = [m for m in protocol_members(self._protocol) if not hasattr(made, m)]
+            raise ConfigError(f"{where}.{self.key}: {name!r} is no {self.family}: it has no {', '.join(wanted)}")
+        return made
+
+    def _make(self, member: Any, params: dict[str, Any], where: str, base: Path | None) -> T:
+        fields = parameters(member) if dataclasses.is_dataclass(member) else None
+        # pydantic passes over unknown keys for a dataclass that does not say STRICT.
+        if fields is not None and (unknown := [key for key in params if key not in fields]):
+            raise ConfigError(f"{where}.{unknown[0]}: unknown key. Known: {', '.join(fields) or 'none'}")
         try:
-            return TypeAdapter(member).validate_python(rest, context={"base": base})
+            if fields is None:
+                made: T = member(**params)
+                return made
+            return TypeAdapter[T](member).validate_python(params, context={"base": base, "where": where})
+        except ConfigError as error:  # of the member itself, or of one within it, which says where
+            raise ConfigError(str(error) if str(error).startswith(f"{where}.") else f"{where}.{error}") from None
         except ValidationError as error:
-            fields = [f.name for f in dataclasses.fields(member) if f.init]  # type: ignore[arg-type]  # members are dataclasses
-            raise ConfigError(one_line(error, where, fields)) from None
+            raise ConfigError(one_line(error, where, fields or [])) from None
+        except PydanticUserError:
+            raise ConfigError(
+                f"{where}: the types of {member.__name__}'s parameters cannot be checked:"
+                " set __pydantic_config__ = findingaid.registry.STRICT in it"
+            ) from None
+        except Exception as error:  # noqa: BLE001  # a class that findingaid does not ship may raise anything
+            raise ConfigError(f"{where}: {getattr(member, '__name__', member)}: {said(error)}") from None
+
+    def _named(self) -> list[str]:
+        return sorted({*self._members, *(entry.name for entry in entry_points(group=self.group))})
+
+    def _plug_in(self, name: str, where: str) -> str | None:
+        """The import path of an entry point; None where no distribution has one of this name."""
+        found = {f"{entry.module}:{entry.attr}": entry.dist for entry in entry_points(group=self.group, name=name)}
+        if len(found) > 1:
+            raise ConfigError(
+                f"{where}.{self.key}: {name!r} is given by {' and '.join(sorted(d.name for d in found.values() if d))}:"
+                f" name one by its import path, {' or '.join(sorted(found))}"
+            )
+        return next(iter(found), None)
+
+
+def parameters(member: Any) -> list[str]:
+    """The parameters of a member that is a dataclass; those marked {"spec": False} are set by code alone."""
+    return [f.name for f in dataclasses.fields(member) if f.init and f.metadata.get("spec", True)]
+
+
+def protocol_members(protocol: type) -> list[str]:
+    """The names that a class must have to be of a protocol."""
+    return sorted(name for name in vars(protocol) if not name.startswith("_"))
+
+
+def said(error: BaseException) -> str:
+    """What an error says, in one line, with its type."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def one_line(error: ValidationError, where: str, known: list[str]) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
-from findingaid.model import Strategy
+from pydantic import BeforeValidator, InstanceOf, ValidationInfo
+
+from findingaid.errors import ConfigError
+from findingaid.model import Embedder, Strategy
 from findingaid.registry import Registry
 from findingaid.strategies.base import WithTokenizer
 
@@ -15,20 +19,30 @@ STRATEGIES: Registry[Strategy] = Registry(
     "name",
     {
         "Chunked": "findingaid.strategies.chunked:Chunked",
+        "ClaudeSession": "findingaid.strategies.claude:ClaudeSession",
+        "ClaudeTurn": "findingaid.strategies.claude:ClaudeTurn",
         "Package": "findingaid.strategies.package:Package",
+        "Skill": "findingaid.strategies.skill:Skill",
         "WholeText": "findingaid.strategies.whole_text:WholeText",
     },
 )
 
 
 def strategy_to_spec(strategy: Any) -> dict[str, Any]:
-    """The `{"name", "params"}` spec of a shipped strategy; parameters at their default are left out."""
+    """The `{"name", "params"}` spec of a strategy, for YAML or JSON; parameters at their default are left out.
+
+    What does not ship is named by its import path. Raises ConfigError for what no spec can say.
+    """
+    made = type(strategy)
+    name = STRATEGIES.name_of(made) or f"{made.__module__}:{made.__qualname__}"
+    if "<locals>" in name or not dataclasses.is_dataclass(strategy):
+        raise ConfigError(f"{name} has no spec: only a dataclass at the top level of a module has one")
     params = {
-        f.name: value
+        f.name: _plain(value, f"{name}.{f.name}")
         for f in dataclasses.fields(strategy)
-        if f.metadata.get("spec", True) and (value := getattr(strategy, f.name)) != f.default
+        if f.init and f.metadata.get("spec", True) and (value := getattr(strategy, f.name)) != _default(f)
     }
-    return {"name": type(strategy).__name__, "params": params}
+    return {"name": name, "params": params}
 
 
 def strategy_from_spec(spec: Mapping[str, Any] | None, where: str = "strategy") -> Strategy | None:
@@ -36,4 +50,58 @@ def strategy_from_spec(spec: Mapping[str, Any] | None, where: str = "strategy") 
     return None if spec is None else STRATEGIES.create(spec, where)
 
 
-__all__ = ["STRATEGIES", "WithTokenizer", "strategy_from_spec", "strategy_to_spec"]
+def bound(strategy: Any, embedder: Embedder) -> Any:
+    """The strategy, and every one among its parameters, counting tokens as `embedder` does. Raises ConfigError."""
+    if isinstance(strategy, WithTokenizer):
+        return strategy.for_embedder(embedder)
+    if not dataclasses.is_dataclass(strategy):
+        return strategy
+    replace: Callable[..., Any] = dataclasses.replace
+    inner = {f.name: getattr(strategy, f.name) for f in dataclasses.fields(strategy) if f.init}
+    changed = {name: _bound_value(value, embedder) for name, value in inner.items()}
+    changed = {name: value for name, value in changed.items() if value is not inner[name]}
+    return replace(strategy, **changed) if changed else strategy
+
+
+def _bound_value(value: Any, embedder: Embedder) -> Any:
+    if isinstance(value, Strategy):
+        return bound(value, embedder)
+    if type(value) in (list, tuple) and any(isinstance(item, Strategy) for item in value):
+        return type(value)(_bound_value(item, embedder) for item in value)
+    return value
+
+
+def _nested(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    context = info.context or {}
+    where = f"{context.get('where', 'strategy')}.{info.field_name}"
+    return STRATEGIES.create(value, where, context.get("base"))
+
+
+NestedStrategy = Annotated[Strategy, InstanceOf(), BeforeValidator(_nested)]
+"""The type of a parameter that is a strategy itself, given as a spec in a configuration."""
+
+
+def _default(f: dataclasses.Field[Any]) -> Any:
+    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A parameter as YAML and JSON know it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Strategy):
+        return strategy_to_spec(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, where) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item, where) for item in value), key=repr)
+    if isinstance(value, Path):
+        return str(value)
+    raise ConfigError(f"{where}: no spec can say a {type(value).__name__}")
+
+
+__all__ = ["STRATEGIES", "NestedStrategy", "WithTokenizer", "bound", "strategy_from_spec", "strategy_to_spec"]

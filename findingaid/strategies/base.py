@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from findingaid.errors import DecomposeError
 from findingaid.model import Embedder, Raw
+
+FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+"""YAML between two lines of --- at the very beginning of a Markdown text."""
 
 TEXT_KEYS = ("text", "content", "body", "page_content")
 
@@ -35,6 +39,11 @@ def text_of(raw: Any, text_key: str | None = None) -> str:
             f"no text field {wanted}; it has {', '.join(map(str, raw)) or 'no fields'}: set text_key", "parse"
         )
     raise DecomposeError(f"expected text or a mapping, got {type(raw).__name__}", "parse")
+
+
+def joined(fields: Mapping[str, Any], *keys: str) -> str:
+    """The fields that say something, as "name: description"."""
+    return ": ".join(str(fields[key]) for key in keys if fields.get(key))
 
 
 def shown_text(strategy: object, raw: Raw) -> str:

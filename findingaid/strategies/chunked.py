@@ -16,6 +16,7 @@ from findingaid.errors import ConfigError
 from findingaid.model import Embedder, Raw, Surface, SurfacePlan
 from findingaid.registry import STRICT
 from findingaid.strategies.base import text_of
+from findingaid.strategies.structure import Headings, python_pieces
 
 CHUNK_SIZE = 1200
 """Characters a chunk for an embedder that sees any length, about 250 tokens of English."""
@@ -36,7 +37,8 @@ class Chunked:
 
     The size is `max_tokens` by the embedder's own tokenizer, by default all that the model sees; or
     `chunk_size` in characters, which may lose the tail of a chunk to the model's limit. `overlap` is in
-    the same unit. Markdown is cut along its structure when the artifact's media_type says so.
+    the same unit. The artifact's media_type decides: Markdown is cut along its structure, its chunks with the
+    path of `headings` above them; Python where functions and classes begin, without overlap between these.
     """
 
     max_tokens: Annotated[int, Gt(0)] | None = None
@@ -45,6 +47,9 @@ class Chunked:
     text_key: str | None = None
     kind: str = "chunk"
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
+    version: ClassVar[int] = 2
+    """Raised when the same parameters cut otherwise, so that what was cut before is cut again."""
+
     __pydantic_config__: ClassVar = STRICT
 
     def __post_init__(self) -> None:
@@ -66,18 +71,34 @@ class Chunked:
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         text = text_of(raw, self.text_key)
-        return SurfacePlan(dict(metadata), self.cut(text, metadata.get("media_type") == "text/markdown"))
+        return SurfacePlan(dict(metadata), self.cut(text, str(metadata.get("media_type", ""))))
 
-    def cut(self, text: str, markdown: bool = False) -> list[Surface]:
+    def cut(self, text: str, media_type: str = "") -> list[Surface]:
         """The chunks of a text, in order, without blank ones."""
+        markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
-        cut = ((at + start, chunk) for at, part in _parts(text) for start, chunk in splitter.chunk_indices(part))
+        parts = self._python(text) if media_type == "text/x-python" else _parts(text)
+        cut = ((at + start, chunk) for at, part in parts for start, chunk in splitter.chunk_indices(part))
         # The splitter trims white space as Rust sees it, which leaves some that Python and tokenizers drop.
         chunks = [(start, chunk) for start, chunk in cut if chunk.replace("\0", "").strip()]
-        return [
-            Surface(self.kind, chunk, "chunk", {"chunk_index": i, "n_chunks": len(chunks)}, (start, start + len(chunk)))
-            for i, (start, chunk) in enumerate(chunks)
-        ]
+        headings = Headings.of(text) if markdown else None
+        surfaces = []
+        for i, (start, chunk) in enumerate(chunks):
+            span = (start, start + len(chunk))
+            own: dict[str, Any] = {"chunk_index": i, "n_chunks": len(chunks)}
+            if headings and (path := headings.above(*span)):
+                own["headings"] = list(path)
+            surfaces.append(Surface(self.kind, chunk, "chunk", own, span))
+        return surfaces
+
+    def _python(self, text: str) -> Iterator[tuple[int, str]]:
+        """(start, part) of a Python source; what does not parse, or is very long, as of any other text."""
+        pieces = python_pieces(text, self._fits) if len(text) <= PART_CHARACTERS else None
+        return _parts(text) if pieces is None else ((start, text[start:end]) for start, end in pieces)
+
+    def _fits(self, text: str) -> bool:
+        text = text.strip()
+        return len(text) <= self._size if self.tokenizer is None else self.tokenizer.count_tokens(text) <= self._size
 
     @property
     def _size(self) -> int:

@@ -11,6 +11,7 @@ from pydantic import SkipValidation
 from findingaid.errors import ConfigError, DecomposeError
 from findingaid.model import Embedder, Raw, Surface, SurfacePlan
 from findingaid.registry import STRICT
+from findingaid.strategies.base import joined
 from findingaid.strategies.chunked import Chunked
 
 DEPS_TEMPLATE = "Depends on: {deps}"
@@ -30,6 +31,7 @@ class Package:
     embed_deps: bool = False
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
+    version: ClassVar[int] = Chunked.version
     __pydantic_config__: ClassVar = STRICT
 
     def __post_init__(self) -> None:
@@ -46,14 +48,15 @@ class Package:
     def text(self, raw: Raw) -> str:
         """What a synthesizer is shown: never the dependencies."""
         fields = _fields(raw)
-        return "\n\n".join(part for part in (_description(fields), fields.get("readme") or "") if part)
+        return "\n\n".join(part for part in (joined(fields, "name", "description"), fields.get("readme") or "") if part)
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         fields = _fields(raw)
         readme = str(fields.get("readme") or "")
         deps: Sequence[str] = list(fields.get("deps") or ())
-        surfaces = [Surface("description", description, "field")] if (description := _description(fields)) else []
-        chunks = self._readme().cut(readme, fields.get("readme_type") == "text/markdown")
+        description = joined(fields, "name", "description")
+        surfaces = [Surface("description", description, "field")] if description.strip() else []
+        chunks = self._readme().cut(readme, str(fields.get("readme_type", "")))
         surfaces += [replace(chunk, metadata={**chunk.metadata, "field": "readme"}) for chunk in chunks]
         if self.embed_deps and deps:
             text = self.deps_template.format(name=fields.get("name", artifact_id), deps=", ".join(deps))
@@ -76,7 +79,3 @@ def _fields(raw: Raw) -> Mapping[str, Any]:
             "Package needs a mapping with name, description, readme: use it with a packages source", "parse"
         )
     return raw
-
-
-def _description(fields: Mapping[str, Any]) -> str:
-    return ": ".join(str(fields[key]) for key in ("name", "description") if fields.get(key))

@@ -10,17 +10,40 @@ from hypothesis import strategies as st
 
 from findingaid import Strategy
 from findingaid.embedding.minilm import MiniLM
+from findingaid.errors import DecomposeError
 from findingaid.identity import producer_id
 from findingaid.model import Raw, SurfacePlan
 from findingaid.strategies import STRATEGIES, strategy_from_spec, strategy_to_spec
+from findingaid.strategies.base import shown_text
 from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
 from findingaid.strategies.package import Package
+from findingaid.strategies.skill import Skill
 from findingaid.strategies.whole_text import WholeText
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
 MARKDOWN = st.lists(
     st.sampled_from(["# Head\n", "word ", "\n\n", "- item\n", "```\ncode\n```\n", "é\u0301🗂 ", "\x00", "|a|b|\n"]),
     max_size=60,
+).map("".join)
+PYTHON = st.lists(
+    st.sampled_from(
+        [
+            "def f(x):\n    return x\n",
+            "\r",
+            "class A:\n    def g(self): ...\n    @h\n    def h(self):\n        pass\n",
+            "# note\n",
+            "\n\n",
+            "s = 'é\\d🗂'\n",
+            "\x0c",
+            "if x:\n  pass\n",
+            "@d\n",
+            "async def g(): pass\n",
+            "\\\n",
+            "class",
+        ]
+    ),
+    max_size=40,
 ).map("".join)
 SEEN = MiniLM()
 
@@ -31,6 +54,10 @@ EVERY: list[Any] = [
     Chunked(max_tokens=8).for_embedder(SEEN),
     Package(chunk_size=40, overlap=0),
     Package(max_tokens=8, overlap=2, embed_deps=True).for_embedder(SEEN),
+    Skill(),
+    ClaudeTurn(),
+    ClaudeTurn(include_full=True),
+    ClaudeSession(include_full=True),
 ]
 
 
@@ -43,7 +70,17 @@ def raw_for(strategy: Strategy, text: str) -> Raw:
             "deps": ["numpy"],
             "readme_type": "text/markdown",
         }
+    if isinstance(strategy, Skill):
+        return {"name": text[:20], "description": text, "body": text}
+    if isinstance(strategy, ClaudeTurn):
+        return turn_of(text)
+    if isinstance(strategy, ClaudeSession):
+        return {"session": "s1", "project": "p", "turns": [turn_of(text), {}, turn_of(text)]}
     return text
+
+
+def turn_of(text: str) -> dict[str, Any]:
+    return {"user_prompt": text, "assistant_summary": text, "assistant_full": text, "tools": ["Bash"], "model": "m"}
 
 
 def decompose(strategy: Strategy, text: str, media_type: str) -> SurfacePlan:
@@ -51,9 +88,9 @@ def decompose(strategy: Strategy, text: str, media_type: str) -> SurfacePlan:
 
 
 @pytest.mark.parametrize("strategy", EVERY, ids=repr)
-@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown"])
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
 @settings(max_examples=60, deadline=None)
-@given(text=TEXTS | MARKDOWN)
+@given(text=TEXTS | MARKDOWN | PYTHON)
 @example("")
 @example(" \n\t\x00 ")
 @example("\ufeffmark")
@@ -69,15 +106,26 @@ def test_spans_give_back_the_text_no_surface_is_blank_and_the_plan_is_the_same_t
         if surface.span:
             start, end = surface.span
             assert text[start:end] == surface.text
-    spans = [surface.span for surface in plan.surfaces if surface.span]
-    assert spans == sorted(spans)
+    for (_, field), spans in spans_of_fields(plan).items():
+        assert spans == sorted(spans), field
 
 
+def spans_of_fields(plan: SurfacePlan) -> dict[Any, list[tuple[int, int]]]:
+    """The spans within each text of an artifact, in plan order."""
+    spans: dict[Any, list[tuple[int, int]]] = {}
+    for surface in plan.surfaces:
+        if surface.span:
+            key = (surface.metadata.get("turn"), surface.metadata.get("field"))
+            spans.setdefault(key, []).append(surface.span)
+    return spans
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
 @settings(max_examples=100, deadline=None)
-@given(text=TEXTS | MARKDOWN)
-def test_every_word_is_in_some_chunk(text: str) -> None:
+@given(text=TEXTS | MARKDOWN | PYTHON)
+def test_every_word_is_in_some_chunk(media_type: str, text: str) -> None:
     covered: set[int] = set()
-    for surface in Chunked(chunk_size=40, overlap=10).cut(text, markdown=True):
+    for surface in Chunked(chunk_size=40, overlap=10).cut(text, media_type):
         assert surface.span
         covered.update(range(*surface.span))
 
@@ -85,13 +133,14 @@ def test_every_word_is_in_some_chunk(text: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=TEXTS | MARKDOWN)
+@given(text=TEXTS | MARKDOWN | PYTHON)
 def test_no_chunk_is_longer_than_its_limit(text: str) -> None:
     chunked = Chunked(max_tokens=8, overlap=2).for_embedder(SEEN)
 
     # A single character may be several tokens, and is never split.
-    assert all(SEEN.count_tokens(s.text) <= 8 or len(s.text) == 1 for s in chunked.cut(text, markdown=True))
+    assert all(SEEN.count_tokens(s.text) <= 8 or len(s.text) == 1 for s in chunked.cut(text, "text/markdown"))
     assert all(len(s.text) <= 40 for s in Chunked(chunk_size=40).cut(text))
+    assert all(len(s.text) <= 40 for s in Chunked(chunk_size=40).cut(text, "text/x-python"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +150,7 @@ def test_a_long_text_is_parted_without_loss(monkeypatch: pytest.MonkeyPatch, tex
     """Texts of many megabytes are cut part by part; no character between chunks may be lost."""
     monkeypatch.setattr("findingaid.strategies.chunked.PART_CHARACTERS", 1000)
 
-    chunks = Chunked(chunk_size=100, overlap=0).cut(text, markdown=True)
+    chunks = Chunked(chunk_size=100, overlap=0).cut(text, "text/markdown")
 
     assert all(chunk.span and text[slice(*chunk.span)] == chunk.text for chunk in chunks)
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
@@ -138,3 +187,191 @@ def test_every_shipped_strategy_has_an_identity_of_its_own(name: str) -> None:
 
     assert producer_id(default) == producer_id(STRATEGIES.create({"name": name}, "strategy"))
     assert producer_id(default).startswith(f"{name}-")
+
+
+SKILL = """---
+name: pdf
+description: "Reads forms: fills them, too"
+---
+# How
+
+The body.
+"""
+
+
+@pytest.mark.parametrize(
+    "raw", [SKILL, SKILL.replace("\n", "\r\n"), {"name": "pdf", "description": "Reads forms: fills them, too"}]
+)
+def test_a_skill_is_its_name_and_description(raw: Raw) -> None:
+    artifact_id = "skills/office/pdf/SKILL.md" if isinstance(raw, str) else "skills/office/pdf"
+
+    plan = Skill().decompose(artifact_id, raw, {"bytes": 3})
+
+    assert [(s.kind, s.text) for s in plan.surfaces] == [("capability", "pdf: Reads forms: fills them, too")]
+    assert plan.filter_fields == {"bytes": 3, "name": "pdf", "parent": "office"}
+    assert "body" not in shown_text(Skill(), raw)
+
+
+@pytest.mark.parametrize(
+    ("front", "name", "parent"),
+    [("description: d", "pdf", "office"), ("name: 7\nparent: docs", "7", "docs"), ("x: 1", "pdf", "office")],
+)
+def test_what_a_skill_does_not_say_its_folders_do(front: str, name: str, parent: str) -> None:
+    plan = Skill().decompose("office/pdf/SKILL.md", f"---\n{front}\n---\n", {})
+
+    assert plan.filter_fields == {"name": name, "parent": parent}
+    assert plan.surfaces[0].text.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# No front matter", "a skill begins with YAML front matter"),
+        ("---\nname: a\n", "a skill begins with YAML front matter"),
+        ("---\nname: a\ndescription: Use when: asked\n---\n", "front matter line 3: not YAML: mapping values are not"),
+        ("---\nsince: 2024-13-45\n---\n", "not YAML"),
+        ("---\njust words\n---\n", "the front matter has no fields"),
+        ("---\nname: \x00\n---\n", "not YAML"),
+    ],
+)
+def test_a_skill_that_cannot_be_read_says_why_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(DecomposeError, match=message) as raised:
+        Skill().decompose("a/SKILL.md", text, {})
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_turn_has_a_surface_for_either_side() -> None:
+    turn = {"user_prompt": "Why?", "assistant_summary": "Because.", "assistant_full": "Hm. Because.", "tools": ["Bash"]}
+    turn |= {"session": "s", "project": "p", "time": "2026-01-02T03:04:05Z", "model": "m"}
+
+    plan = ClaudeTurn().decompose("s/0", turn, {})
+
+    assert [(s.kind, s.text) for s in plan.surfaces] == [("user_prompt", "Why?"), ("assistant_summary", "Because.")]
+    assert plan.filter_fields == {k: turn[k] for k in ("session", "project", "time", "model", "tools")}
+    full = ClaudeTurn(include_full=True).decompose("s/0", turn, {})
+    assert [s.kind for s in full.surfaces] == ["user_prompt", "assistant_summary", "assistant_full"]
+    assert shown_text(ClaudeTurn(), turn) == "Why?\n\nBecause."
+
+
+def test_a_session_has_the_surfaces_of_its_turns_and_their_places() -> None:
+    turns = [
+        {"user_prompt": "One?", "assistant_summary": "1", "model": "m"},
+        {"user_prompt": " "},
+        {"user_prompt": "2?"},
+    ]
+
+    plan = ClaudeSession().decompose("s", {"session": "s", "project": "p", "turns": turns}, {})
+
+    assert [(s.metadata["turn"], s.kind, s.text) for s in plan.surfaces] == [
+        (0, "user_prompt", "One?"),
+        (0, "assistant_summary", "1"),
+        (2, "user_prompt", "2?"),
+    ]
+    assert plan.surfaces[0].metadata["model"] == "m"
+    assert plan.filter_fields == {"session": "s", "project": "p"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "raw", "message"),
+    [
+        (ClaudeTurn(), "text", "expected a mapping"),
+        (ClaudeTurn(), {"user_prompt": 3}, "user_prompt: expected text, got int"),
+        (ClaudeSession(), {"session": "s"}, "no list of turns; it has session"),
+        (ClaudeSession(), {"turns": ["text"]}, "expected a mapping"),
+    ],
+)
+def test_a_session_of_another_shape_fails_in_one_line(strategy: Strategy, raw: Raw, message: str) -> None:
+    with pytest.raises(DecomposeError, match=message):
+        strategy.decompose("s", raw, {})
+
+
+GUIDE = """---
+title: Not a heading
+---
+Before any heading.
+
+# A *guide*
+
+## Install
+
+Words on installing it here.
+
+```sh
+# no heading
+```
+
+> # A quoted one
+> with words of its own
+
+### From source
+
+Words on building it here.
+
+Use
+---
+
+Words on using it here.
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_chunk_of_markdown_knows_the_headings_above_it(end: str) -> None:
+    chunks = Chunked(chunk_size=70, overlap=0).cut(GUIDE.replace("\n", end), "text/markdown")
+
+    above = {words: c.metadata.get("headings") for c in chunks for words in KNOWN if words in c.text}
+    assert above == {
+        "Before any": None,
+        "on installing": ["A *guide*", "Install"],
+        "no heading": ["A *guide*", "Install"],
+        "A quoted one": ["A *guide*", "Install"],
+        "on building": ["A *guide*", "Install", "From source"],
+        "on using": ["A *guide*", "Use"],
+    }
+
+
+KNOWN = ("Before any", "on installing", "no heading", "A quoted one", "on building", "on using")
+
+SOURCE = """import os
+
+LIMIT = 3
+
+# What it is for.
+@cache
+def first(x):
+    return x + 1
+
+
+class Large:
+    size = 1
+
+    def one(self):
+        return "a text of some length"
+
+    def two(self):
+        return "a text of some length"
+
+
+def last(): ...
+def least(): ...
+"""
+
+
+def test_python_is_cut_where_definitions_begin() -> None:
+    chunks = Chunked(chunk_size=80, overlap=0).cut(SOURCE, "text/x-python")
+
+    assert [c.text.split("\n")[0] for c in chunks] == [
+        "import os",
+        "class Large:",
+        "def one(self):",
+        "def two(self):",
+        "def last(): ...",
+    ]
+    assert chunks[0].text.endswith("return x + 1")
+    assert chunks[-1].text == "def last(): ...\ndef least(): ..."
+
+
+def test_what_is_no_python_is_cut_as_text() -> None:
+    broken = SOURCE + "print 'as in Python 2'\n"
+
+    assert Chunked(chunk_size=80).cut(broken, "text/x-python") == Chunked(chunk_size=80).cut(broken)

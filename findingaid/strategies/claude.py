@@ -1,0 +1,93 @@
+"""What was said in a session of Claude Code: a turn by itself, or the session with all its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from findingaid.errors import DecomposeError
+from findingaid.model import Raw, Surface, SurfacePlan
+from findingaid.registry import STRICT
+
+TURN_FILTERS = ("time", "model", "tools")
+"""What is known of one turn."""
+
+SESSION_FILTERS = ("session", "project")
+"""What all turns of a session share."""
+
+
+@dataclass(frozen=True)
+class ClaudeTurn:
+    """What was asked (`user_prompt`) and what came of it (`assistant_summary`), a surface each.
+
+    The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it
+    wrote. Filter fields: session, project, time, model, tools. The payload is a mapping of all these.
+    """
+
+    include_full: bool = False
+    __pydantic_config__: ClassVar = STRICT
+
+    def text(self, raw: Raw) -> str:
+        """What a synthesizer is shown."""
+        return "\n\n".join(surface.text for surface in _surfaces(_mapping(raw), self.include_full))
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        turn = _mapping(raw)
+        own = _present(turn, (*SESSION_FILTERS, *TURN_FILTERS))
+        return SurfacePlan({**metadata, **own}, list(_surfaces(turn, self.include_full)))
+
+
+@dataclass(frozen=True)
+class ClaudeSession:
+    """The surfaces of every turn, in order, each with its place as `turn`, and time, model and tools of its turn.
+
+    Filter fields: session, project, time. The payload is a mapping of these and `turns`, each as in ClaudeTurn.
+    """
+
+    include_full: bool = False
+    __pydantic_config__: ClassVar = STRICT
+
+    def text(self, raw: Raw) -> str:
+        """What a synthesizer is shown."""
+        turns = _turns(_mapping(raw))
+        return "\n\n".join(surface.text for turn in turns for surface in _surfaces(turn, self.include_full))
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        session = _mapping(raw)
+        surfaces = [
+            surface
+            for i, turn in enumerate(_turns(session))
+            for surface in _surfaces(turn, self.include_full, {"turn": i, **_present(turn, TURN_FILTERS)})
+        ]
+        return SurfacePlan({**metadata, **_present(session, (*SESSION_FILTERS, "time"))}, surfaces)
+
+
+def _surfaces(
+    turn: Mapping[str, Any], include_full: bool, metadata: Mapping[str, Any] | None = None
+) -> Iterator[Surface]:
+    for kind in ("user_prompt", "assistant_summary", *(("assistant_full",) if include_full else ())):
+        text = turn.get(kind) or ""
+        if not isinstance(text, str):
+            raise DecomposeError(f"{kind}: expected text, got {type(text).__name__}", "parse")
+        if text.strip():
+            yield Surface(kind, text, "field", {**(metadata or {}), "field": kind}, (0, len(text)))
+
+
+def _present(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if fields.get(name) is not None}
+
+
+def _mapping(raw: Any) -> Mapping[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise DecomposeError(
+            f"expected a mapping with user_prompt and assistant_summary, got {type(raw).__name__}", "parse"
+        )
+    return raw
+
+
+def _turns(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    turns = session.get("turns")
+    if not isinstance(turns, Sequence) or isinstance(turns, str):
+        raise DecomposeError(f"no list of turns; it has {', '.join(map(str, session)) or 'no fields'}", "parse")
+    return [_mapping(turn) for turn in turns]

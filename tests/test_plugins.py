@@ -1,0 +1,279 @@
+"""Strategies, sources, synthesizers and embedders that findingaid does not ship: by import path and by entry point."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from findingaid import ConfigError
+from findingaid.config import load
+from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.minilm import MiniLM
+from findingaid.identity import producer_id
+from findingaid.sources import SOURCES
+from findingaid.strategies import STRATEGIES, bound, strategy_from_spec, strategy_to_spec
+from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.whole_text import WholeText
+from findingaid.synthesis import SYNTHESIZERS
+from tests.conftest import Cli
+
+MODULE = """
+from __future__ import annotations
+from dataclasses import dataclass, field
+from pathlib import Path
+from findingaid import Surface, SurfacePlan
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.sources.files import Files
+from findingaid.strategies import NestedStrategy
+from findingaid.synthesis.extractive import Extractive
+from findingaid.strategies.whole_text import WholeText
+import own_base
+
+def parts(text):
+    return text.split("{mark}")
+
+@dataclass(frozen=True)
+class Lines(own_base.Base):
+    kind: str = "line"
+    least: int = 1
+    def decompose(self, artifact_id, raw, metadata):
+        return SurfacePlan(metadata, [Surface(self.kind, p) for p in parts(raw) if len(p.strip()) >= self.least])
+
+@dataclass(frozen=True)
+class Both:
+    inner: NestedStrategy
+    more: tuple[NestedStrategy, ...] = ()
+    marks: list[str] = field(default_factory=list)
+    def decompose(self, artifact_id, raw, metadata):
+        plans = [s.decompose(artifact_id, raw, metadata) for s in (self.inner, *self.more)]
+        return SurfacePlan(metadata, [surface for plan in plans for surface in plan.surfaces])
+
+class Plain:
+    def __init__(self, size=3):
+        if size > 100:
+            raise RuntimeError("too\\nlong")
+        self.size = size
+    def decompose(self, artifact_id, raw, metadata):
+        return SurfacePlan(metadata, [Surface("start", raw[:self.size])])
+
+class Outer:
+    @dataclass(frozen=True)
+    class Inner(WholeText):
+        pass
+
+class OwnFiles(Files): ...
+class OwnExtractive(Extractive): ...
+class OwnEmbedder(HashEmbedder): ...
+class Nothing: ...
+
+@dataclass(frozen=True)
+class Odd:
+    thing: Nothing = None
+    def decompose(self, artifact_id, raw, metadata): ...
+
+NUMBER = 3
+"""
+
+BASE = """
+class Base:
+    size = {size}
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of its own for each test, so that none is imported from before."""
+    write(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("own_parts", "own_base"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return "own_parts"
+
+
+def write(folder: Path, mark: str = "|", size: int = 1) -> None:
+    (folder / "own_parts.py").write_text(MODULE.replace("{mark}", mark))
+    (folder / "own_base.py").write_text(BASE.replace("{size}", str(size)))
+
+
+def distribution(folder: Path, name: str, entries: str) -> None:
+    """What pip leaves of an installed distribution."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(textwrap.dedent(entries))
+
+
+@pytest.mark.parametrize("name", ["own_parts:Lines", "own_parts.Lines"])
+def test_a_strategy_by_import_path_takes_its_parameters(module: str, name: str) -> None:
+    strategy = STRATEGIES.create({"name": name, "least": "2", "params": {"kind": "part"}}, "strategy")
+
+    surfaces = strategy.decompose("a", "one|x|two", {}).surfaces
+    assert [(s.kind, s.text) for s in surfaces] == [("part", "one"), ("part", "two")]
+
+
+def test_a_class_within_a_class_and_one_that_is_no_dataclass(module: str) -> None:
+    inner = STRATEGIES.create({"name": f"{module}:Outer.Inner"}, "strategy")
+    plain = STRATEGIES.create({"name": f"{module}:Plain", "size": 2}, "strategy")
+
+    assert inner.decompose("a", "whole", {}).surfaces[0].text == "whole"
+    assert plain.decompose("a", "whole", {}).surfaces[0].text == "wh"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"name": "Line"}, "s.name: unknown strategy 'Line'. Known: Chunked, "),
+        ({"name": "no_such.module:X"}, "s.name: 'no_such.module:X' cannot be imported: ModuleNotFoundError: No module"),
+        ({"name": "own_parts:Missing"}, "'own_parts:Missing' cannot be imported: AttributeError: module 'own_parts'"),
+        ({"name": "own_broken:X"}, "'own_broken:X' cannot be imported: SyntaxError: "),
+        ({"name": "own_exits:X"}, "'own_exits:X' cannot be imported: ZeroDivisionError: division by zero"),
+        ({"name": "own_parts:NUMBER"}, "s.name: 'own_parts:NUMBER' is a int, expected a class"),
+        ({"name": "own_parts:Nothing"}, "s.name: 'own_parts:Nothing' is no strategy: it has no decompose"),
+        ({"name": "own_parts:"}, "s.name: unknown strategy 'own_parts:'"),
+        ({"name": "own_parts:Lines", "most": 1}, "s.most: unknown key. Known: kind, least"),
+        ({"name": "own_parts:Lines", "least": "x"}, "s.least: Input should be a valid integer"),
+        ({"name": "own_parts:Plain", "most": 1}, "s: Plain: TypeError: "),
+        ({"name": "own_parts:Plain", "size": 101}, "s: Plain: RuntimeError: too long"),
+        ({"name": "own_parts:Odd"}, "s: the types of Odd's parameters cannot be checked: set __pydantic_config__"),
+        ({"name": "own_parts:Both"}, "s.inner: missing, but required"),
+        ({"name": "own_parts:Both", "inner": 3}, "s.inner: "),
+        ({"name": "own_parts:Both", "inner": {"name": "Chunk"}}, "s.inner.name: unknown strategy 'Chunk'"),
+        (
+            {"name": "own_parts:Both", "inner": {"name": "own_parts:Both", "inner": {"name": "Chunked", "size": 1}}},
+            "s.inner.inner.size: unknown key. Known: max_tokens",
+        ),
+        ({"name": "Chunked", "params": [1]}, "s.params: expected keys and values, got [1]"),
+        ({}, "s.name: missing. Known: Chunked, "),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(
+    tmp_path: Path, module: str, spec: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "own_broken.py").write_text("def (")
+    (tmp_path / "own_exits.py").write_text("1 / 0")
+
+    with pytest.raises(ConfigError) as raised:
+        strategy_from_spec(spec, "s")
+
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_specs_give_custom_and_nested_strategies_back(module: str) -> None:
+    spec = {
+        "name": f"{module}:Both",
+        "params": {
+            "inner": {"name": "Chunked", "params": {"chunk_size": 9}},
+            "more": [{"name": "own_parts:Lines", "params": {"least": 2}}, {"name": "WholeText", "params": {}}],
+        },
+    }
+
+    strategy = strategy_from_spec(spec)
+
+    assert strategy_to_spec(strategy) == spec
+    assert strategy_from_spec(json.loads(json.dumps(strategy_to_spec(strategy)))) == strategy
+    assert producer_id(strategy) == producer_id(strategy_from_spec(strategy_to_spec(strategy)))
+
+
+def test_what_no_spec_can_say_is_an_error(module: str) -> None:
+    plain = STRATEGIES.create({"name": f"{module}:Plain"}, "strategy")
+
+    with pytest.raises(ConfigError, match="own_parts:Plain has no spec: only a dataclass"):
+        strategy_to_spec(plain)
+    with pytest.raises(ConfigError, match=r"WholeText\.kind: no spec can say a object"):
+        strategy_to_spec(WholeText(kind=object()))  # type: ignore[arg-type]  # what the test is about
+
+
+def test_nested_strategies_count_as_the_embedder_does(module: str) -> None:
+    spec = {"name": f"{module}:Both", "inner": {"name": "Chunked"}, "more": [{"name": "Chunked", "max_tokens": 8}]}
+    embedder = MiniLM()
+
+    strategy: Any = bound(STRATEGIES.create(spec, "strategy"), embedder)
+
+    assert strategy.inner == Chunked().for_embedder(embedder)
+    assert strategy.more == (Chunked(max_tokens=8).for_embedder(embedder),)
+    assert bound(WholeText(), embedder) == WholeText()
+
+
+def test_every_family_takes_import_paths(tmp_path: Path, module: str) -> None:
+    assert type(SOURCES.create({"kind": f"{module}:OwnFiles", "root": "."}, "source", tmp_path)).__name__ == "OwnFiles"
+    assert type(SYNTHESIZERS.create({"kind": f"{module}:OwnExtractive"}, "synthesizer")).__name__ == "OwnExtractive"
+    assert EMBEDDERS.create({"kind": f"{module}:OwnEmbedder", "dim": 8}, "embedder").dim == 8
+    with pytest.raises(ConfigError, match="'own_parts:Nothing' is no embedder: it has no count_tokens, dim, embed"):
+        EMBEDDERS.create({"kind": f"{module}:Nothing"}, "embedder")
+
+
+def test_an_installed_distribution_adds_names_to_every_family(tmp_path: Path, module: str) -> None:
+    distribution(
+        tmp_path,
+        "own_plugin",
+        """
+        [findingaid.strategies]
+        Lines = own_parts:Lines
+        [findingaid.sources]
+        own = own_parts:OwnFiles
+        [findingaid.synthesizers]
+        own = own_parts:OwnExtractive
+        [findingaid.embedders]
+        own = own_parts:OwnEmbedder
+        """,
+    )
+    file = tmp_path / "findingaid.yaml"
+    corpus = {"source": {"kind": "own", "root": "."}, "strategy": {"name": "Lines", "least": 2}, "synopsis": True}
+    file.write_text(
+        yaml.safe_dump({"embedder": {"kind": "own"}, "synthesizer": {"kind": "own"}, "corpora": {"docs": corpus}})
+    )
+
+    config = load(file)
+
+    made = [config.corpora["docs"].source, config.corpora["docs"].strategy, config.embedder, config.synthesizer]
+    assert [type(x).__name__ for x in made] == ["OwnFiles", "Lines", "OwnEmbedder", "OwnExtractive"]
+    with pytest.raises(ConfigError, match=r"unknown strategy 'Line'\. Known: Chunked, ClaudeSession, .*Lines"):
+        STRATEGIES.create({"name": "Line"}, "strategy")
+
+
+def test_a_name_that_two_distributions_give_is_refused(tmp_path: Path, module: str) -> None:
+    distribution(tmp_path, "first", "[findingaid.strategies]\nLines = own_parts:Lines\n")
+    distribution(tmp_path, "second", "[findingaid.strategies]\nLines = own_parts:Plain\n")
+
+    with pytest.raises(ConfigError, match="given by first and second: name one by its import path, own_parts:Lines or"):
+        STRATEGIES.create({"name": "Lines"}, "strategy")
+
+
+@pytest.mark.slow
+def test_an_edited_strategy_cuts_again_what_it_cut(cli: Cli, tmp_path: Path) -> None:
+    """The run after an edit of the module, or of one that a base class stands in, does its corpus anew."""
+    cli.write("a.md", "one|two;three")
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "own_parts:Lines"}
+    cli.run("status")
+
+    def run() -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "findingaid", "index", "--json", "--config", str(cli.config)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+            cwd=Path(__file__).parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        report: dict[str, Any] = json.loads(done.stdout)["corpora"]["docs"]
+        return report
+
+    write(tmp_path)
+    first, again = run(), run()
+    write(tmp_path, mark=";")
+    edited = run()
+    write(tmp_path, mark=";", size=2)
+    base_edited = run()
+
+    assert (first["new"], first["records"], again["unchanged"]) == (1, 2, 1)
+    assert (edited["changed"], edited["calls"]["embed"]) == (1, 2)
+    assert (base_edited["changed"], base_edited["calls"]["embed"]) == (1, 0)

@@ -1,0 +1,60 @@
+"""docs/strategies.md says what the strategies are, and its examples run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import findingaid
+from findingaid.registry import parameters
+from findingaid.strategies import STRATEGIES
+from tests.conftest import Cli
+
+DOCUMENT = (Path(__file__).parent.parent / "docs" / "strategies.md").read_text()
+SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL))
+ROW = re.compile(r"^\| (\w+) \| (.*?) \|", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", STRATEGIES.known())
+def test_the_table_of_a_strategy_has_its_parameters_and_their_defaults(name: str) -> None:
+    member: Any = STRATEGIES.member(name, "")
+    shown = {row: default for row, default in ROW.findall(SECTIONS[name]) if row != "parameter"}
+
+    assert list(shown) == parameters(member)
+    defaults = {f.name: f.default for f in fields(member) if f.name in shown}
+    assert {k: v.strip("`") for k, v in shown.items() if "`" in v} == {
+        k: str(v) for k, v in defaults.items() if v is not None
+    }
+
+
+@pytest.fixture
+def examples(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    for block in re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL):
+        name = block.split()[1]
+        (cli.folder / name).write_text(block)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    monkeypatch.syspath_prepend(cli.folder)
+    return cli
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL))
+def test_the_examples_index(examples: Cli, block: str) -> None:
+    text = "Glossary\n  ledger = : one row an artifact\r\nvector=: numbers\nempty:\n"
+    examples.write("a.md", text)
+    examples.settings["corpora"]["docs"] |= yaml.safe_load(block)
+    examples.run("status")
+
+    aid = findingaid.open(examples.config)
+    report = aid.index()
+
+    assert report.ok
+    hits = {hit.text: hit for hit in aid.search("numbers", k=10) if hit.surface_kind == "term"}
+    assert set(hits) == {"ledger = : one row an artifact", "vector=: numbers"}
+    assert hits["vector=: numbers"].span
+    assert text[slice(*hits["vector=: numbers"].span)] == "vector=: numbers"
