@@ -17,6 +17,15 @@ from findingaid.strategies.base import FRONT_MATTER
 LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
 
+PLAIN = re.compile(r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)|(`{3,}|~{3,})([^\n]*))")
+"""A heading or a fence that stands at the very start of a line. It begins with what ends the line before, which is found fast."""
+
+INTRICATE = re.compile(
+    r"\n(?:[ \t]+(?:#{1,6}(?:\s|\Z)|```|~~~)|[ \t]*(?:[-+*>]|\d+[.)])[ \t]+(?:```|~~~)|[ \t]*<"
+    r"|(?<=[^\n]\n)[ \t]*(?:=+|-+)[ \t]*(?=\n|\Z))"
+)
+"""What takes a parser to tell headings: indented ones and fences, those underlined, HTML."""
+
 Span = tuple[int, int]
 
 
@@ -33,17 +42,13 @@ class Headings:
         """Those of the document itself, not of quotes, lists, code or front matter."""
         found = FRONT_MATTER.match(text)
         begin = found.end() if found else 0
-        lines = _line_starts(text, begin)
-        tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:])
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        for opening, title in pairwise(tokens):
-            if opening.type == "heading_open" and opening.level == 0 and opening.map:
-                level = int(opening.tag[1:])
-                above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.content.split()))]
-                spans.append((lines[opening.map[0]], lines[opening.map[1]]))
-                paths.append(tuple(t for _, t in above if t))
+        for level, title, span in (_parsed if _intricate(text, begin) else _plain)(text, begin):
+            above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
+            spans.append(span)
+            paths.append(tuple(t for _, t in above if t))
         return cls(text, spans, paths)
 
     def above(self, start: int, end: int) -> tuple[str, ...]:
@@ -55,6 +60,32 @@ class Headings:
                 break
             i += 1
         return self.paths[i] if i >= 0 else ()
+
+
+def _intricate(text: str, begin: int) -> bool:
+    return "\r" in text or "\0" in text or INTRICATE.search(f"\n{text[begin:]}") is not None
+
+
+def _plain(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
+    """(level, title, span) of headings where nothing in a text makes them hard to tell."""
+    fence = ""
+    for line in PLAIN.finditer(f"\n{text[begin:]}"):
+        marks, title, ticks, info = line.groups()
+        if ticks and not fence:
+            fence = "" if ticks[0] in info and ticks[0] == "`" else ticks
+        elif ticks and ticks.startswith(fence) and not info.strip():
+            fence = ""
+        elif marks and not fence:
+            yield len(marks), title or "", (begin + line.start(), min(begin + line.end(), len(text)))
+
+
+def _parsed(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
+    """The same by a parser of CommonMark, which takes ten times as long."""
+    lines = _line_starts(text, begin)
+    tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:])
+    for opening, title in pairwise(tokens):
+        if opening.type == "heading_open" and opening.level == 0 and opening.map:
+            yield int(opening.tag[1:]), title.content, (lines[opening.map[0]], lines[opening.map[1]])
 
 
 def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | None:

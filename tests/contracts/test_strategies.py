@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from findingaid import Strategy
@@ -13,7 +13,7 @@ from findingaid.embedding.minilm import MiniLM
 from findingaid.errors import DecomposeError
 from findingaid.identity import producer_id
 from findingaid.model import Raw, SurfacePlan
-from findingaid.strategies import STRATEGIES, strategy_from_spec, strategy_to_spec
+from findingaid.strategies import STRATEGIES, strategy_from_spec, strategy_to_spec, structure
 from findingaid.strategies.base import shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
@@ -375,3 +375,50 @@ def test_what_is_no_python_is_cut_as_text() -> None:
     broken = SOURCE + "print 'as in Python 2'\n"
 
     assert Chunked(chunk_size=80).cut(broken, "text/x-python") == Chunked(chunk_size=80).cut(broken)
+
+
+LINES = st.sampled_from(
+    [
+        "# A",
+        "## B ##",
+        "#",
+        "#no",
+        "text",
+        "",
+        "```",
+        "```py",
+        "````",
+        "~~~",
+        "``` a`b",
+        "---",
+        "===",
+        "- item",
+        "> # q",
+        "  # i",
+        "    # code",
+        "<div>",
+        "<pre>",
+        "* a",
+        "#\tT",
+        "###### six",
+        "####### seven",
+        "- ```",
+        "",
+        " a ",
+        " b ",
+        "",
+        "--- ",
+        " ---",
+        "<!-- c",
+        "# A #b#",
+        "\\# x",
+    ]
+)
+
+
+@given(st.lists(LINES, max_size=10))
+def test_headings_are_those_that_commonmark_sees_with_and_without_its_parser(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    assume(not structure._intricate(text, 0))
+
+    assert list(structure._plain(text, 0)) == list(structure._parsed(text, 0))
