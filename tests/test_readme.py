@@ -82,7 +82,7 @@ def test_the_configuration_documented_names_every_parameter() -> None:
     from findingaid.strategies import STRATEGIES
     from findingaid.synthesis import SYNTHESIZERS
 
-    text = (ROOT / "docs" / "configuration.md").read_text()
+    text = "".join((ROOT / "docs" / name).read_text() for name in ("configuration.md", "sources.md"))
     for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, EMBEDDERS):
         for name in registry.known():
             assert name in text

@@ -10,16 +10,22 @@ from findingaid import Source
 from findingaid.errors import ReadError
 from findingaid.sources.files import Files
 from findingaid.sources.packages import Packages, normalised
+from findingaid.sources.records import RecordFile, Records
 from findingaid.testing import MemorySource
 
 
-@pytest.fixture(params=["files", "packages", "memory"])
+@pytest.fixture(params=["files", "packages", "memory", "records", "rows"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     if request.param == "files":
         for name in ("b.md", "a.md", "sub/c.md"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(f"# Title of {name}\n\nText.")
         return Files(tmp_path)
+    if request.param == "records":
+        (tmp_path / "rows.csv").write_text("id,text\nb,two\na,one\n")
+        return RecordFile(tmp_path / "rows.csv", text="text")
+    if request.param == "rows":
+        return Records([{"id": "b"}, {"id": "a"}])
     return Packages() if request.param == "packages" else MemorySource({"b": "text", "a": {"text": "mapped"}})
 
 
