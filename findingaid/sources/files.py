@@ -137,11 +137,11 @@ class _Walk:
             artifact_id = prefix + entry.name
             if entry.is_dir():
                 yield from self._folder(entry, artifact_id + "/", ancestors)
-            elif self.files._included.match_file(artifact_id) and not self.files._excluded.match_file(artifact_id):
+            elif _matches(self.files._included, artifact_id) and not _matches(self.files._excluded, artifact_id):
                 yield from self._file(entry, artifact_id)
 
     def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
-        if self.files._excluded.match_file(prefix):
+        if _matches(self.files._excluded, prefix):
             return
         real = entry.path
         if entry.is_symlink():
@@ -174,6 +174,10 @@ class _Walk:
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(artifact_id, "artifacts", kind, message))
+
+
+def _matches(patterns: PathSpec[Any], path: str) -> bool:
+    return patterns.match_file(path.replace("\n", " "))  # what pathspec makes of "**" does not match line ends
 
 
 def _outside(real: str | Path, root: Path) -> str:

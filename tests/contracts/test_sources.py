@@ -11,10 +11,11 @@ from findingaid.errors import ReadError
 from findingaid.sources.files import Files
 from findingaid.sources.packages import Packages, normalised
 from findingaid.sources.records import RecordFile, Records
+from findingaid.sources.skills import Skills
 from findingaid.testing import MemorySource
 
 
-@pytest.fixture(params=["files", "packages", "memory", "records", "rows"])
+@pytest.fixture(params=["files", "packages", "memory", "records", "rows", "skills"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     if request.param == "files":
         for name in ("b.md", "a.md", "sub/c.md"):
@@ -24,6 +25,11 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     if request.param == "records":
         (tmp_path / "rows.csv").write_text("id,text\nb,two\na,one\n")
         return RecordFile(tmp_path / "rows.csv", text="text")
+    if request.param == "skills":
+        for name in ("b", "a"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "SKILL.md").write_text("---\ndescription: What it is for.\n---\n")
+        return Skills((tmp_path,))
     if request.param == "rows":
         return Records([{"id": "b"}, {"id": "a"}])
     return Packages() if request.param == "packages" else MemorySource({"b": "text", "a": {"text": "mapped"}})
