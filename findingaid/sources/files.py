@@ -56,6 +56,23 @@ class Files:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
 
     def read(self, artifact_id: str) -> Artifact:
+        name = os.path.basename(artifact_id)
+        text, encoding = decode(self.payload(artifact_id))
+        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
+        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
+        return Artifact(
+            artifact_id,
+            text,
+            {
+                "title": title_of(text, name) if markdown else name,
+                "path": artifact_id,
+                "media_type": media_type,
+                "encoding": encoding,
+            },
+        )
+
+    def payload(self, artifact_id: str) -> bytes:
+        """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -70,22 +87,9 @@ class Files:
                     "too_large",
                 )
             with open(path, "rb") as file:
-                payload = file.read()
+                return file.read()
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
-        text, encoding = decode(payload)
-        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
-        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
-        return Artifact(
-            artifact_id,
-            text,
-            {
-                "title": title_of(text, name) if markdown else name,
-                "path": artifact_id,
-                "media_type": media_type,
-                "encoding": encoding,
-            },
-        )
 
     def _refuse_outside(self, real: Path) -> None:
         if not real.is_relative_to(self._real_root):

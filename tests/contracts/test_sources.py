@@ -11,11 +11,12 @@ from findingaid.errors import ReadError
 from findingaid.sources.files import Files
 from findingaid.sources.packages import Packages, normalised
 from findingaid.sources.records import RecordFile, Records
+from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
 from findingaid.testing import MemorySource
 
 
-@pytest.fixture(params=["files", "packages", "memory", "records", "rows", "skills"])
+@pytest.fixture(params=["files", "packages", "memory", "records", "rows", "sessions", "skills"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     if request.param == "files":
         for name in ("b.md", "a.md", "sub/c.md"):
@@ -25,6 +26,10 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     if request.param == "records":
         (tmp_path / "rows.csv").write_text("id,text\nb,two\na,one\n")
         return RecordFile(tmp_path / "rows.csv", text="text")
+    if request.param == "sessions":
+        for name in ("b", "a", "a-b"):
+            (tmp_path / f"{name}.jsonl").write_text('{"type": "user", "message": {"content": "Why?"}}\n')
+        return Sessions(tmp_path)
     if request.param == "skills":
         for name in ("b", "a"):
             (tmp_path / name).mkdir()
