@@ -216,3 +216,21 @@ def test_records_are_indexed_and_only_the_changed_row_again(cli: Cli) -> None:
 
     assert (report["unchanged"], report["changed"], report["calls"]["embed"]) == (1, 1, 1)
     assert cli.json("search", "vectors drawn")[0]["metadata"]["tag"] == "y"
+
+
+def test_a_row_whose_line_is_cut_short_stays_indexed_until_the_line_is_whole_again(cli: Cli) -> None:
+    whole = '{"id": "a", "text": "Ledgers are kept"}\n{"id": "b", "text": "Vectors are counted"}\n'
+    put(cli.docs, "a.jsonl", whole)
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "records", "path": "docs/a.jsonl", "text": "text"}}}
+    cli.run("index")
+    put(cli.docs, "a.jsonl", whole[:-20])
+
+    broken = cli.run("index")
+    kept = {hit["artifact_id"] for hit in cli.json("search", "vectors counted")}
+    put(cli.docs, "a.jsonl", whole)
+
+    assert broken.exit_code == 1
+    assert "a.jsonl:2: no JSON" in broken.stderr
+    assert kept == {"a", "b"}
+    assert cli.run("index").exit_code == 0
+    assert [(c["artifacts"], c["failed"]) for c in cli.json("status")] == [(2, [])]

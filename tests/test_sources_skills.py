@@ -172,3 +172,11 @@ def test_a_root_that_is_not_there_and_no_root_at_all_are_named(tmp_path: Path) -
         Skills((tmp_path / "nowhere",)).discover()
     with pytest.raises(ConfigError, match="at least 1 item"):
         SOURCES.create({"kind": "skills", "roots": []}, "source")
+
+
+def test_roots_in_a_configuration_are_beside_its_file(tmp_path: Path) -> None:
+    put(tmp_path, "skills/pdf")
+
+    source = SOURCES.create({"kind": "skills", "roots": ["skills"]}, "source", tmp_path)
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["pdf"]
