@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +100,17 @@ class Cli:
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path)
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """A folder below which permissions hold, even where the tests run as root."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield folder
+    if root:
+        os.seteuid(0)
+    shutil.rmtree(folder)

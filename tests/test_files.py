@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -109,6 +106,14 @@ def test_a_link_out_of_the_root_is_refused(root: Path, tmp_path: Path) -> None:
         Files(root).read("link.md")
 
 
+def test_patterns_match_below_folders_whose_names_hold_line_ends(root: Path) -> None:
+    put(root, "new\nline/sub/a.md")
+    put(root, "new\nline/drafts/b.md")
+
+    assert listed(Files(root)) == ["new\nline/drafts/b.md", "new\nline/sub/a.md"]
+    assert listed(Files(root, ("**/*.md",), ("**/drafts/",))) == ["new\nline/sub/a.md"]
+
+
 @pytest.mark.parametrize("escape", ["../secret.md", "sub/../../secret.md"])
 def test_an_id_cannot_climb_out_of_the_root(root: Path, tmp_path: Path, escape: str) -> None:
     put(tmp_path, "secret.md")
@@ -137,20 +142,6 @@ def test_a_dangling_link_is_a_failed_artifact(root: Path) -> None:
     (root / "gone.md").symlink_to(root / "nowhere.md")
 
     assert failed(Files(root)) == {"gone.md": "unreadable"}
-
-
-@pytest.fixture
-def unprivileged() -> Iterator[Path]:
-    """A folder below which permissions hold, even where the tests run as root."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    yield folder
-    if root:
-        os.seteuid(0)
-    shutil.rmtree(folder)
 
 
 def test_artifacts_below_a_folder_without_permission_are_unknown_not_gone(unprivileged: Path) -> None:

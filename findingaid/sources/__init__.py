@@ -9,6 +9,9 @@ SOURCES: Registry[Source] = Registry(
     {
         "files": "findingaid.sources.files:Files",
         "packages": "findingaid.sources.packages:Packages",
+        "records": "findingaid.sources.records:RecordFile",
+        "sessions": "findingaid.sources.sessions:Sessions",
+        "skills": "findingaid.sources.skills:Skills",
     },
 )
 

@@ -56,6 +56,23 @@ class Files:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
 
     def read(self, artifact_id: str) -> Artifact:
+        name = os.path.basename(artifact_id)
+        text, encoding = decode(self.payload(artifact_id))
+        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
+        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
+        return Artifact(
+            artifact_id,
+            text,
+            {
+                "title": title_of(text, name) if markdown else name,
+                "path": artifact_id,
+                "media_type": media_type,
+                "encoding": encoding,
+            },
+        )
+
+    def payload(self, artifact_id: str) -> bytes:
+        """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -70,22 +87,9 @@ class Files:
                     "too_large",
                 )
             with open(path, "rb") as file:
-                payload = file.read()
+                return file.read()
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
-        text, encoding = decode(payload)
-        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
-        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
-        return Artifact(
-            artifact_id,
-            text,
-            {
-                "title": title_of(text, name) if markdown else name,
-                "path": artifact_id,
-                "media_type": media_type,
-                "encoding": encoding,
-            },
-        )
 
     def _refuse_outside(self, real: Path) -> None:
         if not real.is_relative_to(self._real_root):
@@ -137,11 +141,11 @@ class _Walk:
             artifact_id = prefix + entry.name
             if entry.is_dir():
                 yield from self._folder(entry, artifact_id + "/", ancestors)
-            elif self.files._included.match_file(artifact_id) and not self.files._excluded.match_file(artifact_id):
+            elif _matches(self.files._included, artifact_id) and not _matches(self.files._excluded, artifact_id):
                 yield from self._file(entry, artifact_id)
 
     def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
-        if self.files._excluded.match_file(prefix):
+        if _matches(self.files._excluded, prefix):
             return
         real = entry.path
         if entry.is_symlink():
@@ -174,6 +178,10 @@ class _Walk:
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(artifact_id, "artifacts", kind, message))
+
+
+def _matches(patterns: PathSpec[Any], path: str) -> bool:
+    return patterns.match_file(path.replace("\n", " "))  # what pathspec makes of "**" does not match line ends
 
 
 def _outside(real: str | Path, root: Path) -> str:

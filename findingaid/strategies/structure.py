@@ -18,7 +18,7 @@ LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
 
 PLAIN = re.compile(r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)|(`{3,}|~{3,})([^\n]*))")
-"""A heading or a fence that stands at the very start of a line. It begins with what ends the line before, which is found fast."""
+"""A heading or a fence that stands at the very start of a line; what ends the line before leads, to be found fast."""
 
 INTRICATE = re.compile(
     r"\n(?:[ \t]+(?:#{1,6}(?:\s|\Z)|```|~~~)|[ \t]*(?:[-+*>]|\d+[.)])[ \t]+(?:```|~~~)|[ \t]*<"

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from findingaid import Source
 from findingaid.errors import ReadError
+from findingaid.sources import SOURCES
 from findingaid.sources.files import Files
-from findingaid.sources.packages import Packages, normalised
+from findingaid.sources.packages import Packages
+from findingaid.sources.records import RecordFile, Records
+from findingaid.sources.repositories import normalised
+from findingaid.sources.sessions import Sessions
+from findingaid.sources.skills import Skills
 from findingaid.testing import MemorySource
 
 
-@pytest.fixture(params=["files", "packages", "memory"])
+def put(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+SKILL = "---\ndescription: What it is for.\n---\n"
+PROJECT = "[project]\nname = 'x'\n"
+PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
+
+MADE: dict[str, Callable[[Path], Source]] = {
+    "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
+    "packages": lambda at: Packages(),
+    "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
+    "memory": lambda at: MemorySource({"b": "text", "a": {"text": "mapped"}}),
+    "records": lambda at: RecordFile(put(at, {"rows.csv": "id,text\nb,two\na,one\n"}) / "rows.csv", text="text"),
+    "rows": lambda at: Records([{"id": "b"}, {"id": "a"}]),
+    "sessions": lambda at: Sessions(put(at, {"b.jsonl": PROMPT, "a.jsonl": PROMPT, "a-b.jsonl": PROMPT})),
+    "skills": lambda at: Skills((put(at, {"b/SKILL.md": SKILL, "a/SKILL.md": SKILL}),)),
+}
+
+
+@pytest.fixture(params=MADE)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-    if request.param == "files":
-        for name in ("b.md", "a.md", "sub/c.md"):
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(f"# Title of {name}\n\nText.")
-        return Files(tmp_path)
-    return Packages() if request.param == "packages" else MemorySource({"b": "text", "a": {"text": "mapped"}})
+    return MADE[request.param](tmp_path)
+
+
+def test_every_kind_is_held_to_the_contract() -> None:
+    assert set(SOURCES.known()) <= set(MADE)
 
 
 def test_ids_are_unique_and_sorted_and_stamps_stand_still(source: Source) -> None:

@@ -1,0 +1,271 @@
+"""Rows as artifacts: of a JSONL, CSV or Parquet file, or of a table in memory. An artifact's id is a column's value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Protocol
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from annotated_types import Gt
+
+from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.identity import content_hash, to_json
+from findingaid.model import Artifact, Discovery, Failure, Listing, Raw
+from findingaid.registry import STRICT, ConfigPath
+from findingaid.sources.files import decode
+
+Columns = str | tuple[str, ...]
+
+MAX_BYTES = 20_000_000
+
+# The csv module refuses fields over 128 KiB, which texts often are, and keeps that limit for the whole process.
+CSV_FIELD_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row and where it stands, "people.csv:7"; `broken` says why it is no row."""
+
+    where: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    broken: str = ""
+
+
+class Frame(Protocol):
+    """What is used of a pandas DataFrame."""
+
+    def to_dict(self, orient: str) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """The rows of one file, by its suffix: .jsonl or .ndjson, .csv or .tsv, .parquet.
+
+    `id`, `text` and `metadata` name columns. Several `text` columns are joined by blank lines; without any, the
+    payload is the whole row, for a strategy with a `text_key`. The file is read once by every run that lists it,
+    and its rows are held in memory: a row's stamp is the hash of its values.
+    """
+
+    path: ConfigPath
+    id: str = "id"
+    text: Columns = ()
+    metadata: Columns = ()
+    delimiter: str | None = None
+    max_bytes: Annotated[int, Gt(0)] = MAX_BYTES
+    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        if self.path.suffix.lower() not in READERS:
+            raise ConfigError(f"source.path: {self.path.name}: unknown suffix. Known: {', '.join(READERS)}")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ConfigError(f"source.delimiter: expected one character, got {self.delimiter!r}")
+
+    def discover(self) -> Discovery:
+        self._tables.clear()
+        return self._table().discovery
+
+    def read(self, artifact_id: str) -> Artifact:
+        try:
+            return self._table().read(artifact_id)
+        except SourceError as error:
+            raise ReadError(str(error), "unreadable") from error
+
+    def _table(self) -> _Table:
+        """The rows, read again when the file has changed."""
+        try:
+            found = self.path.stat()
+            stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            if stamp not in self._tables:
+                self._tables.clear()
+                self._tables[stamp] = _Table(self, READERS[self.path.suffix.lower()](self))
+            return self._tables[stamp]
+        except OSError as error:
+            raise SourceError(f"source.path: {self.path}: {error.strerror or error}") from error
+
+    @cached_property
+    def _tables(self) -> dict[tuple[int, ...], _Table]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of a pandas DataFrame or of a list of mappings, for use from Python; columns as for RecordFile."""
+
+    rows: Sequence[Mapping[str, Any]] | Frame
+    id: str = "id"
+    text: Columns = ()
+    metadata: Columns = ()
+    max_bytes: int = MAX_BYTES
+
+    def discover(self) -> Discovery:
+        self.__dict__.pop("_table", None)  # the rows may have changed since the last run
+        return self._table.discovery
+
+    def read(self, artifact_id: str) -> Artifact:
+        return self._table.read(artifact_id)
+
+    @cached_property
+    def _table(self) -> _Table:
+        rows = self.rows if isinstance(self.rows, Sequence) else self.rows.to_dict("records")
+        return _Table(self, (Row(f"row {number}", values) for number, values in enumerate(rows)))
+
+
+class _Table:
+    """Rows as artifacts by their ids, and why others are none."""
+
+    def __init__(self, source: RecordFile | Records, rows: Iterator[Row]) -> None:
+        self.source = source
+        self.text, self.metadata = _columns(source.text), _columns(source.metadata)
+        self.artifacts: dict[str, Artifact] = {}
+        self.listings: dict[str, Listing] = {}
+        self.places: dict[str, str] = {}
+        self.failures: list[Failure] = []
+        self.broken = False
+        seen: dict[str, None] = {}
+        for row in rows:
+            self._add(row)
+            seen |= dict.fromkeys(row.values)
+        missing = [column for column in (source.id, *self.text, *self.metadata) if column not in seen]
+        if seen and missing:
+            raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(map(str, seen))}")
+
+    @property
+    def discovery(self) -> Discovery:
+        # Whose row a broken one was cannot be told, so that no artifact is taken for deleted while there is one.
+        unknown = ("",) if self.broken else ()
+        return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown)
+
+    def read(self, artifact_id: str) -> Artifact:
+        if artifact_id not in self.artifacts:
+            raise ReadError("no longer in the table", "missing")
+        size, limit = self.listings[artifact_id].size, self.source.max_bytes
+        if size > limit:
+            message = f"{self.places[artifact_id]}: {size:,} bytes, more than source.max_bytes = {limit:,}"
+            raise ReadError(message, "too_large")
+        return self.artifacts[artifact_id]
+
+    def _add(self, row: Row) -> None:
+        if row.broken:
+            self.broken = True
+            return self._fail(row, "parse", row.broken)
+        values = {column: _plain(value) for column, value in row.values.items()}
+        artifact_id = _as_id(values.get(self.source.id))
+        if not artifact_id:
+            return self._fail(row, "missing", f"no {self.source.id!r}: give the row an id")
+        if artifact_id in self.places:
+            first = self.places[artifact_id]
+            return self._fail(row, "duplicate", f"id {artifact_id!r} stands already at {first}: the first is kept")
+        artifact = Artifact(artifact_id, self._raw(values), {column: values.get(column) for column in self.metadata})
+        try:
+            stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
+        except TypeError as error:  # orjson's word for a lone surrogate
+            return self._fail(row, "encoding", f"holds what is no Unicode text ({error})")
+        self.artifacts[artifact_id] = artifact
+        self.listings[artifact_id] = Listing(artifact_id, stamp, _bytes(artifact.raw))
+        self.places[artifact_id] = row.where
+        return None
+
+    def _raw(self, values: dict[str, Any]) -> Raw:
+        if not self.text:
+            return values
+        texts = (values.get(column) for column in self.text)
+        return "\n\n".join(text if isinstance(text, str) else to_json(text) for text in texts if text is not None)
+
+    def _fail(self, row: Row, kind: str, message: str) -> None:
+        self.failures.append(Failure(row.where, "artifacts", kind, message))
+
+
+def _jsonl(source: RecordFile) -> Iterator[Row]:
+    """Lines are parsed one by one, so that one in another encoding or cut short does no harm to the rest."""
+    with open(source.path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{source.path.name}:{number}"
+            try:
+                values = orjson.loads(line.removeprefix(b"\xef\xbb\xbf")) if line.strip() else None
+            except orjson.JSONDecodeError as error:
+                yield Row(where, broken=f"no JSON: {error.msg}")
+                continue
+            if isinstance(values, dict):
+                yield Row(where, values)
+            elif line.strip():
+                yield Row(where, broken=f"expected a JSON object, got {type(values).__name__}")
+
+
+def _csv(source: RecordFile) -> Iterator[Row]:
+    csv.field_size_limit(CSV_FIELD_LIMIT)
+    delimiter = source.delimiter or ("\t" if source.path.suffix.lower() == ".tsv" else ",")
+    try:
+        text, _ = decode(source.path.read_bytes())
+    except ReadError as error:
+        raise SourceError(f"source.path: {source.path}: {error}") from error
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    while True:
+        where = f"{source.path.name}:{lines.line_num + 1}"
+        try:
+            cells = next(lines)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(where, broken=f"no CSV: {error}")
+            continue
+        if not header:
+            header = cells
+        elif len(cells) == len(header):
+            yield Row(where, dict(zip(header, cells, strict=True)))
+        elif cells:
+            yield Row(where, broken=f"{len(cells)} fields, but the header has {len(header)}")
+
+
+def _parquet(source: RecordFile) -> Iterator[Row]:
+    columns = [source.id, *_columns(source.text), *_columns(source.metadata)] if source.text else None
+    try:
+        with pq.ParquetFile(source.path) as file:
+            known = file.schema_arrow.names
+            if missing := [column for column in columns or [source.id] if column not in known]:
+                raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(known)}")
+            number = 0
+            for batch in file.iter_batches(columns=columns):
+                for values in batch.to_pylist():
+                    yield Row(f"{source.path.name}:row {number}", values)
+                    number += 1
+    except pa.ArrowInvalid as error:
+        raise SourceError(f"source.path: {source.path}: no Parquet: {str(error).splitlines()[0]}") from error
+
+
+READERS: dict[str, Callable[[RecordFile], Iterator[Row]]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+}
+
+
+def _columns(columns: Columns) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _plain(value: Any) -> Any:
+    """A cell without what pandas and numpy put there: None for their kinds of nothing, lists for arrays."""
+    if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _as_id(value: Any) -> str:
+    """An id as text; "" for none. pandas turns whole numbers into floats where one is missing."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _bytes(raw: Raw) -> int:
+    return len((raw if isinstance(raw, str) else to_json(raw)).encode())

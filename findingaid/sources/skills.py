@@ -1,0 +1,131 @@
+"""Agent skills: folders with a SKILL.md. An artifact is a skill, its id the folder's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar
+
+import yaml
+from annotated_types import Gt, MinLen
+
+from findingaid.errors import ReadError
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.registry import STRICT, ConfigPath
+from findingaid.sources.files import Files
+
+FILE = "SKILL.md"
+
+FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Skills:
+    """Every folder below `roots` that holds a SKILL.md; of two with one name the first root's is kept.
+
+    The payload is a mapping of name, description, body and parent (the folder that the skill's stands in). Listing
+    reads no file, so that the id is the folder's name and not the front matter's.
+    """
+
+    roots: Annotated[tuple[ConfigPath, ...], MinLen(1)]
+    hidden: bool = False
+    max_bytes: Annotated[int, Gt(0)] = 1_000_000
+    __pydantic_config__: ClassVar = STRICT
+
+    def discover(self) -> Discovery:
+        self._places.clear()
+        listings: list[Listing] = []
+        failures: list[Failure] = []
+        unknown = False
+        for files in self._below:
+            found = files.discover()
+            for listing in found.listings:
+                place = _Place(files, listing.artifact_id)
+                first = self._places.setdefault(place.name, place)
+                if first is place:
+                    listings.append(replace(listing, artifact_id=place.name))
+                else:
+                    message = f"skill {place.name!r} stands already at {first}: the first is kept"
+                    failures.append(Failure(str(place), "artifacts", "duplicate", message))
+            failures += self._failures(files, found.failures)
+            unknown = unknown or bool(found.unknown)
+        # Which skills stand in a folder that cannot be listed is not known: none is taken for deleted.
+        return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, ("",) if unknown else ())
+
+    def read(self, artifact_id: str) -> Artifact:
+        if artifact_id not in self._places:
+            self.discover()
+        if (place := self._places.get(artifact_id)) is None:
+            raise ReadError("no longer there", "missing")
+        text = str(place.files.read(place.path).raw)
+        fields, body = front_matter(text, str(place))
+        name = str(fields.get("name") or place.name)
+        if not isinstance(description := fields.get("description"), str) or not description.strip():
+            raise ReadError(f"{place}:1: the front matter has no description", "parse")
+        raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
+        return Artifact(artifact_id, raw, {"title": name, "parent": place.parent, "path": place.path})
+
+    def _failures(self, files: Files, failures: Sequence[Failure]) -> Iterator[Failure]:
+        """Failures by the names of their skills, or by their paths where the name is another skill's."""
+        for failure in failures:
+            place = _Place(files, failure.artifact_id)
+            artifact_id = str(place) if place.name in self._places else place.name
+            yield replace(failure, artifact_id=artifact_id, message=f"{place}: {failure.message}")
+
+    @cached_property
+    def _below(self) -> list[Files]:
+        return [Files(root, (f"**/{FILE}",), hidden=self.hidden, max_bytes=self.max_bytes) for root in self.roots]
+
+    @cached_property
+    def _places(self) -> dict[str, _Place]:
+        return {}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path below a root: of a SKILL.md, or of a folder that could not be listed."""
+
+    files: Files
+    path: str
+
+    @property
+    def folder(self) -> PurePosixPath:
+        path = PurePosixPath(self.path)
+        return path.parent if path.name == FILE else path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name or self.root_name
+
+    @property
+    def parent(self) -> str:
+        """The folder that the skill's stands in: its path below the root, or the root's own name."""
+        return self.root_name if self.folder.parent == PurePosixPath() else str(self.folder.parent)
+
+    @property
+    def root_name(self) -> str:
+        return Path(self.files.root).resolve().name
+
+    def __str__(self) -> str:
+        return str(self.files.root / self.path)
+
+
+def front_matter(text: str, where: str) -> tuple[Mapping[str, Any], str]:
+    """The fields and the body of a Markdown text that begins with YAML. Raises ReadError by file and line."""
+    found = FRONT_MATTER.match(text)
+    if found is None:
+        problem = "is never closed by a line ---" if text.startswith("---") else "is missing: begin with a line ---"
+        raise ReadError(f"{where}:1: the front matter {problem}", "parse")
+    try:
+        fields = yaml.safe_load(found.group(1)) or {}
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        raise ReadError(f"{where}:{line}: the front matter is no YAML: {error.problem}", "parse") from error
+    except yaml.YAMLError as error:
+        raise ReadError(f"{where}:1: the front matter is no YAML: {str(error).splitlines()[0]}", "parse") from error
+    if not isinstance(fields, dict):
+        raise ReadError(f"{where}:2: the front matter is no mapping of names to values", "parse")
+    return fields, text[found.end() :].strip()
