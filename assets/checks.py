@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.checks import CHECKS, FAILURES, LEDGER, ORPHANS, SYNOPSES, Check, CheckResult
+from findingaid.checks import CHECKS, FAILURES, LEDGER, ORPHANS, SYNOPSES, CheckResult
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import asset_key
@@ -58,17 +58,18 @@ def log_checks(context: dg.OpExecutionContext, aid: FindingAid, results: Sequenc
 
 def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:
     severity = dg.AssetCheckSeverity.ERROR if result.check.blocking else dg.AssetCheckSeverity.WARN
-    metadata = {name: dg.MetadataValue.int(f) if isinstance(f, int) else f for name, f in result.facts.items()}
+    metadata = {name: dg.MetadataValue.int(count) for name, count in result.facts.items()}
     return {
         "passed": result.passed,
         "severity": severity,
         "description": "; ".join(result.problems) or None,
-        "metadata": metadata | dict(_details(aid, result.check, result.corpus)),
+        "metadata": metadata | dict(_details(aid, result)),
     }
 
 
-def _details(aid: FindingAid, check: Check, corpus: str) -> Iterator[tuple[str, Any]]:
+def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
     """What makes a check worth opening."""
+    check, corpus = result.check, result.corpus
     where = equals("corpus", corpus)
     if check is FAILURES:
         yield from _failed(aid, corpus)
@@ -82,9 +83,8 @@ def _details(aid: FindingAid, check: Check, corpus: str) -> Iterator[tuple[str, 
         if lengths := found["n"].to_pylist():
             yield "length", histogram(lengths, "How long surfaces are", "characters", "surfaces")
     elif check is SYNOPSES:
-        outcomes = Ledger(aid.store).outcomes(corpus)
-        if set(outcomes) > {"skipped"} or "skipped" not in outcomes:
-            yield "outcomes", bars(outcomes, "What became of synopses", "artifacts")
+        if result.facts.keys() - {"skipped"}:  # else nothing was asked of anyone
+            yield "outcomes", bars(result.facts, "What became of synopses", "artifacts")
     elif check is LEDGER:
         columns = ["artifact_id", "surface_kind", "surface_index", "text"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()

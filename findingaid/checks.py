@@ -57,7 +57,7 @@ class CheckResult:
     check: Check
     corpus: str
     problems: Sequence[str] = ()
-    facts: Mapping[str, int | str] = field(default_factory=dict)
+    facts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -100,11 +100,6 @@ class Checker:
         self.rows = self._rows()
         self.siblings = self._siblings()
 
-    @property
-    def version(self) -> int:
-        """The version of the records that is checked."""
-        return int(self.newest.version)
-
     def touched(self) -> set[str]:
         """The corpora that have rows to look at."""
         return set(pc.unique(self.rows["corpus"]).to_pylist())
@@ -114,7 +109,7 @@ class Checker:
         rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
         known = self._known(corpus, set(rows["artifact_id"].to_pylist()))
         ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
-        found: tuple[tuple[Check, Iterator[str], Mapping[str, int | str]], ...] = (
+        found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
             (FAILURES, *self._failures(corpus, ledger)),
             (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
             (SYNOPSES, *self._synopses(corpus, ledger)),
@@ -171,7 +166,7 @@ class Checker:
                     found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
         return found
 
-    def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int | str]]:
+    def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
         stages, kinds, runs = (ledger[f"failed_{name}"].to_pylist() for name in ("stage", "kind", "runs"))
         failed = [i for i, stage in enumerate(stages) if stage not in {"", Stage.SYNOPSES}]
         counted = Counter(kinds[i] for i in failed)
@@ -180,7 +175,7 @@ class Checker:
             f"failed: {kind}": count for kind, count in sorted(counted.items())
         }
 
-    def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int | str]]:
+    def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
         outcomes = Counter(filter(None, ledger["synopsis_outcome"].to_pylist()))
         asked = outcomes.total() - outcomes[Outcome.SKIPPED]
         problems = _too_many("synopses", outcomes[Outcome.FAILED], asked, corpus.max_failures)

@@ -39,6 +39,11 @@ def to_json(value: Any) -> str:
     return _canonical(value).decode()
 
 
+def payload_bytes(raw: Any) -> int:
+    """The size of a payload as it is stored: of its text, or of its fields as JSON."""
+    return len((raw if isinstance(raw, str) else to_json(raw)).encode())
+
+
 def call_key(producer: str, input_hash: str) -> str:
     """The id of what one producer makes of one input; the key of both caches."""
     return text_hash(f"{producer}\n{input_hash}")

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError
-from findingaid.identity import call_key, producer_id, text_hash
+from findingaid.identity import call_key, payload_bytes, producer_id, text_hash
 from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
@@ -32,7 +32,6 @@ from findingaid.stages import (
     artifact_rows,
     artifact_version,
     decompose,
-    payload_bytes,
     read,
     record_rows,
     surface_rows,
@@ -367,7 +366,7 @@ class Indexer:
         written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
         if Stage.ARTIFACTS in again:
-            written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id])
+            written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id].raw)
         if Stage.SYNOPSES in again or synopsis.outcome is Outcome.FAILED:
             written["synopsis_outcome"] = synopsis.outcome.value
         current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)

@@ -362,11 +362,6 @@ def artifact_version(artifact: Artifact) -> str:
     return content_hash(artifact.raw, artifact.metadata)
 
 
-def payload_bytes(artifact: Artifact) -> int:
-    """The size of an artifact's payload as it is stored."""
-    return len((artifact.raw if isinstance(artifact.raw, str) else to_json(artifact.raw)).encode())
-
-
 def artifact_of(row: Mapping[str, object]) -> Artifact:
     """A row of the artifacts table as the artifact it was."""
     payload = str(row["payload"])

@@ -1,6 +1,7 @@
 """What brings the index up to date by itself: the clock, changed sources, and observed ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import dagster as dg
 
@@ -9,6 +10,8 @@ from findingaid.errors import SourceError
 from findingaid.identity import content_hash
 from findingaid_dagster.assets import add_partitions, changed, observation
 from findingaid_dagster.resources import opened
+
+T = TypeVar("T")
 
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
@@ -110,30 +113,31 @@ def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
 
 def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:
     """corpus -> partition -> version of what was not observed yet, and why a corpus could not be listed."""
-    found: dict[str, dict[str, str]] = {}
-    reasons = []
-    for corpus in aid.corpora:
-        try:
-            versions = changed(instance, aid.indexer(corpus))
-        except SourceError as error:
-            reasons.append(f"{corpus}: {error}")
-            continue
-        if versions:
-            found[corpus] = versions
-    return found, reasons
+    return _of_each(aid, lambda corpus: changed(instance, aid.indexer(corpus)))
 
 
 def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
     """corpus -> what of it is stale, and why a corpus could not be listed."""
     aid.store.inspect(aid.embedder.dim)
-    found: dict[str, object] = {}
+
+    def stale(corpus: str) -> object:
+        plan = aid.plan_corpus(corpus)
+        listed = [(x.artifact_id, x.stamp) for x in plan.stale]
+        return [listed, list(plan.deleted)] if listed or plan.deleted else None
+
+    return _of_each(aid, stale)
+
+
+def _of_each(aid: FindingAid, look: Callable[[str], T]) -> tuple[dict[str, T], list[str]]:
+    """corpus -> what `look` finds of it, where it finds anything, and why a corpus could not be listed."""
+    found: dict[str, T] = {}
     reasons = []
     for corpus in aid.corpora:
         try:
-            plan = aid.plan_corpus(corpus)
+            seen = look(corpus)
         except SourceError as error:
             reasons.append(f"{corpus}: {error}")
             continue
-        if plan.stale or plan.deleted:
-            found[corpus] = [[(x.artifact_id, x.stamp) for x in plan.stale], list(plan.deleted)]
+        if seen:
+            found[corpus] = seen
     return found, reasons

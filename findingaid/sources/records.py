@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from annotated_types import Gt
 
 from findingaid.errors import ConfigError, ReadError, SourceError
-from findingaid.identity import content_hash, to_json
+from findingaid.identity import content_hash, payload_bytes, to_json
 from findingaid.model import Artifact, Discovery, Failure, Listing, Raw
 from findingaid.registry import STRICT, ConfigPath
 from findingaid.sources.files import decode
@@ -168,7 +168,7 @@ class _Table:
         except TypeError as error:  # orjson's word for a lone surrogate
             return self._fail(row, "encoding", f"holds what is no Unicode text ({error})")
         self.artifacts[artifact_id] = artifact
-        self.listings[artifact_id] = Listing(artifact_id, stamp, _bytes(artifact.raw))
+        self.listings[artifact_id] = Listing(artifact_id, stamp, payload_bytes(artifact.raw))
         self.places[artifact_id] = row.where
         return None
 
@@ -265,7 +265,3 @@ def _as_id(value: Any) -> str:
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _bytes(raw: Raw) -> int:
-    return len((raw if isinstance(raw, str) else to_json(raw)).encode())

@@ -91,13 +91,6 @@ class Ledger:
         found = self._store.rows("ledger", columns, f"{equals('corpus', corpus)} AND failed_stage <> ''")
         return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
 
-    def outcomes(self, corpus: str) -> dict[str, int]:
-        """Synopsis outcome -> artifacts."""
-        counted = pc.value_counts(
-            self._store.rows("ledger", ["synopsis_outcome"], equals("corpus", corpus))["synopsis_outcome"]
-        )
-        return {row["values"]: row["counts"] for row in counted.to_pylist() if row["values"]}
-
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
         """Write rows, and drop those of `gone`, in one commit."""
         now = datetime.now(UTC)

@@ -54,7 +54,6 @@ def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     store.drop_indexes("records")
     for table in TABLES:
         store.dataset(table).optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
-    store.compact()
     store.index()
     Publisher(store).publish()
     deleted = sum(_drop_versions(store, table) for table in TABLES)
