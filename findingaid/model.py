@@ -120,13 +120,45 @@ class SurfacePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a synthesizer used: requests that were answered, and tokens as the endpoint counts them."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a synthesizer is shown of one artifact."""
+
+    artifact_id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Synopsis:
-    """The outcome of one synthesizer call; `text` is empty unless the outcome is ok."""
+    """What came of asking for one synopsis; `text` is empty unless the outcome is ok.
+
+    Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line.
+    """
 
     outcome: Outcome
     text: str = ""
     kind: str = ""
     message: str = ""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +296,17 @@ class Synthesizer(Protocol):
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         """A synopsis of `text`; "" where there is nothing to say. Raises SynthesisError."""
+
+
+@runtime_checkable
+class ConcurrentSynthesizer(Synthesizer, Protocol):
+    """A synthesizer that has several synopses written at once."""
+
+    def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+        """Synopses as they come, each with its place in `shown`; none raises for what became of one.
+
+        Closing the iterator sends nothing more, and leaves what is under way.
+        """
 
 
 @runtime_checkable
