@@ -32,12 +32,18 @@ class Stage(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a synthesizer call came to. Empty is not failed: it is never tried again."""
+    """What became of a synopsis. Empty is not failed: it is never tried again. Failed and pending are, next run."""
 
     OK = "ok"
     EMPTY = "empty"
     FAILED = "failed"
     SKIPPED = "skipped"
+    PENDING = "pending"
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more is to come."""
+        return self not in {Outcome.FAILED, Outcome.PENDING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +133,22 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
 
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls - other.calls,
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
         )
 
 
@@ -149,9 +166,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Synopsis:
-    """What came of asking for one synopsis; `text` is empty unless the outcome is ok.
+    """What came of asking for one synopsis; `text` is empty unless the outcome is ok, or a fallback wrote it.
 
-    Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line.
+    Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line; of
+    kind unavailable are those that were not asked for any more, since those before had all failed.
     """
 
     outcome: Outcome
@@ -159,6 +177,12 @@ class Synopsis:
     kind: str = ""
     message: str = ""
     usage: Usage = NO_USAGE
+    producer_id: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is something to keep: a text, or the word that there is nothing to say."""
+        return bool(self.text) or self.outcome is Outcome.EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +222,8 @@ class CorpusReport:
     """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
 
     `tokens` are those of the texts that were embedded, by the embedder's own tokenizer; a plan cannot
-    know those of synopses that are not written yet.
+    know those of synopses that are not written yet. `usage` is the synthesizer's, in a plan at most; its `cost` is
+    None where the model has no price. `pending` synopses are left to the next run, for the reason `waiting`.
     """
 
     artifacts: int = 0
@@ -211,6 +236,10 @@ class CorpusReport:
     calls: Calls = NO_CALLS
     tokens: int = 0
     truncated: int = 0
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    pending: int = 0
+    waiting: str = ""
     seconds: float = 0.0
     error: str | None = None
 
@@ -339,7 +368,7 @@ class Embedder(Protocol):
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    `synthesizer` is None where no synopses are wanted. A run that would lose more than `max_loss`, a share of
+    Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
     the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
     `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
@@ -347,7 +376,6 @@ class Corpus:
     name: str
     source: Source
     strategy: Strategy
-    synthesizer: Synthesizer | None = None
     max_loss: float = 0.5
     max_failures: float = 0.5
     schedule: str | None = None

@@ -67,7 +67,7 @@ SYNOPSES = _schema(
     CORPUS,
     ARTIFACT_ID,
     _text("key", "of the call in the call cache, so that purge knows which are in use"),
-    _text("outcome", "ok, or empty where there was nothing to say"),
+    _text("outcome", "ok, empty where there was nothing to say, or failed or pending with the text of a fallback"),
     _text("text", "the synopsis"),
     _text("producer_id", "the synthesizer that wrote it"),
 )
@@ -78,6 +78,18 @@ CALLS = _schema(
     _text("producer_id", "the synthesizer that was called"),
     _text("outcome", "ok or empty; failures are not kept"),
     _text("text", "what it wrote"),
+)
+
+USAGE = _schema(
+    "usage-1",
+    _text("run", "the run that paid"),
+    CORPUS,
+    _text("model", "the model as it is priced, or the synthesizer's id"),
+    _int("calls", "requests that were answered"),
+    _column("input_tokens", pa.int64(), "as the endpoint counts them"),
+    _column("output_tokens", pa.int64(), "as above"),
+    _column("cost", pa.float64(), "by the prices of then; null where the model had none", True),
+    _column("at", pa.timestamp("ms", "UTC"), "when this was used"),
 )
 
 EMBEDDINGS = _schema(
@@ -98,7 +110,7 @@ LEDGER = _schema(
     _text("synopses", "as above", True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
-    _text("synopsis_outcome", "ok, empty, failed or skipped"),
+    _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
     _column("bytes", pa.int64(), "size of the payload"),
     _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
@@ -127,6 +139,7 @@ FIXED = {
     "synopses": SYNOPSES,
     "calls": CALLS,
     "embeddings": EMBEDDINGS,
+    "usage": USAGE,
     "ledger": LEDGER,
     "leases": LEASES,
 }

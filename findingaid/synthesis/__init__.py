@@ -7,6 +7,7 @@ SYNTHESIZERS: Registry[Synthesizer] = Registry(
     "synthesizer",
     "kind",
     {
+        "custom": "findingaid.synthesis.custom:Custom",
         "extractive": "findingaid.synthesis.extractive:Extractive",
         "none": "findingaid.synthesis.none:NoSynthesizer",
     },
