@@ -1,0 +1,177 @@
+"""Stage 3: synopses from the call cache, or by calls whose results are kept as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from findingaid.errors import failure_kind, one_line
+from findingaid.identity import call_key, content_hash
+from findingaid.model import (
+    NO_USAGE,
+    ConcurrentSynthesizer,
+    Outcome,
+    Shown,
+    Stage,
+    Synopsis,
+    Synthesizer,
+    Usage,
+)
+from findingaid.spending import Spending, estimate_of
+from findingaid.store import Store, schemas
+from findingaid.synopses import WithSynopsis
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how many more of its artifacts or texts there are, and how many more are done."""
+
+GROUP, GROUP_SECONDS = 16, 1.0
+"""Results are kept when there are so many, or so long after the last ones: what a crash makes paid again, beside
+the calls that are under way."""
+
+TRIES = 5
+"""Failures in a row to reach a synthesizer after which it is not tried any more."""
+
+UNREACHED = frozenset({"transport", "timeout"})
+
+UNAVAILABLE = "unavailable"
+
+OVER_BUDGET = "the budget of this run is spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What asking for synopses came to, or would; `waiting` says why some are left for the next run."""
+
+    synopses: Mapping[str, Synopsis] = field(default_factory=dict)
+    calls: int = 0
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    waiting: str = ""
+
+
+def synopsis_key(producer: str, shown: Shown) -> str:
+    """The key of what a synthesizer makes of what it is shown, in the call cache."""
+    return call_key(producer, content_hash(shown.text, shown.metadata))
+
+
+def ask(
+    of: WithSynopsis,
+    shown: Mapping[str, Shown],
+    spending: Spending,
+    corpus: str,
+    pay: bool = True,
+    progress: Progress | None = None,
+) -> Asked:
+    """Synopses by artifact id. With `pay` false nothing is called: what the cache lacks is left out, and estimated."""
+    keys = {i: synopsis_key(of.synthesizer.id, what) for i, what in shown.items()}
+    known = cached(spending.store, of.synthesizer, set(keys.values()))
+    missing = {key: shown[i] for i, key in keys.items() if key not in known}
+    if pay:
+        asked = _Asking(of.synthesizer, spending, corpus, progress).all(missing)
+        known |= {key: _with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+    else:
+        usage = sum((estimate_of(of.synthesizer, what.text) for what in missing.values()), NO_USAGE)
+        asked = Asked({}, len(missing), usage, spending.price(of.synthesizer, usage))
+    return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
+
+
+def cached(store: Store, synthesizer: Synthesizer, keys: set[str]) -> dict[str, Synopsis]:
+    """What the call cache has of these keys."""
+    found = store.lookup("calls", "key", keys, ("key", "outcome", "text")).to_pylist()
+    return {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id) for row in found}
+
+
+def keep(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -> None:
+    """Put results into the call cache, failures apart."""
+    rows = [
+        {"key": key, "producer_id": synthesizer.id, "outcome": synopsis.outcome.value, "text": synopsis.text}
+        for key, synopsis in made.items()
+        if synopsis.outcome.settled
+    ]
+    store.append("calls", pa.Table.from_pylist(rows, schema=schemas.CALLS))
+
+
+@dataclass
+class _Asking:
+    """Calls of one synthesizer for one corpus, within the run's budget."""
+
+    synthesizer: Synthesizer
+    spending: Spending
+    corpus: str
+    progress: Progress | None
+    usage: Usage = NO_USAGE
+    made: dict[str, Synopsis] = field(default_factory=dict)
+
+    def all(self, missing: Mapping[str, Shown]) -> Asked:
+        if self.progress and missing:
+            self.progress(Stage.SYNOPSES.value, len(missing), 0)
+        waiting = ""
+        while left := {key: shown for key, shown in missing.items() if key not in self.made}:
+            if waiting := self.spending.stopped.get(self.synthesizer.id, ""):
+                break
+            count = self.spending.affordable(self.synthesizer, [shown.text for shown in left.values()])
+            if not count:
+                waiting = OVER_BUDGET
+                break
+            self._some(dict(list(left.items())[:count]))
+        calls = len(self.made)
+        self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
+        return Asked(self.made, calls, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+
+    def _some(self, missing: Mapping[str, Shown]) -> None:
+        """Ask for all of these, keeping a group of results at a time."""
+        keys = list(missing)
+        group: dict[str, Synopsis] = {}
+        since = time.monotonic()
+        for place, synopsis in _results(self.synthesizer, list(missing.values())):
+            if synopsis.kind == UNAVAILABLE:
+                self.spending.stopped[self.synthesizer.id] = synopsis.message
+                continue
+            group[keys[place]] = replace(synopsis, producer_id=self.synthesizer.id)
+            if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
+                self._keep(group)
+                group, since = {}, time.monotonic()
+            if self.progress:
+                self.progress(Stage.SYNOPSES.value, 0, 1)
+        self._keep(group)
+
+    def _keep(self, group: Mapping[str, Synopsis]) -> None:
+        keep(self.spending.store, self.synthesizer, group)
+        used = sum((synopsis.usage for synopsis in group.values()), NO_USAGE)
+        self.spending.spend(self.corpus, self.synthesizer, used)
+        self.usage += used
+        self.made |= group
+
+
+def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    """Synopses as they come, each with its place in `shown`."""
+    if isinstance(synthesizer, ConcurrentSynthesizer):
+        yield from synthesizer.synthesize_all(shown)
+        return
+    unreached = 0
+    for place, what in enumerate(shown):
+        if unreached < TRIES:
+            last = _written(synthesizer, what)
+            unreached = unreached + 1 if last.kind in UNREACHED else 0
+            yield place, last
+        else:
+            yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
+
+
+def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    try:
+        text = synthesizer.synthesize(shown.text, shown.metadata)
+    except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
+        return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=one_line(error), usage=Usage(calls=1))
+    text = text.strip() if isinstance(text, str) else ""
+    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
+
+
+def _with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
+    """A synopsis that did not come, with what the fallback writes in its place until it does."""
+    if of.fallback is None or synopsis.outcome.settled:
+        return synopsis
+    return replace(synopsis, text=_written(of.fallback, shown).text, producer_id=of.fallback.id)
