@@ -86,7 +86,8 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
         if result.facts.keys() - {"skipped"}:  # else nothing was asked of anyone
             yield "outcomes", bars(result.facts, "What became of synopses", "artifacts")
     elif check is LEDGER:
-        columns = ["artifact_id", "surface_kind", "surface_index", "text"]
+        columns = {name: name for name in ("artifact_id", "surface_kind", "surface_index")}
+        columns["text"] = "substr(text, text_start + 1)"
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()
         if rows:
             yield "preview", table(rows)

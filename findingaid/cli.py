@@ -20,6 +20,7 @@ from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
+from findingaid.query.show import CorpusStatus
 
 SNIPPET = 160
 """Characters of a hit's text that a table shows."""
@@ -80,7 +81,7 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
       findingaid plan --corpus docs --json
     """
     report = aid.plan(corpora)
-    _print_report(report, as_json, ">to embed", ">to write")
+    _print_report(report, as_json, ">to embed", ">to write", "at most ")
     _exit_with(report)
 
 
@@ -179,18 +180,22 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
 
 @main.command()
 @corpus_option
+@click.option("--failed", is_flag=True, help="Only what failed, one line each.")
 @common
-def status(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
-    """Show what the index holds of each corpus, and what failed.
+def status(aid: FindingAid, corpora: tuple[str, ...], failed: bool, as_json: bool) -> None:
+    """Show what the index holds of each corpus, what failed, and what synthesizers have used.
 
     \b
     Examples:
       findingaid status
+      findingaid status --failed
       findingaid status --corpus docs --json
     """
     found = aid.status(corpora)
     if as_json:
         return _print_json([s.to_dict() for s in found])
+    if failed:
+        return _print_failures(found)
     table = _table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
@@ -205,9 +210,15 @@ def status(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
         )
     _print(table)
     for s in found:
+        for used in s.usage:
+            _print(escape(f"{s.corpus}: {used}"))
+    return _print_failures(found)
+
+
+def _print_failures(found: Sequence[CorpusStatus]) -> None:
+    for s in found:
         for failure in s.failed:
             _print(f"{s.corpus}: {escape(str(failure))}")
-    return None
 
 
 @main.command()
@@ -306,7 +317,7 @@ def _print_served(version: int, as_json: bool) -> None:
     return _print(f"readers have version {version}")
 
 
-def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
+def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, spent: str = "") -> None:
     if as_json:
         return _print_json(report.to_dict())
     table = _table("corpus", ">total", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s")
@@ -317,8 +328,8 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) ->
     for line in report.repaired:
         _print(escape(line))
     for name, c in report.corpora.items():
-        if c.warning:
-            _print(f"{name}: {c.warning}")
+        for line in filter(None, (c.warning, c.spent and f"{spent}{c.spent}", c.left)):
+            _print(escape(f"{name}: {line}"))
     for problem in report.problems():
         click.echo(f"Error: {problem}", err=True)
     return None

@@ -45,6 +45,7 @@ from findingaid.stages import (
     artifact_rows,
     artifact_version,
     decompose,
+    put_in_context,
     read,
     record_rows,
     surface_rows,
@@ -141,6 +142,7 @@ class Indexer:
         if self.synopses is not None:
             synopses = self.synopses.id
             records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
+            records += "-context" if self.synopses.context else ""
         return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records)
 
     @property
@@ -303,6 +305,7 @@ class Indexer:
         asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress)
         if pay and _is_input(Stage.SYNOPSES, stages) and self.synopses is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
+        put_in_context(self.synopses, batch, self.embedder)
         embeddings = Embeddings(self.embedder, self.store)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
         if pay_again and Stage.EMBEDDINGS in stages:

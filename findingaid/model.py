@@ -256,6 +256,22 @@ class CorpusReport:
         return bool(self.new or self.changed or self.deleted or self.failed or self.error)
 
     @property
+    def spent(self) -> str:
+        """What the synthesizer used; "" where nothing."""
+        if not self.usage.tokens:
+            return ""
+        money = "" if self.cost is None else f", {self.cost:,.2f} by the prices configured"
+        return (
+            f"{self.usage.calls:,} synthesizer calls, {self.usage.input_tokens:,} tokens in,"
+            f" {self.usage.output_tokens:,} out{money}"
+        )
+
+    @property
+    def left(self) -> str:
+        """Which synopses are left to the next run, and why; "" where none."""
+        return f"{self.pending:,} synopses are left to the next run: {self.waiting}" if self.pending else ""
+
+    @property
     def warning(self) -> str | None:
         """What is indexed but not as well as it could be."""
         if not self.truncated:

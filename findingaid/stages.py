@@ -29,7 +29,7 @@ from findingaid.model import (
 )
 from findingaid.spending import Spending
 from findingaid.store import Store, schemas
-from findingaid.synopses import WithSynopsis
+from findingaid.synopses import WithSynopsis, contexts
 from findingaid.synthesizing import Asked, Progress, ask, synopsis_key
 
 GROUP_SECONDS = 5.0
@@ -48,7 +48,8 @@ WANTED = Synopsis(Outcome.PENDING)
 class Batch:
     """A batch on its way through the stages, all by artifact id; what fails leaves it with a reason.
 
-    `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order.
+    `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order, and
+    `contexts` what those are embedded and searched with, where a corpus wants that.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Batch:
     hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, Shown] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
+    contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
     def fail(self, artifact_id: str, stage: Stage, error: BaseException) -> None:
@@ -68,10 +70,17 @@ class Batch:
 
     def texts(self, artifact_id: str) -> dict[str, str]:
         """hash -> text of everything of an artifact that is embedded."""
-        surfaces = self.plans[artifact_id].surfaces
-        texts = dict(zip(self.hashes[artifact_id], (s.text for s in surfaces), strict=True))
+        texts = {h: text for text, h, _ in self.searched(artifact_id)}
         synopsis = self.synopsis(artifact_id)
         return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.text else texts
+
+    def searched(self, artifact_id: str) -> list[tuple[str, str, int]]:
+        """(text with its context, its hash, where the text itself begins) of each surface, in plan order."""
+        surfaces, contexts = self.plans[artifact_id].surfaces, self.contexts.get(artifact_id)
+        if contexts is None:
+            return [(s.text, h, 0) for s, h in zip(surfaces, self.hashes[artifact_id], strict=True)]
+        texts = [context + s.text for context, s in zip(contexts, surfaces, strict=True)]
+        return [(text, text_hash(text), len(context)) for text, context in zip(texts, contexts, strict=True)]
 
 
 def read(source: Source, artifact_ids: Iterable[str], batch: Batch) -> None:
@@ -126,6 +135,15 @@ def _gated(of: WithSynopsis, batch: Batch, artifact_id: str) -> Synopsis:
     except Exception as error:  # noqa: BLE001  # a gate may raise anything; the artifact keeps its other surfaces
         return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=f"when: {one_line(error)}")
     return WANTED if batch.shown[artifact_id].text.strip() else Synopsis(Outcome.EMPTY)
+
+
+def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) -> None:
+    """What chunks are embedded with, where the corpus wants that: needs their synopses."""
+    if of is None or not of.context:
+        return
+    for artifact_id, plan in batch.plans.items():
+        title = str(batch.artifacts[artifact_id].metadata.get("title") or "")
+        batch.contexts[artifact_id] = contexts(plan.surfaces, batch.synopsis(artifact_id).text, title, embedder)
 
 
 class Embeddings:
@@ -256,38 +274,53 @@ def record_rows(
     Where a corpus has synopses position 0 is theirs, even when one failed or was empty, so that the ids of
     the others do not change when it comes.
     """
-    placed = [(i, *position) for i in artifact_ids for position in _positions(batch, i, of)]
-    surfaces = [surface for _, _, surface, _, _ in placed]
+    placed = [(i, record) for i in artifact_ids for record in _placed(batch, i, of)]
+    surfaces = [record.surface for _, record in placed]
     titles = {i: str(batch.artifacts[i].metadata.get("title") or i) for i in artifact_ids}
     fields = {i: batch.plans[i].filter_fields for i in artifact_ids}
     kinds = _columns_of(surfaces)
     embedder = embeddings.embedder
-    vectors = pa.array(embeddings.matrix([h for *_, h in placed]).ravel(), pa.float16())
+    vectors = pa.array(embeddings.matrix([record.hash for _, record in placed]).ravel(), pa.float16())
     columns = {
         **kinds,
-        "record_id": [record_id(corpus, i, surface.kind, index) for i, index, surface, _, _ in placed],
+        "record_id": [record_id(corpus, i, record.surface.kind, record.index) for i, record in placed],
         "corpus": [corpus] * len(placed),
-        "artifact_id": [i for i, *_ in placed],
+        "artifact_id": [i for i, _ in placed],
         "surface_kind": kinds["kind"],
-        "surface_index": [index for _, index, *_ in placed],
-        "title": [titles[i] for i, *_ in placed],
-        "metadata": [to_json({**fields[i], **surface.metadata}) for i, _, surface, _, _ in placed],
-        "artifact_version": [batch.versions[i] for i, *_ in placed],
-        "producer_id": [producer for _, _, _, producer, _ in placed],
+        "surface_index": [record.index for _, record in placed],
+        "title": [titles[i] for i, _ in placed],
+        "text": [record.text for _, record in placed],
+        "text_start": [record.start for _, record in placed],
+        "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
+        "artifact_version": [batch.versions[i] for i, _ in placed],
+        "producer_id": [record.producer for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
         "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
     }
     return _ordered(columns, schemas.records(embedder.dim))
 
 
-def _positions(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[tuple[int, Surface, str, str]]:
-    """(surface index, surface, producer id, text hash) of everything an artifact publishes."""
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A surface at its place among all of its artifact, with the text it is searched by."""
+
+    index: int
+    surface: Surface
+    text: str
+    hash: str
+    start: int = 0
+    producer: str = ""
+
+
+def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[_Record]:
+    """Everything an artifact publishes."""
     synopsis = batch.synopsis(artifact_id)
     if of is not None and synopsis.text:
-        yield 0, Surface(of.kind, synopsis.text, "document"), synopsis.producer_id, text_hash(synopsis.text)
-    surfaces = zip(batch.plans[artifact_id].surfaces, batch.hashes[artifact_id], strict=True)
-    for index, (surface, h) in enumerate(surfaces, 0 if of is None else 1):
-        yield index, surface, "", h
+        surface = Surface(of.kind, synopsis.text, "document")
+        yield _Record(0, surface, synopsis.text, text_hash(synopsis.text), 0, synopsis.producer_id)
+    surfaces = zip(batch.plans[artifact_id].surfaces, batch.searched(artifact_id), strict=True)
+    for index, (surface, searched) in enumerate(surfaces, 0 if of is None else 1):
+        yield _Record(index, surface, *searched)
 
 
 def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
@@ -10,7 +11,7 @@ from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationI
 
 from findingaid.errors import ConfigError
 from findingaid.identity import content_hash, describe
-from findingaid.model import SYNOPSIS, Embedder, Raw, Shown, Strategy, Surface, SurfacePlan, Synthesizer
+from findingaid.model import SYNOPSIS, Embedder, Raw, Shown, Strategy, Surface, SurfacePlan, Synthesizer, Vectors
 from findingaid.registry import STRICT, Importable
 from findingaid.strategies import NestedStrategy, bound
 from findingaid.strategies.base import shown_text
@@ -39,6 +40,9 @@ def thin(plan: SurfacePlan) -> bool:
     own = sum(len(surface.text) for surface in plan.surfaces if surface.granularity != "chunk")
     return own < THIN_CHARACTERS and len(plan.surfaces) > 1
 
+
+CONTEXT_SHARE = 4
+"""A context takes at most a quarter of what the embedder sees, and chunks leave that free."""
 
 GATES: Mapping[str, Gate] = {"always": always, "thin": thin}
 
@@ -83,7 +87,8 @@ class WithSynopsis:
             raise ConfigError("inner: has a synopsis already: an artifact has one")
 
     def for_embedder(self, embedder: Embedder) -> Self:
-        return replace(self, inner=bound(self.inner, embedder))
+        """The same, with an inner strategy that counts as `embedder` does and leaves room for a context."""
+        return replace(self, inner=bound(self.inner, _Narrowed(embedder) if self.context else embedder))
 
     @property
     def id(self) -> str:
@@ -145,6 +150,61 @@ def with_synopsis(
 def taken_apart(strategy: Strategy) -> tuple[Strategy, WithSynopsis | None]:
     """What cuts, and what is said of synopses, if any are wanted."""
     return (strategy.inner, strategy) if isinstance(strategy, WithSynopsis) else (strategy, None)
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """An embedder that sees less of a text, since a context stands before it."""
+
+    of: Embedder
+
+    @property
+    def id(self) -> str:
+        return self.of.id
+
+    @property
+    def dim(self) -> int:
+        return self.of.dim
+
+    @property
+    def max_tokens(self) -> int | None:
+        seen = self.of.max_tokens
+        return None if seen is None else seen - seen // CONTEXT_SHARE
+
+    def count_tokens(self, text: str) -> int:
+        return self.of.count_tokens(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self.of.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self.of.embed_query(text)
+
+
+def contexts(surfaces: Sequence[Surface], synopsis: str, title: str, embedder: Embedder) -> list[str]:
+    """What each surface is embedded and searched with: the synopsis, or else the title and the headings above it.
+
+    Chunks alone have one. It takes no more than a share of what the embedder sees; a longer one ends at a word.
+    """
+    share = None if embedder.max_tokens is None else embedder.max_tokens // CONTEXT_SHARE
+    shared = _shortened(synopsis, share, embedder) if synopsis else None
+    made = []
+    for surface in surfaces:
+        context = ""
+        if surface.granularity == "chunk":
+            path = dict.fromkeys(filter(None, [title, *surface.metadata.get("headings", ())]))
+            context = _shortened(" > ".join(path), share, embedder) if shared is None else shared
+        made.append(f"{context}\n\n" if context else "")
+    return made
+
+
+def _shortened(text: str, tokens: int | None, embedder: Embedder) -> str:
+    """As many words of a text, from the first on, as make no more than so many tokens."""
+    if tokens is None or embedder.count_tokens(text) <= tokens:
+        return text
+    words = text.split()
+    count = bisect_right(range(1, len(words) + 1), tokens, key=lambda n: embedder.count_tokens(" ".join(words[:n])))
+    return " ".join(words[:count])
 
 
 def _said(value: Any) -> str:

@@ -80,6 +80,7 @@ def _drop_set_aside(store: Store) -> None:
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     hashes = set(store.rows("surfaces", ["text_hash"])["text_hash"].to_pylist())
     hashes |= {text_hash(text) for text in store.rows("synopses", ["text"])["text"].to_pylist() if text}
+    hashes |= {text_hash(text) for text in store.rows("records", ["text"], "text_start > 0")["text"].to_pylist()}
     return {call_key(embedder_id, h) for h in hashes}
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-1"
+RECORDS_VERSION = "records-2"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -164,6 +164,7 @@ def records(dim: int) -> pa.Schema:
         _text("granularity", "how much of the artifact it stands for"),
         _text("title", "the artifact's title, else its id"),
         _text("text", "what is embedded and searched"),
+        _int("text_start", "where in it the surface's own text begins; what stands before is its context"),
         *SPAN,
         _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
         _text("artifact_version", "the version of the artifact that it was made from"),
