@@ -410,7 +410,9 @@ class Indexer:
             written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id].raw)
         if Stage.SYNOPSES in again or not synopsis.outcome.settled:
             written["synopsis_outcome"] = synopsis.outcome.value if self.synopses is not None else ""
-        current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
+        current = synopsis.outcome.settled and all(
+            stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES
+        )
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],

@@ -48,7 +48,11 @@ GATES: Mapping[str, Gate] = {"always": always, "thin": thin}
 
 
 def _named_gate(value: Any) -> Any:
-    return GATES.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, str) or ":" in value:
+        return value
+    if value not in GATES:
+        raise ValueError(f"unknown gate {value!r}. Known: {', '.join(GATES)}, or module:function")
+    return GATES[value]
 
 
 def _synthesizer(value: Any, info: ValidationInfo) -> Any:
