@@ -8,6 +8,7 @@ SYNTHESIZERS: Registry[Synthesizer] = Registry(
     "kind",
     {
         "extractive": "findingaid.synthesis.extractive:Extractive",
+        "openai": "findingaid.synthesis.openai_chat:OpenAISynthesizer",
         "none": "findingaid.synthesis.none:NoSynthesizer",
     },
 )
