@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.model import NO_USAGE, ConcurrentSynthesizer, Outcome, Shown, Synopsis, Usage
 from findingaid.synthesis import SYNTHESIZERS
 from findingaid.synthesis.answers import SYNOPSIS_TOKENS, wait_of
-from findingaid.synthesis.line import FAILURES, Pace
+from findingaid.synthesis.line import FAILURES, Pace, Slots
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.synthesis.prompting import PART_CHARACTERS, fill, parts_of, tokens_of
 from findingaid.testing import Fault, OpenAIServer, Request, faults
@@ -543,14 +544,13 @@ def test_closing_sends_nothing_more_and_keeps_what_is_paid() -> None:
 def test_nothing_is_left_running_once_a_synthesizer_is_gone(server: OpenAIServer) -> None:
     synthesizer = made_for(server)
     synthesizer.synthesize("Some text.", {})
-    gc.collect()  # those of other tests
-    names = [thread.name for thread in threading.enumerate()]
+    thread = synthesizer._engine.loop._thread
 
     del synthesizer
     gc.collect()
+    thread.join(30)
 
-    left = [thread.name for thread in threading.enumerate()]
-    assert names.count("findingaid-synthesis") - left.count("findingaid-synthesis") == 1
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("ending", ["", "next(makes)", "next(makes); makes.close()"])
@@ -614,6 +614,50 @@ def test_a_full_endpoint_pauses_all_requests_not_one(server: OpenAIServer) -> No
     longest = max(range(1, len(times)), key=lambda i: times[i] - times[i - 1])
     assert times[longest] - times[longest - 1] >= 0.4
     assert longest <= 2 * 4  # nothing but what was under way went before the pause
+
+
+def test_a_full_endpoint_gets_half_as_many_at_once_and_then_more_again() -> None:
+    async def scenario() -> list[int]:
+        slots, seen = Slots(8), []
+
+        async def entered() -> int:
+            async def stay() -> None:
+                async with slots:
+                    held.append(1)
+                    await asyncio.sleep(3600)
+
+            held: list[int] = []
+            tasks = [asyncio.create_task(stay()) for _ in range(20)]
+            for _ in range(100):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return len(held)
+
+        seen.append(await entered())
+        before = time.monotonic()
+        slots.full(sent=before)
+        slots.full(sent=before)  # of the same burst
+        seen.append(await entered())
+        for _ in range(5):
+            slots.went()
+        seen.append(await entered())
+        for _ in range(100):
+            slots.went()
+        seen.append(await entered())
+        return seen
+
+    assert asyncio.run(scenario()) == [8, 4, 5, 8]
+
+
+def test_an_endpoint_of_one_at_a_time_is_found_out(server: OpenAIServer) -> None:
+    server.delay = 0.01
+    server.when(lambda _: server._at_once > 1, faults.rate_limited(0.01))
+
+    made = dict(made_for(server, concurrency=16).synthesize_all(numbered(40)))
+
+    assert all(synopsis.outcome is Outcome.OK for synopsis in made.values())
 
 
 def test_requests_and_tokens_a_minute_are_kept_to() -> None:
@@ -767,3 +811,11 @@ def test_what_a_server_may_see_is_what_it_is_sent_alone(server: OpenAIServer) ->
 
     assert not any(map(elsewhere, server.requests))
     assert isinstance(made_for(server), ConcurrentSynthesizer)
+
+
+def test_the_page_on_synopses_has_every_parameter() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "synopses.md").read_text()
+    table = page[page.index("| parameter |") : page.index("## What is asked again")]
+    documented = [name for row in re.findall(r"^\| ([\w, ]+) \|", table, re.MULTILINE) for name in row.split(", ")]
+
+    assert sorted(documented[1:]) == sorted(field.name for field in fields(OpenAISynthesizer))

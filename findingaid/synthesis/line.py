@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from random import uniform
 from time import monotonic
@@ -57,6 +58,41 @@ class Pace:
         return start - now
 
 
+class Slots:
+    """How many requests may be under way: at most `most`, half as many each time the endpoint is full, then more again.
+
+    Additive increase, multiplicative decrease (Chiu and Jain 1989), which ends near what an endpoint takes without
+    its saying so; sent all at once after each pause, most of them would be turned away again, and counted.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._allowed = float(most)
+        self._busy = 0
+        self._halved = 0.0
+        self._changed = asyncio.Condition()
+
+    async def __aenter__(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._busy < int(self._allowed))
+            self._busy += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._busy -= 1
+        async with self._changed:
+            self._changed.notify(2)  # the one that takes this place, and one more where there is room now
+
+    def went(self) -> None:
+        """A request got through."""
+        self._allowed = min(float(self._most), self._allowed + 1 / self._allowed)
+
+    def full(self, sent: float) -> None:
+        """A request sent then was turned away; those sent before the last halving say nothing new."""
+        if sent > self._halved:
+            self._halved = monotonic()
+            self._allowed = max(1.0, self._allowed / 2)
+
+
 @dataclass(frozen=True)
 class Limits:
     """What the line keeps to."""
@@ -75,7 +111,7 @@ class Line:
         self._limits = limits
         self._where = where
         self._secrets = list(secrets)
-        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._slots = Slots(limits.concurrency)
         self._requests = Pace(limits.requests_per_minute)
         self._tokens = Pace(limits.tokens_per_minute)
         self._paused_until = 0.0
@@ -87,10 +123,12 @@ class Line:
     async def ask(self, send: Callable[[], Awaitable[T]], tokens: int, wanted: Callable[[], bool]) -> T:
         """What `send` gives, tried again as long as there is hope. Raises SynthesisError, NotWantedError."""
         failures = full = 0
+        sent = 0.0
         while True:
             try:
                 async with self._slots:
                     await self._turn(tokens, wanted)
+                    sent = monotonic()
                     async with asyncio.timeout(self._limits.timeout):
                         answer = await send()
             except (SynthesisError, NotWantedError):
@@ -99,7 +137,10 @@ class Line:
                 trouble = trouble_of(error, self._where).without(self._secrets)
             else:
                 self._failures = 0
+                self._slots.went()
                 return answer
+            if trouble.pause:
+                self._slots.full(sent)
             failures, full = failures + (not trouble.pause), full + trouble.pause
             hope = failures <= self._limits.retries and full <= self._limits.retries * RATE_LIMITED_SHARE
             if not (trouble.again and hope and await self._wait_again(trouble, failures + full)):
@@ -157,11 +198,9 @@ class Line:
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, but no longer than there is hope."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._down.wait()
-        except TimeoutError:
-            pass
 
 
 class BackgroundLoop:
@@ -169,7 +208,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="findingaid-synthesis", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="findingaid-synthesis", daemon=True)
         self._thread.start()
         self.at_close: Callable[[], Awaitable[object]] | None = None
         """Awaited there when all else has ended."""
@@ -179,14 +218,15 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def later(self, seconds: float, do: Callable[[], object]) -> None:
-        """Call `do` there after so many seconds."""
-        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, do)
+        """Call `do` there after so many seconds, unless all has ended before."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, do)
 
     def close(self) -> None:
         """End all that runs there, and the thread."""
         if self._loop.is_closed() or not self._thread.is_alive():
             return
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._finish()))
+        self.later(0, lambda: self._loop.create_task(self._finish()))
         if threading.current_thread() is not self._thread:
             self._thread.join(CLOSE_SECONDS)
 
@@ -198,3 +238,8 @@ class BackgroundLoop:
         if self.at_close:
             await self.at_close()
         self._loop.stop()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
