@@ -704,6 +704,21 @@ def test_an_endpoint_that_fails_so_often_in_a_row_is_left_alone(server: OpenAISe
     assert "5 requests failed in a row" in made[199].message
 
 
+def test_an_endpoint_that_came_back_is_used_again_and_one_that_did_not_is_left_at_once(server: OpenAIServer) -> None:
+    server.when(lambda _: True, faults.server_error())
+    synthesizer = made_for(server, concurrency=1, retries=0)
+    dict(synthesizer.synthesize_all(numbered(FAILURES)))
+    line = synthesizer._engine.line
+
+    assert one(synthesizer).kind == "unavailable"
+    line._down_until = time.monotonic()
+    assert [one(synthesizer).kind for _ in range(2)] == ["transport", "unavailable"]
+    server.recover()
+    line._down_until = time.monotonic()
+    assert one(synthesizer).outcome is Outcome.OK
+    assert len(server.requests) == FAILURES + 2
+
+
 def test_a_success_in_between_keeps_the_endpoint_up(server: OpenAIServer) -> None:
     server.script(*[faults.server_error()] * (FAILURES - 1), None, *[faults.server_error()] * (FAILURES - 1))
 
