@@ -177,7 +177,7 @@ class Config:
 
     @cached_property
     def synthesizer(self) -> Synthesizer:
-        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer")
+        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer", self.base)
 
     @property
     def budget(self) -> Budget:

@@ -99,6 +99,16 @@ EMBEDDINGS = _schema(
     _column("vector", pa.list_(pa.float16()), "of any length: models of several widths share the cache"),
 )
 
+BATCHES = _schema(
+    "batches-1",
+    _text("tag", "hash of the keys, by which the endpoint is asked whether it has the batch"),
+    _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
+    CORPUS,
+    _text("producer_id", "the synthesizer that is asked"),
+    _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
+)
+
 LEDGER = _schema(
     "ledger-2",
     CORPUS,
@@ -140,6 +150,7 @@ FIXED = {
     "calls": CALLS,
     "embeddings": EMBEDDINGS,
     "usage": USAGE,
+    "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
 }
