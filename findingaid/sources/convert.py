@@ -5,6 +5,7 @@ It reads [suffix, bytes, max_bytes] as a line of JSON and then the document, and
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -27,6 +28,10 @@ PAGE_BREAK = "\n\n\f\n\n"
 
 MEMORY_BYTES = 4_000_000_000
 """What the process may take, where the system can be told so."""
+
+NO_MEMORY = orjson.dumps(
+    {"error": f"converting it takes more than {MEMORY_BYTES / 1e9:.0f} GB of memory: exclude it", "kind": "too_large"}
+)
 
 UNPACKED_SHARE = 10
 """How many times `max_bytes` a zipped document may unpack to: XML has several bytes a character of text."""
@@ -55,18 +60,14 @@ Converted = tuple[str, dict[str, Any]]
 
 
 def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
-    """A document's text and metadata. Raises ReadError, whatever is wrong with it."""
+    """A document's text and metadata. Raises ReadError, whatever is wrong with it, and MemoryError."""
     name, _, is_text = FORMATS[suffix]
     if not payload and not is_text:
         raise ReadError(f"an empty file, no {name}: exclude it", "parse")
     try:
         text, metadata = CONVERTERS[suffix](payload, max_bytes)
-    except ReadError:
+    except (ReadError, MemoryError):
         raise
-    except MemoryError:
-        raise ReadError(
-            f"converting it takes more than {MEMORY_BYTES / 1e9:.0f} GB of memory: exclude it", "too_large"
-        ) from None
     except Exception as error:  # a converter may raise anything; it fails this document alone
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ReadError(f"damaged, or no {name} ({said}): repair or exclude it", "parse") from error
@@ -228,13 +229,17 @@ def _said(value: str | None, nothing: frozenset[str]) -> str:
     return "" if value.lower() in nothing else value
 
 
-def answer(suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
-    """What is sent back of one document."""
+def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
+    """What is sent back of one document: its text and metadata, or an error and its kind."""
     try:
         text, metadata = convert(suffix, payload, max_bytes)
+        return orjson.dumps({"text": text, "metadata": metadata})
     except ReadError as error:
-        return {"error": str(error), "kind": error.kind}
-    return {"text": text, "metadata": metadata}
+        return orjson.dumps({"error": str(error), "kind": error.kind})
+    except MemoryError:
+        pass  # what was taken is held by the error until here
+    gc.collect()
+    return NO_MEMORY
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -244,7 +249,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         payload = requests.read(size)
         if len(payload) < size:
             return
-        answers.write(orjson.dumps(answer(suffix, payload, max_bytes)) + b"\n")
+        answers.write(answer(suffix, payload, max_bytes) + b"\n")
         answers.flush()
 
 

@@ -154,7 +154,9 @@ class Converter:
             return answer
         if late.is_set():
             raise ReadError(f"its converter was not done after {seconds:.0f} s, and was ended: exclude it", "timeout")
-        raise ReadError(f"its converter crashed (exit status {process.wait()}): exclude it", "parse")
+        raise ReadError(
+            f"its converter crashed, perhaps for want of memory (exit status {process.wait()}): exclude it", "parse"
+        )
 
     def _end(self) -> None:
         if self._process is None:
