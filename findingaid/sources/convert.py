@@ -50,6 +50,9 @@ TITLE_STYLE = "p[style-name='Title'] => h1:fresh"
 HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
 """PDFium's sign for a hyphen at the end of a line, and what the next one begins with."""
 
+ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
+"""What is no text of a page: lists of links, and the signs beside headings that Sphinx and MkDocs write."""
+
 SLIDE = re.compile(r"\s*<!-- Slide number: \d+ -->\s*")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
@@ -99,7 +102,8 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
         said = document.get_metadata_dict()
     if not any(pages):
         raise ReadError(
-            f"no text in its {len(pages)} pages, only images or nothing: have it read by OCR, or exclude it", "no_text"
+            f"no text on its pages ({len(pages)}), only images or nothing: have it read by OCR, or exclude it",
+            "no_text",
         )
     return PAGE_BREAK.join(pages), {
         "title": _said(said.get("Title"), NO_TITLES),
@@ -143,13 +147,17 @@ def _epub(payload: bytes, max_bytes: int) -> Converted:
 
 
 def _html(payload: bytes, max_bytes: int) -> Converted:
-    from lxml import etree
+    from lxml import etree, html
 
-    # What HTML lets stand open (p, li, td) is closed first: markitdown would nest it, too deep for a long page.
-    root = etree.fromstring(_html_text(payload).encode(), etree.HTMLParser(encoding="utf-8", huge_tree=True))
-    if root is None:
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
+    try:
+        root = html.document_fromstring(_html_text(payload).encode(), parser=parser)
+    except etree.ParserError:  # lxml's word for a page without any element
         return "", {}
-    text, title = _markdown("HtmlConverter", etree.tostring(root, encoding="utf-8", method="html"), ".html")
+    for element in root.xpath(ASIDE):
+        element.drop_tree()
+    # What HTML lets stand open (p, li, td) is closed now: markitdown would nest it, too deep for a long page.
+    text, title = _markdown("HtmlConverter", html.tostring(root, encoding="utf-8"), ".html")
     return text, {"title": title, "text_type": "text/markdown"}
 
 

@@ -171,12 +171,12 @@ class Converter:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A process that imports what this one can."""
+    """A process that imports from where this one does, so not from the folder of documents that it may stand in."""
     return subprocess.Popen(
-        [sys.executable, "-m", "findingaid.sources.convert"],
+        [sys.executable, "-P", "-m", "findingaid.sources.convert"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
     )
 
 
