@@ -39,7 +39,8 @@ class ArtifactError(FindingAidError):
     """One artifact failed at one stage; the others go on.
 
     `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
-    or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate.
+    or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate, changed, no_converter,
+    encrypted, no_text.
     """
 
     stage = ""

@@ -1,4 +1,4 @@
-"""Text files below one folder; an artifact is a file, its id the path below the root."""
+"""Files below one folder, text and documents; an artifact is a file, its id the path below the root."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,23 @@ from pathspec import PathSpec
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import STRICT, ConfigPath
+from findingaid.sources import documents
 
-MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
+MARKDOWN = "text/markdown"
+OFFICE = "application/vnd.openxmlformats-officedocument."
+MEDIA_TYPES: Mapping[str, str] = {
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".mdx": MARKDOWN,
+    ".docx": f"{OFFICE}wordprocessingml.document",
+    ".pptx": f"{OFFICE}presentationml.presentation",
+    ".epub": "application/epub+zip",
+    ".ipynb": "application/x-ipynb+json",
+}
+"""What Python's table does not have on every system."""
+
+READS = 3
+"""How often a file is read that changes while it is read."""
 
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """How a text of UTF-16 or UTF-32 begins; any other that holds a zero byte is no text."""
@@ -57,19 +72,13 @@ class Files:
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
-        text, encoding = decode(self.payload(artifact_id))
-        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
-        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
-        return Artifact(
-            artifact_id,
-            text,
-            {
-                "title": title_of(text, name) if markdown else name,
-                "path": artifact_id,
-                "media_type": media_type,
-                "encoding": encoding,
-            },
-        )
+        payload = self.payload(artifact_id)
+        text, own = documents.converted(name, payload, self.max_bytes) or _plain(payload)
+        suffix = os.path.splitext(name)[1].lower()
+        media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
+        markdown = own.get("text_type", media_type) == MARKDOWN
+        title = title_of(text, name) if markdown else name
+        return Artifact(artifact_id, text, {"title": title, "path": artifact_id, "media_type": media_type} | own)
 
     def payload(self, artifact_id: str) -> bytes:
         """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
@@ -86,8 +95,7 @@ class Files:
                     " exclude it or raise the limit",
                     "too_large",
                 )
-            with open(path, "rb") as file:
-                return file.read()
+            return _unchanged(path)
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
 
@@ -174,6 +182,8 @@ class _Walk:
             return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
         racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
         stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+        if converter := documents.converter_id(entry.name):
+            stamp += f":{converter}"
         yield Listing(artifact_id, stamp + "?" * racy, found.st_size)
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
@@ -186,6 +196,23 @@ def _matches(patterns: PathSpec[Any], path: str) -> bool:
 
 def _outside(real: str | Path, root: Path) -> str:
     return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
+
+
+def _unchanged(path: str) -> bytes:
+    """A file's bytes, as they were at one moment. Raises ReadError for a file that is being written."""
+    for _ in range(READS):
+        with open(path, "rb") as file:
+            before = os.fstat(file.fileno())
+            payload = file.read()
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            return payload
+    raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
+
+
+def _plain(payload: bytes) -> tuple[str, dict[str, Any]]:
+    text, encoding = decode(payload)
+    return text, {"encoding": encoding}
 
 
 def decode(payload: bytes) -> tuple[str, str]:

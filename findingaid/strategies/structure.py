@@ -1,4 +1,7 @@
-"""Where a text has its joints: the headings of Markdown, the definitions of Python. Spans are of characters."""
+"""Where a text has its joints: the headings of Markdown, the definitions of Python, the pages of a document.
+
+Spans are of characters.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from markdown_it import MarkdownIt
 
@@ -60,6 +64,22 @@ class Headings:
                 break
             i += 1
         return self.paths[i] if i >= 0 else ()
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a text that form feeds part, counted from 1; `ends` are the places of these."""
+
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, text: str) -> Pages:
+        return cls([found.start() for found in re.finditer("\f", text)])
+
+    def fields(self, start: int, end: int) -> dict[str, Any]:
+        """The `page` that a span begins on, and where it goes on to others the first and last of its `pages`."""
+        first, last = (bisect_right(self.ends, at) + 1 for at in (start, end - 1))
+        return {"page": first} | ({"pages": [first, last]} if last > first else {})
 
 
 def _intricate(text: str, begin: int) -> bool:

@@ -32,6 +32,7 @@ PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
 
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
+    "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": '{"cells": []}'})),
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
     "memory": lambda at: MemorySource({"b": "text", "a": {"text": "mapped"}}),
