@@ -24,7 +24,7 @@ QUESTIONS = {
     "lighthouse keeper in the storm": ("letters", "1911-lighthouse-keeper.txt"),
     "convert a Julian date to the Gregorian calendar": ("code", "catalogue/dates.py"),
     "how do I pack folders into boxes": ("code", "catalogue/boxes.py"),
-    "warn me when the air gets too humid": ("packages", "damp-watch"),
+    "which package reads humidity sensors": ("packages", "damp-watch"),
     "sort shelfmarks in the right order": ("packages", "shelfmark"),
     "which skill restores a damaged page": ("skills", "restore-page"),
     "which skill dates old photographs": ("skills", "describe-photograph"),

@@ -7,10 +7,13 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +125,46 @@ def test_a_server_is_asked_over_http_with_its_headers(web: str, monkeypatch: pyt
         "closed/": ("refused", "answered HTTP 401 Unauthorized"),
         "nobody/": ("transport", "cannot be reached: ConnectError: All connection attempts failed"),
     }
+
+
+class Odd(BaseHTTPRequestHandler):
+    """What answers at addresses where no MCP server is."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status, kind, body = {
+            "/page": (200, "text/html", "<h1>Log in</h1>"),
+            "/json": (200, "application/json", '{"error": "secret"}'),
+            "/moved": (302, "text/plain", ""),
+        }.get(self.path, (404, "text/plain", "not here"))
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Location", "http://elsewhere.example.org/mcp")
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_an_address_where_no_mcp_server_is_fails_by_what_is_there() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_port}"
+        servers = {name: {"url": f"{here}/{name}"} for name in ("page", "json", "moved", "nothing")}
+        servers["silent"] = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+
+        with pytest.raises(SourceError) as caught:
+            source(servers, timeout=2).discover()
+        server.shutdown()
+
+    said = str(caught.value)
+    assert "page: answered with the error 'Unexpected content type: text/html'" in said
+    assert "json: answered with the error 'Failed to parse JSON response" in said
+    assert "moved: answered with the error 'Redirect to http://elsewhere.example.org/mcp not followed" in said
+    assert "nothing: answered HTTP 404 Not Found" in said
+    assert "silent: has not answered after source.timeout = 2 seconds" in said
+    assert "secret" not in said
 
 
 def test_all_pages_are_read_and_a_circle_of_them_ends(tmp_path: Path) -> None:
@@ -332,6 +375,32 @@ def test_a_mistake_in_the_configuration_is_named_without_what_may_be_secret(wron
 
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "outside", "filled"),
+    [
+        ("${KEY}", "k", "k"),
+        ("Bearer ${KEY}/${KEY}", "k", "Bearer k/k"),
+        ("${KEY:-default}", None, "default"),
+        ("${KEY:-default}", "", "default"),
+        ("${KEY:-}", None, ""),
+        ("${KEY}", "", ""),
+        ("$KEY {KEY}", "k", "$KEY {KEY}"),
+    ],
+)
+def test_variables_stand_for_what_the_environment_has_or_for_a_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, outside: str | None, filled: str
+) -> None:
+    if outside is not None:
+        monkeypatch.setenv("KEY", outside)
+    named = {"a": {"command": "sh", "args": ["-c", 'printf %s "$GIVEN" > given'], "env": {"GIVEN": value}}}
+
+    made = SOURCES.create({"kind": "mcp", "servers": named}, "source", tmp_path)
+
+    with pytest.raises(SourceError, match="ended before it had answered"):
+        made.discover()
+    assert (tmp_path / "given").read_text() == filled
 
 
 def test_numbers_in_env_are_texts() -> None:

@@ -214,7 +214,9 @@ class _Call:
         """A value with the environment's variables in place, which are kept as secrets. Raises SourceError."""
 
         def variable(match: re.Match[str]) -> str:
-            found = os.environ.get(match[1]) or match[2]
+            found = os.environ.get(match[1])
+            if not found and match[2] is not None:
+                found = match[2]
             if found is None:
                 raise SourceError(f"${match[1]} is not set in the environment")
             self.secrets.add(found)
@@ -238,7 +240,8 @@ class _Call:
             case MCPError(code=code) if code == CONNECTION_CLOSED:
                 return "transport", "ended before it had answered"
             case MCPError():
-                return "refused", f"answered with the error {one_line_of(error.message)!r}"
+                first_line, *_ = error.message.splitlines() or [""]
+                return "refused", f"answered with the error {one_line_of(first_line)!r}"
             case ValidationError():
                 first = error.errors(include_url=False)[0]
                 place = ".".join(map(str, first["loc"]))
