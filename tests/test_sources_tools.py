@@ -159,9 +159,9 @@ def test_an_address_where_no_mcp_server_is_fails_by_what_is_there() -> None:
         server.shutdown()
 
     said = str(caught.value)
-    assert "page: answered with the error 'Unexpected content type: text/html'" in said
-    assert "json: answered with the error 'Failed to parse JSON response" in said
-    assert "moved: answered with the error 'Redirect to http://elsewhere.example.org/mcp not followed" in said
+    assert "page: answered with the error: Unexpected content type: text/html" in said
+    assert "json: answered with the error: Failed to parse JSON response" in said
+    assert "moved: answered with the error: Redirect to http://elsewhere.example.org/mcp not followed" in said
     assert "nothing: answered HTTP 404 Not Found" in said
     assert "silent: has not answered after source.timeout = 2 seconds" in said
     assert "secret" not in said
@@ -211,7 +211,7 @@ def test_each_way_to_fail_is_named_and_the_other_servers_are_listed(tmp_path: Pa
         "dies/": ("transport", "ended before it had answered; its last words: cannot log in with None"),
         "garbage/": ("parse", "answered what is no list of tools: tools.0.inputSchema: Field required"),
         "hangs/": ("timeout", "has not answered after source.timeout = 2 seconds"),
-        "refuses/": ("refused", "answered with the error 'the key None is revoked'"),
+        "refuses/": ("refused", "answered with the error: the key None is revoked"),
         "unset/": ("other", "$NO_SUCH_VARIABLE is not set in the environment"),
     }
 
@@ -325,14 +325,15 @@ def test_keys_are_seen_nowhere(
     cli: Cli, web: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("FROM_OUTSIDE", "outside-secret")
+    monkeypatch.setenv("FROM_OUTSIDE", "secret-from-outside")
     env = {"KEY": "inner-secret"}
     servers = {
         "fine": scripted(cli.folder, tool("saw"), env=env),
         "dies": scripted(cli.folder, trouble="dies", env=env),
         "refuses": scripted(cli.folder, trouble="refuses", env=env),
-        "bare": {"command": sys.executable, "args": ["-c", "raise SystemExit('${FROM_OUTSIDE}')"]},
-        "web": {"url": f"{web}?key=query-secret", "headers": {"Authorization": "Bearer header-secret"}},
+        "bare": {"command": sys.executable, "args": ["-c", "raise SystemExit('x' * 190 + '${FROM_OUTSIDE}')"]},
+        "long": {"command": sys.executable, "args": ["-c", "raise SystemExit('${FROM_OUTSIDE}' * 1000)"]},
+        "web": {"url": f"{web}?key=query%2Dsecret", "headers": {"Authorization": "Bearer header-secret"}},
         "nowhere": {"url": "http://user:password-secret@127.0.0.1:9/?key=query-secret"},
     }
     cli.settings["corpora"] = {"tools": {"source": {"kind": "mcp", "servers": servers}, "max_failures": 1}}
@@ -341,7 +342,7 @@ def test_keys_are_seen_nowhere(
 
     everything = "\n".join([*(r.output for r in shown), *(r.getMessage() for r in caplog.records)])
     assert "dies/: ended before it had answered; its last words: cannot log in with ***" in everything
-    assert "refuses/: answered with the error 'the key *** is revoked'" in everything
+    assert "refuses/: answered with the error: the key *** is revoked" in everything
     assert "web/: answered HTTP 401" in everything
     assert "secret" not in everything
     assert "secret" not in repr(source(servers))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError, model_validator
 
@@ -163,8 +163,8 @@ class _Call:
                 return await self._tools(stderr)
             except Exception as error:  # noqa: BLE001  # a server may be wrong in any way; it fails alone
                 kind, message = self._reason(_innermost(error))
-                tail = _last_line(stderr)
-        return Problem(kind, self._without_secrets(f"{message}; its last words: {tail}" if tail else message))
+                tail = self._shown(_last_line(stderr))
+        return Problem(kind, f"{message}; its last words: {tail}" if tail else message)
 
     async def _tools(self, stderr: TextIO) -> list[Tool]:
         import anyio
@@ -193,8 +193,9 @@ class _Call:
         from mcp.client.streamable_http import streamable_http_client
 
         async def note(response: httpx2.Response) -> None:
-            if response.status_code >= HTTPStatus.BAD_REQUEST:
-                self.refused = f"HTTP {response.status_code} {response.reason_phrase}"
+            if response.request.method == "POST":  # others may be refused without harm
+                refused = response.status_code >= HTTPStatus.BAD_REQUEST
+                self.refused = f"HTTP {response.status_code} {response.reason_phrase}" if refused else ""
 
         server = self.server
         env, headers = (
@@ -205,7 +206,7 @@ class _Call:
             command, *args = (self._filled(value) for value in (server.command, *server.args))
             return stdio_client(StdioServerParameters(command=command, args=args, env=env, cwd=server.cwd), stderr)
         url = self._filled(server.url)
-        self.secrets |= {value for _, value in parse_qsl(urlsplit(url).query)} | {urlsplit(url).password or ""}
+        self.secrets |= _secrets_of(url)
         client = httpx2.AsyncClient(headers=headers, timeout=self.timeout, event_hooks={"response": [note]})
         await stack.enter_async_context(client)
         return streamable_http_client(url, http_client=client, max_sse_event_size=EVENT_BYTES)
@@ -236,29 +237,31 @@ class _Call:
             case TimeoutError():
                 return "timeout", f"has not answered after source.timeout = {self.timeout:g} seconds"
             case MCPError() if self.refused:
-                return "refused", f"answered {self.refused}"
+                return "refused", f"answered {self._shown(self.refused)}"
             case MCPError(code=code) if code == CONNECTION_CLOSED:
                 return "transport", "ended before it had answered"
             case MCPError():
-                first_line, *_ = error.message.splitlines() or [""]
-                return "refused", f"answered with the error {one_line_of(first_line)!r}"
+                first_line = error.message.partition("\n")[0]
+                return "refused", f"answered with the error: {self._shown(first_line)}"
             case ValidationError():
                 first = error.errors(include_url=False)[0]
                 place = ".".join(map(str, first["loc"]))
-                return "parse", f"answered what is no list of tools: {place}: {first['msg']}"
+                return "parse", self._shown(f"answered what is no list of tools: {place}: {first['msg']}")
             case SourceError():
                 return "other", str(error)
             case OSError():
-                return "transport", f"cannot be started: {error.strerror or error}: {error.filename}"
+                return "transport", self._shown(f"cannot be started: {error.strerror or error}: {error.filename}")
             case httpx2.HTTPError():
-                return "transport", f"cannot be reached: {one_line_of(said(error))}"
-        return "other", one_line_of(said(error))
+                return "transport", self._shown(f"cannot be reached: {said(error)}")
+        return "other", self._shown(said(error))
 
-    def _without_secrets(self, message: str) -> str:
+    def _shown(self, text: str) -> str:
+        """A stranger's words in one line of bounded length, without secrets and without what a terminal obeys."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= SHORTEST_SECRET:
-                message = message.replace(secret, "***")
-        return message
+                text = text.replace(secret, "***")
+        line = " ".join(UNSEEN.sub(" ", text).split())
+        return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -270,16 +273,17 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _last_line(stderr: TextIO) -> str:
     """The last thing a server said for people."""
-    stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, stderr.tell() - STDERR_TAIL))
-    lines = [line for line in stderr.read().splitlines() if line.strip()]
-    return one_line_of(lines[-1]) if lines else ""
+    end = stderr.seek(0, os.SEEK_END)
+    start = stderr.seek(max(0, end - STDERR_TAIL))
+    whole = stderr.read().splitlines()[1 if start else 0 :]  # the first may be the end of a longer line
+    return next((line for line in reversed(whole) if line.strip()), "")
 
 
-def one_line_of(text: str) -> str:
-    """A stranger's words in one line, of bounded length, with nothing that a terminal obeys."""
-    line = " ".join(UNSEEN.sub(" ", text).split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+def _secrets_of(url: str) -> set[str]:
+    """The password and the query's values of an address, as they stand there and as they are meant."""
+    parts = urlsplit(url)
+    stand = {pair.partition("=")[2] for pair in parts.query.split("&")} | {parts.password or ""}
+    return stand | {unquote_plus(value) for value in stand}
 
 
 def _be_quiet() -> None:
