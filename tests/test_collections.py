@@ -21,6 +21,13 @@ from tools.transcripts import BLOCK, COLLECTIONS, commands
 QUESTIONS = {
     "when does the reading room open": ("handbook", "reading-room.md"),
     "what is a volume with mould put into": ("handbook", "conservation.md"),
+    "how much did heating cost last year": ("papers", "annual-report-2025.pdf"),
+    "insurance of an item that is lent": ("papers", "loan-agreement.docx"),
+    "what can children do on the open day": ("papers", "open-day.pptx"),
+    "the first woman with a master's certificate": ("papers", "penhallow-papers.html"),
+    "where did the monks boil salt": ("papers", "harbour-history.epub"),
+    "does the open door make the room damp": ("papers", "humidity-room-3.ipynb"),
+    "price of a certified copy of a baptism entry": ("papers", "fees-2026.csv"),
     "lighthouse keeper in the storm": ("letters", "1911-lighthouse-keeper.txt"),
     "convert a Julian date to the Gregorian calendar": ("code", "catalogue/dates.py"),
     "how do I pack folders into boxes": ("code", "catalogue/boxes.py"),
@@ -76,7 +83,7 @@ def test_the_transcript_is_what_the_commands_print() -> None:
 
     printed = [(command, run(command)) for command in commands(transcript)]
 
-    assert len(printed) == 12
+    assert len(printed) == 13
     assert all(result.exit_code == 0 for _, result in printed)
     assert timeless("".join(f"$ {c}\n{result.output}" for c, result in printed)) == timeless(transcript)
 
