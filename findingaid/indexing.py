@@ -22,7 +22,18 @@ import pyarrow as pa
 
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, payload_bytes, producer_id, text_hash
-from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
+from findingaid.model import (
+    NO_CALLS,
+    Artifact,
+    Calls,
+    Corpus,
+    Embedder,
+    Failure,
+    Listing,
+    Outcome,
+    ResumableSource,
+    Stage,
+)
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
     Batch,
@@ -255,7 +266,7 @@ class Indexer:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
-        self._load(ids, stages, batch)
+        self._load(ids, stages, force, batch)
         decompose(self.of.strategy, batch)
         if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
@@ -283,18 +294,23 @@ class Indexer:
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
         return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls)
 
-    def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:
+    def _load(self, ids: Sequence[str], stages: Collection[Stage], force: bool, batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
         if Stage.ARTIFACTS in stages:
-            read(self.of.source, ids, batch)
+            reads_on = isinstance(self.of.source, ResumableSource) and not force
+            read(self.of.source, ids, batch, self._stored(ids) if reads_on else {})
             return
-        columns = ("corpus", "artifact_id", "payload", "is_text", "metadata")
-        found = self.store.lookup("artifacts", "artifact_id", ids, columns).to_pylist()
-        batch.artifacts |= {row["artifact_id"]: artifact_of(row) for row in found if row["corpus"] == self.corpus}
+        batch.artifacts |= self._stored(ids)
         batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
+        """Artifacts as the table has them."""
+        columns = ("artifact_id", "payload", "is_text", "metadata")
+        found = self.store.lookup("artifacts", "artifact_id", ids, columns, equals("corpus", self.corpus))
+        return {row["artifact_id"]: artifact_of(row) for row in found.to_pylist()}
 
     def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
         """Fail the artifacts of which a stage that was not asked for is not current."""

@@ -279,6 +279,18 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class ResumableSource(Source, Protocol):
+    """A source of what grows at its end, which need not read again what it has read before."""
+
+    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
+        """What `read` gives, at the cost of what was added since it gave `before`. Raises ReadError.
+
+        `before` is what the artifacts table holds, so it may be of any age, and of another source: what the
+        source needs to know of where it was must stand in the artifact.
+        """
+
+
+@runtime_checkable
 class Strategy(Protocol):
     """What is indexed of an artifact."""
 

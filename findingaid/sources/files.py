@@ -71,8 +71,8 @@ class Files:
             },
         )
 
-    def payload(self, artifact_id: str) -> bytes:
-        """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
+    def payload(self, artifact_id: str, start: int = 0) -> bytes:
+        """A file's bytes from `start` on. Raises ReadError, also for one too large or not really below the root."""
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -87,6 +87,7 @@ class Files:
                     "too_large",
                 )
             with open(path, "rb") as file:
+                file.seek(start)
                 return file.read()
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
