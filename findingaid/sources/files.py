@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from charset_normalizer import from_bytes
 from pathspec import PathSpec
 
 from findingaid.errors import ReadError, SourceError
+from findingaid.front_matter import described
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import STRICT, ConfigPath
 
@@ -64,7 +64,7 @@ class Files:
             artifact_id,
             text,
             {
-                "title": title_of(text, name) if markdown else name,
+                **(described(text, name) if markdown else {"title": name}),
                 "path": artifact_id,
                 "media_type": media_type,
                 "encoding": encoding,
@@ -219,9 +219,3 @@ def _as_western(payload: bytes) -> str | None:
     accented = sum(c > "\x7f" for c in letters)
     plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
     return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
-
-
-def title_of(markdown: str, default: str) -> str:
-    """The first heading of a Markdown text, else `default`."""
-    found = re.search(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", markdown, re.MULTILINE)
-    return found.group(1).strip() if found else default

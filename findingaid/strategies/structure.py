@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
-from findingaid.strategies.base import FRONT_MATTER
+from findingaid.front_matter import MATTER
 
 LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
@@ -40,7 +40,7 @@ class Headings:
     @classmethod
     def of(cls, text: str) -> Headings:
         """Those of the document itself, not of quotes, lists, code or front matter."""
-        found = FRONT_MATTER.match(text)
+        found = MATTER.match(text)
         begin = found.end() if found else 0
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []

@@ -226,12 +226,15 @@ def test_what_a_skill_does_not_say_its_folders_do(front: str, name: str, parent:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# No front matter", "a skill begins with YAML front matter"),
-        ("---\nname: a\n", "a skill begins with YAML front matter"),
-        ("---\nname: a\ndescription: Use when: asked\n---\n", "front matter line 3: not YAML: mapping values are not"),
-        ("---\nsince: 2024-13-45\n---\n", "not YAML"),
-        ("---\njust words\n---\n", "the front matter has no fields"),
-        ("---\nname: \x00\n---\n", "not YAML"),
+        ("# No front matter", "line 1: the front matter is missing: begin with a line ---"),
+        ("---\nname: a\n", "line 1: the front matter is never closed by a line ---"),
+        (
+            "---\nname: a\ndescription: Use when: asked\n---\n",
+            "line 3: the front matter is no YAML: mapping values are",
+        ),
+        ("---\nsince: 2024-13-45\n---\n", "is no YAML: month must be in 1..12"),
+        ("---\njust words\n---\n", "line 2: the front matter is no mapping"),
+        ("---\nname: \x00\n---\n", "is no YAML"),
     ],
 )
 def test_a_skill_that_cannot_be_read_says_why_in_one_line(text: str, message: str) -> None:
