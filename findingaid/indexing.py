@@ -23,10 +23,13 @@ import pyarrow as pa
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, payload_bytes, producer_id, text_hash
 from findingaid.model import (
+    NAMED_CUT_OFF,
     NO_CALLS,
+    NOTHING_CUT_OFF,
     Artifact,
     Calls,
     Corpus,
+    CutOff,
     Embedder,
     Failure,
     Listing,
@@ -75,7 +78,7 @@ class BatchReport:
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
     tokens: int = 0
-    truncated: int = 0
+    truncated: CutOff = NOTHING_CUT_OFF
 
 
 @dataclass
@@ -407,8 +410,7 @@ class Indexer:
             for i, s in batch.synopses.items()
             if s.outcome is Outcome.FAILED and i in work.versions
         ]
-        limit = self.embedder.max_tokens
-        tokens = [self.embedder.count_tokens(text) for text in work.missing.values()]
+        tokens = {h: self.embedder.count_tokens(text) for h, text in work.missing.items()}
         return BatchReport(
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
@@ -420,9 +422,18 @@ class Indexer:
                 for failure in (*batch.failures.values(), *failed_synopses)
             ],
             calls=work.calls,
-            tokens=sum(tokens),
-            truncated=sum(count > limit for count in tokens) if limit else 0,
+            tokens=sum(tokens.values()),
+            truncated=self._cut_off(work, tokens),
         )
+
+    def _cut_off(self, work: Work, tokens: Mapping[str, int]) -> CutOff:
+        """What of the texts by hash is longer than the embedder reads."""
+        limit = self.embedder.max_tokens
+        texts = {h for h, count in tokens.items() if limit and count > limit}
+        if not texts:
+            return NOTHING_CUT_OFF
+        ids = (i for i in work.versions if texts & work.batch.texts(i).keys())
+        return CutOff(len(texts), tuple(islice(ids, NAMED_CUT_OFF)))
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
@@ -444,7 +455,7 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         failed=[failure for r in reports for failure in r.failed],
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
-        truncated=sum(r.truncated for r in reports),
+        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
     )
 
 

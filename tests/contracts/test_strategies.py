@@ -13,7 +13,7 @@ from findingaid.embedding.minilm import MiniLM
 from findingaid.errors import DecomposeError
 from findingaid.identity import producer_id
 from findingaid.model import Raw, SurfacePlan
-from findingaid.strategies import STRATEGIES, strategy_from_spec, strategy_to_spec, structure
+from findingaid.strategies import STRATEGIES, bound, strategy_from_spec, strategy_to_spec, structure
 from findingaid.strategies.base import shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
@@ -57,7 +57,9 @@ EVERY: list[Any] = [
     Skill(),
     ClaudeTurn(),
     ClaudeTurn(include_full=True),
+    ClaudeTurn(cut=WholeText()),
     ClaudeSession(include_full=True),
+    ClaudeSession(include_full=True, cut=Chunked(chunk_size=40, overlap=10)),
 ]
 
 
@@ -255,6 +257,35 @@ def test_a_turn_has_a_surface_for_either_side() -> None:
     full = ClaudeTurn(include_full=True).decompose("s/0", turn, {})
     assert [s.kind for s in full.surfaces] == ["user_prompt", "assistant_summary", "assistant_full"]
     assert shown_text(ClaudeTurn(), turn) == "Why?\n\nBecause."
+
+
+LONG = "# Basket\n\n" + "Some words on it. " * 6 + "\n\n# Till\n\n" + "Other words on it. " * 6
+
+
+def test_what_was_said_at_length_is_cut_and_nothing_of_it_is_lost() -> None:
+    cut = Chunked(chunk_size=80, overlap=0)
+
+    plan = ClaudeSession(cut=cut).decompose("s", {"turns": [{"user_prompt": "Why?", "assistant_summary": LONG}]}, {})
+
+    prompt, *said = plan.surfaces
+    assert (prompt.text, prompt.span, prompt.metadata) == ("Why?", (0, 4), {"turn": 0, "field": "user_prompt"})
+    assert {piece.kind for piece in said} == {"assistant_summary"}
+    assert [piece.metadata["chunk_index"] for piece in said] == list(range(len(said)))
+    assert said[-1].metadata["headings"] == ["Till"]
+    assert all(piece.metadata["turn"] == 0 and LONG[slice(*piece.span or ())] == piece.text for piece in said)
+    assert "".join("".join(piece.text.split()) for piece in said) == "".join(LONG.split())
+    assert shown_text(ClaudeSession(cut=cut), {"turns": [{"assistant_summary": LONG}]}) == LONG
+
+
+def test_by_default_a_turn_is_cut_to_what_the_embedder_sees_and_whole_text_leaves_it_alone() -> None:
+    turn = {"assistant_summary": "word " * 2000}
+
+    cut = bound(ClaudeTurn(), SEEN).decompose("s", turn, {})
+    whole = bound(ClaudeTurn(cut=WholeText()), SEEN).decompose("s", turn, {})
+
+    assert len(cut.surfaces) > 1
+    assert all(SEEN.count_tokens(surface.text) <= SEEN.max_tokens for surface in cut.surfaces)
+    assert [surface.text for surface in whole.surfaces] == ["word " * 2000]
 
 
 def test_a_session_has_the_surfaces_of_its_turns_and_their_places() -> None:
