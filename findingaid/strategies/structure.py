@@ -17,14 +17,29 @@ from findingaid.front_matter import MATTER
 LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
 
-PLAIN = re.compile(r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)|(`{3,}|~{3,})([^\n]*))")
-"""A heading or a fence that stands at the very start of a line; what ends the line before leads, to be found fast."""
-
-INTRICATE = re.compile(
-    r"\n(?:[ \t]+(?:#{1,6}(?:\s|\Z)|```|~~~)|[ \t]*(?:[-+*>]|\d+[.)])[ \t]+(?:```|~~~)|[ \t]*<"
-    r"|(?<=[^\n]\n)[ \t]*(?:=+|-+)[ \t]*(?=\n|\Z))"
+JOINT = re.compile(
+    r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)"
+    r"|(?<![^\n]\n)([^\W\d_][^\n]*)\n {0,3}(=+|-+)[ \t]*(?=\n|\Z)"
+    r"|([ \t]*)(`{3,}|~{3,})([^\n]*)"
+    r"|[ \t]*(<)"
+    r"|([ \t]+#{1,6}(?:\s|\Z)|[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:```|~~~)|(?<=[^\n]\n)[ \t]*(?:=+|-+)[ \t]*(?=\n|\Z)))"
 )
-"""What takes a parser to tell headings: indented ones and fences, those underlined, HTML."""
+"""What may be a heading or bear on one; what ends the line before leads, to be found fast. In this order: a heading at
+the very start of its line; a line by itself that is underlined; a fence; HTML; and what takes a parser to tell."""
+
+HTML_ENDS = (
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<[!?]"), re.compile(r"\Z")),
+    (re.compile(r"<(?:pre|script|style|textarea)(?=[\s>]|\Z)", re.IGNORECASE),
+     re.compile(r"</(?:pre|script|style|textarea)>|\Z", re.IGNORECASE)),
+    (re.compile(r"<"), re.compile(r"\n[ \t]*(?=\n)|\Z")),
+)  # fmt: skip
+"""How a block of HTML begins, and where it ends at the latest: some at a closing mark, most at a blank line."""
+
+INDENTED = 4
+"""Spaces that make a line one of indented code."""
+
+UNDERLINES = str.maketrans({"=": "#", "-": "##"})
 
 Span = tuple[int, int]
 
@@ -45,7 +60,8 @@ class Headings:
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        for level, title, span in (_parsed if _intricate(text, begin) else _plain)(text, begin):
+        plain = _plain(text, begin)
+        for level, title, span in _parsed(text, begin) if plain is None else plain:
             above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))
@@ -62,21 +78,64 @@ class Headings:
         return self.paths[i] if i >= 0 else ()
 
 
-def _intricate(text: str, begin: int) -> bool:
-    return "\r" in text or "\0" in text or INTRICATE.search(f"\n{text[begin:]}") is not None
-
-
-def _plain(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
-    """(level, title, span) of headings where nothing in a text makes them hard to tell."""
-    fence = ""
-    for line in PLAIN.finditer(f"\n{text[begin:]}"):
-        marks, title, ticks, info = line.groups()
-        if ticks and not fence:
+def _plain(text: str, begin: int) -> list[tuple[int, str, Span]] | None:
+    """(level, title, span) of headings where nothing in a text makes them hard to tell, else None."""
+    if "\r" in text or "\0" in text:
+        return None
+    found: list[tuple[int, str, Span]] = []
+    body = f"\n{text[begin:]}"
+    fence, html_end, inner_end = "", 0, 0
+    for joint in JOINT.finditer(body):
+        marks, title, underlined, line, indent, ticks, info, html, hard = joint.groups()
+        if fence:
+            fence = "" if ticks and _closes(fence, indent, ticks, info) else fence
+        elif joint.start() < inner_end:
+            continue
+        elif html:
+            html_end = max(html_end, _html_end(body, joint.start(8)))
+        elif hard or joint.start() < html_end:
+            return None
+        elif indent:
+            inner_end = _inner_fence_end(body, joint.end(), indent, ticks, info)
+            if not inner_end:
+                return None
+        elif ticks:
             fence = "" if ticks[0] in info and ticks[0] == "`" else ticks
-        elif ticks and ticks.startswith(fence) and not info.strip():
-            fence = ""
-        elif marks and not fence:
-            yield len(marks), title or "", (begin + line.start(), min(begin + line.end(), len(text)))
+        else:
+            level = len(marks or line[0].translate(UNDERLINES))
+            span = (begin + joint.start(), min(begin + joint.end(), len(text)))
+            found.append((level, (underlined or title or "").strip(), span))
+    return found
+
+
+def _closes(fence: str, indent: str, ticks: str, info: str) -> bool:
+    return ticks.startswith(fence) and not info.strip() and not indent.strip(" ") and len(indent) < INDENTED
+
+
+def _inner_fence_end(text: str, start: int, indent: str, ticks: str, info: str) -> int:
+    """Where an indented fence ends of which all lines are indented like it; 0 where that takes a parser to tell.
+
+    Whatever it is, a fence of its own, one in a list, or indented text, no line of it is a heading of the document.
+    """
+    if "\t" in indent or "`" in info:
+        return 0
+    while start < len(text):
+        end = text.find("\n", start + 1)
+        end = len(text) if end < 0 else end
+        line = text[start + 1 : end]
+        if (bare := line.strip(" \t")) and not line.startswith(indent):
+            return 0
+        if bare.startswith(ticks) and not bare.strip(ticks[0]):
+            return end if line[len(indent)] == ticks[0] else 0
+        start = end
+    return 0
+
+
+def _html_end(text: str, start: int) -> int:
+    """Where a block of HTML that begins at `start` ends at the latest."""
+    end = next(end for begin, end in HTML_ENDS if begin.match(text, start))
+    found = end.search(text, start + 2)
+    return found.end() if found else len(text)
 
 
 def _parsed(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
