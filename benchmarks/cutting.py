@@ -96,18 +96,18 @@ def _turn(number: int) -> str:
     """A question, four times a word and a tool, and an answer: some 15 kB."""
     asked = {
         "type": "user",
-        "cwd": "/work",
+        "cwd": "/home/ada",
         "timestamp": "2026-01-01T00:00:00Z",
         "message": {"content": f"Why {number}?"},
     }
     result = {"type": "user", "message": {"content": [{"type": "tool_result", "content": "a line of output\n" * 180}]}}
     used = {"type": "tool_use", "name": "Read", "input": {}}
-    steps = [
-        [{"type": "assistant", "message": {"content": [{"type": "text", "text": f"Step {step}. " * 20}, used]}}, result]
-        for step in range(4)
-    ]
+    lines: list[object] = [asked]
+    for step in range(4):
+        said = {"type": "text", "text": f"Step {step}. " * 20}
+        lines += [{"type": "assistant", "message": {"content": [said, used]}}, result]
     answer = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"Because of {number}. " * 20}]}}
-    return "".join(json.dumps(line) + "\n" for line in (asked, *sum(steps, []), answer))
+    return "".join(json.dumps(line) + "\n" for line in (*lines, answer))
 
 
 def _bytes_read() -> int:
