@@ -69,7 +69,8 @@ def described(markdown: str, name: str) -> dict[str, Any]:
     if found.end and found.problem:
         fields["front_matter"] = f"line {found.line}: {found.problem}"
     title = fields.get("title")
-    return {**fields, "title": title if isinstance(title, str) else _heading(markdown, found.end) or name}
+    said = " ".join(title.split()) if isinstance(title, str) else _heading(markdown, found.end)
+    return {**fields, "title": said or name}
 
 
 def _filter_fields(fields: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -97,7 +97,7 @@ def read(source: Source, artifact_ids: Iterable[str], batch: Batch, before: Mapp
     """
     for artifact_id in artifact_ids:
         try:
-            if isinstance(source, ResumableSource) and artifact_id in before:
+            if artifact_id in before and isinstance(source, ResumableSource):
                 artifact = source.read_on(artifact_id, before[artifact_id])
             else:
                 artifact = source.read(artifact_id)

@@ -60,6 +60,7 @@ def test_plain_fields_and_lists_are_taken(note: str) -> None:
         ("---\n# a comment\nx: 1\n---\n# Head ##", "Head"),
         ("---\ntitle: 2024\n---\n# Head", "Head"),
         ("---\ntitle:\n---\nText.", "a.md"),
+        ("---\ntitle: |\n  Two\n  lines\n---\n", "Two lines"),
         ("# Head", "Head"),
         ("Text.", "a.md"),
     ],

@@ -14,7 +14,7 @@ from findingaid.errors import ReadError
 from findingaid.front_matter import FrontMatter
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import STRICT, ConfigPath
-from findingaid.sources.files import Files
+from findingaid.sources.files import Files, decode
 
 FILE = "SKILL.md"
 
@@ -57,7 +57,7 @@ class Skills:
             self.discover()
         if (place := self._places.get(artifact_id)) is None:
             raise ReadError("no longer there", "missing")
-        text = str(place.files.read(place.path).raw)
+        text, _ = decode(place.files.payload(place.path))
         front = FrontMatter.of(text)
         name = str(front.fields.get("name") or place.name)
         description = front.fields.get("description")
