@@ -19,22 +19,24 @@ LINE_END = re.compile(r"\r\n?|\n")
 
 JOINT = re.compile(
     r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)"
-    r"|(?<![^\n]\n)([^\W\d_][^\n]*)\n {0,3}(=+|-+)[ \t]*(?=\n|\Z)"
     r"|([ \t]*)(`{3,}|~{3,})([^\n]*)"
     r"|[ \t]*(<)"
-    r"|([ \t]+#{1,6}(?:\s|\Z)|[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:```|~~~)|(?<=[^\n]\n)[ \t]*(?:=+|-+)[ \t]*(?=\n|\Z)))"
+    r"|(?<=[^\n]\n) {0,3}(=+|-+)[ \t]*(?=\n|\Z)"
+    r"|( {1,3}#{1,6}(?:\s|\Z)|[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:```|~~~)))"
 )
 """What may be a heading or bear on one; what ends the line before leads, to be found fast. In this order: a heading at
-the very start of its line; a line by itself that is underlined; a fence; HTML; and what takes a parser to tell."""
+the very start of its line; a fence; HTML; what underlines a heading; and what takes a parser to tell."""
 
 HTML_ENDS = (
+    (re.compile(r"<a(?:\s[^<>\n]*)?></a>"), re.compile(r"")),
     (re.compile(r"<!--"), re.compile(r"-->")),
     (re.compile(r"<[!?]"), re.compile(r"\Z")),
     (re.compile(r"<(?:pre|script|style|textarea)(?=[\s>]|\Z)", re.IGNORECASE),
      re.compile(r"</(?:pre|script|style|textarea)>|\Z", re.IGNORECASE)),
     (re.compile(r"<"), re.compile(r"\n[ \t]*(?=\n)|\Z")),
 )  # fmt: skip
-"""How a block of HTML begins, and where it ends at the latest: some at a closing mark, most at a blank line."""
+"""How a block of HTML begins, and where it ends at the latest: an anchor is none, some end at a closing mark, most at a
+blank line."""
 
 INDENTED = 4
 """Spaces that make a line one of indented code."""
@@ -86,13 +88,11 @@ def _plain(text: str, begin: int) -> list[tuple[int, str, Span]] | None:
     body = f"\n{text[begin:]}"
     fence, html_end, inner_end = "", 0, 0
     for joint in JOINT.finditer(body):
-        marks, title, underlined, line, indent, ticks, info, html, hard = joint.groups()
-        if fence:
-            fence = "" if ticks and _closes(fence, indent, ticks, info) else fence
-        elif joint.start() < inner_end:
-            continue
+        marks, title, indent, ticks, info, html, underline, hard = joint.groups()
+        if fence or joint.start() < inner_end:
+            fence = "" if ticks and fence and _closes(fence, indent, ticks, info) else fence
         elif html:
-            html_end = max(html_end, _html_end(body, joint.start(8)))
+            html_end = max(html_end, _html_end(body, joint.start(6)))
         elif hard or joint.start() < html_end:
             return None
         elif indent:
@@ -100,12 +100,20 @@ def _plain(text: str, begin: int) -> list[tuple[int, str, Span]] | None:
             if not inner_end:
                 return None
         elif ticks:
-            fence = "" if ticks[0] in info and ticks[0] == "`" else ticks
+            fence = ticks if ticks[0] == "~" or "`" not in info else ""
         else:
-            level = len(marks or line[0].translate(UNDERLINES))
-            span = (begin + joint.start(), min(begin + joint.end(), len(text)))
-            found.append((level, (underlined or title or "").strip(), span))
+            start = joint.start() if marks else body.rfind("\n", 0, joint.start())
+            if underline and (start < html_end or not _stands_alone(body, start)):
+                return None
+            level = len(marks or underline[0].translate(UNDERLINES))
+            title = title or body[start : joint.start()]
+            found.append((level, title.strip(), (begin + start, min(begin + joint.end(), len(text)))))
     return found
+
+
+def _stands_alone(text: str, start: int) -> bool:
+    """Whether the line after `start` is a paragraph of the document: after a blank one, and beginning with a letter."""
+    return text[start - 1 : start] in ("", "\n") and text[start + 1].isalpha()
 
 
 def _closes(fence: str, indent: str, ticks: str, info: str) -> bool:
