@@ -15,7 +15,7 @@ from statistics import median
 import lance
 
 import findingaid
-from benchmarks import corpus, dagster_storage, floor
+from benchmarks import corpus, cutting, dagster_storage, floor
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
 from findingaid.stages import Embeddings
@@ -143,6 +143,9 @@ SECTIONS = (
     importing,
     small_files,
     many_files,
+    cutting.discovery,
+    cutting.markdown,
+    cutting.transcript,
     dagster_storage.job,
     dagster_storage.events,
     dagster_storage.loading,

@@ -13,7 +13,18 @@ from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer
-from findingaid.model import NO_CALLS, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
+from findingaid.model import (
+    NO_CALLS,
+    NOTHING_CUT_OFF,
+    Corpus,
+    CorpusReport,
+    Embedder,
+    Failure,
+    Hit,
+    Mode,
+    Report,
+    Stage,
+)
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
@@ -318,7 +329,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         records=records,
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
-        truncated=sum(r.truncated for r in reports),
+        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
     )
 
 

@@ -318,7 +318,7 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) ->
         _print(escape(line))
     for name, c in report.corpora.items():
         if c.warning:
-            _print(f"{name}: {c.warning}")
+            _print(escape(f"{name}: {c.warning}"))
     for problem in report.problems():
         click.echo(f"Error: {problem}", err=True)
     return None

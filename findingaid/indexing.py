@@ -22,7 +22,21 @@ import pyarrow as pa
 
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, payload_bytes, producer_id, text_hash
-from findingaid.model import NO_CALLS, Calls, Corpus, Embedder, Failure, Listing, Outcome, Stage
+from findingaid.model import (
+    NAMED_CUT_OFF,
+    NO_CALLS,
+    NOTHING_CUT_OFF,
+    Artifact,
+    Calls,
+    Corpus,
+    CutOff,
+    Embedder,
+    Failure,
+    Listing,
+    Outcome,
+    ResumableSource,
+    Stage,
+)
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
 from findingaid.stages import (
     Batch,
@@ -64,7 +78,7 @@ class BatchReport:
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
     tokens: int = 0
-    truncated: int = 0
+    truncated: CutOff = NOTHING_CUT_OFF
 
 
 @dataclass
@@ -255,7 +269,7 @@ class Indexer:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
-        self._load(ids, stages, batch)
+        self._load(ids, stages, force, batch)
         decompose(self.of.strategy, batch)
         if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
@@ -283,18 +297,23 @@ class Indexer:
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
         return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls)
 
-    def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:
+    def _load(self, ids: Sequence[str], stages: Collection[Stage], force: bool, batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
         if Stage.ARTIFACTS in stages:
-            read(self.of.source, ids, batch)
+            reads_on = isinstance(self.of.source, ResumableSource) and not force
+            read(self.of.source, ids, batch, self._stored(ids) if reads_on else {})
             return
-        columns = ("corpus", "artifact_id", "payload", "is_text", "metadata")
-        found = self.store.lookup("artifacts", "artifact_id", ids, columns).to_pylist()
-        batch.artifacts |= {row["artifact_id"]: artifact_of(row) for row in found if row["corpus"] == self.corpus}
+        batch.artifacts |= self._stored(ids)
         batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
+        """Artifacts as the table has them."""
+        columns = ("artifact_id", "payload", "is_text", "metadata")
+        found = self.store.lookup("artifacts", "artifact_id", ids, columns, equals("corpus", self.corpus))
+        return {row["artifact_id"]: artifact_of(row) for row in found.to_pylist()}
 
     def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
         """Fail the artifacts of which a stage that was not asked for is not current."""
@@ -391,8 +410,7 @@ class Indexer:
             for i, s in batch.synopses.items()
             if s.outcome is Outcome.FAILED and i in work.versions
         ]
-        limit = self.embedder.max_tokens
-        tokens = [self.embedder.count_tokens(text) for text in work.missing.values()]
+        tokens = {h: self.embedder.count_tokens(text) for h, text in work.missing.items()}
         return BatchReport(
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
@@ -404,9 +422,18 @@ class Indexer:
                 for failure in (*batch.failures.values(), *failed_synopses)
             ],
             calls=work.calls,
-            tokens=sum(tokens),
-            truncated=sum(count > limit for count in tokens) if limit else 0,
+            tokens=sum(tokens.values()),
+            truncated=self._cut_off(work, tokens),
         )
+
+    def _cut_off(self, work: Work, tokens: Mapping[str, int]) -> CutOff:
+        """What of the texts by hash is longer than the embedder reads."""
+        limit = self.embedder.max_tokens
+        texts = {h for h, count in tokens.items() if limit and count > limit}
+        if not texts:
+            return NOTHING_CUT_OFF
+        ids = (i for i in work.versions if texts & work.batch.texts(i).keys())
+        return CutOff(len(texts), tuple(islice(ids, NAMED_CUT_OFF)))
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
@@ -428,7 +455,7 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         failed=[failure for r in reports for failure in r.failed],
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
-        truncated=sum(r.truncated for r in reports),
+        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError, ConfigError, ReadError
@@ -19,6 +19,7 @@ from findingaid.model import (
     Embedder,
     Failure,
     Outcome,
+    ResumableSource,
     Source,
     Stage,
     Strategy,
@@ -89,11 +90,18 @@ def failure_kind(error: BaseException) -> str:
             return "other"
 
 
-def read(source: Source, artifact_ids: Iterable[str], batch: Batch) -> None:
-    """Stage 1: payloads and metadata. Blank metadata values are kept; the version covers them."""
+def read(source: Source, artifact_ids: Iterable[str], batch: Batch, before: Mapping[str, Artifact]) -> None:
+    """Stage 1: payloads and metadata. Blank metadata values are kept; the version covers them.
+
+    `before` are artifacts as they were last read, for a source that can read on from there.
+    """
     for artifact_id in artifact_ids:
         try:
-            batch.artifacts[artifact_id] = artifact = _storable(source.read(artifact_id))
+            if artifact_id in before and isinstance(source, ResumableSource):
+                artifact = source.read_on(artifact_id, before[artifact_id])
+            else:
+                artifact = source.read(artifact_id)
+            batch.artifacts[artifact_id] = _storable(artifact)
         except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
             batch.fail(artifact_id, Stage.ARTIFACTS, error)
         else:
@@ -365,8 +373,8 @@ def artifact_version(artifact: Artifact) -> str:
 def artifact_of(row: Mapping[str, object]) -> Artifact:
     """A row of the artifacts table as the artifact it was."""
     payload = str(row["payload"])
-    raw = payload if row["is_text"] else json.loads(payload)
-    return Artifact(str(row["artifact_id"]), raw, json.loads(str(row["metadata"])))
+    raw = payload if row["is_text"] else orjson.loads(payload)
+    return Artifact(str(row["artifact_id"]), raw, orjson.loads(str(row["metadata"])))
 
 
 def _storable(artifact: Artifact) -> Artifact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from charset_normalizer import from_bytes
 from pathspec import PathSpec
 
 from findingaid.errors import ReadError, SourceError
+from findingaid.front_matter import described
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import STRICT, ConfigPath
 from findingaid.sources import documents
@@ -77,11 +77,11 @@ class Files:
         suffix = os.path.splitext(name)[1].lower()
         media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
         markdown = own.get("text_type", media_type) == MARKDOWN
-        title = title_of(text, name) if markdown else name
-        return Artifact(artifact_id, text, {"title": title, "path": artifact_id, "media_type": media_type} | own)
+        said = described(text, name) if markdown else {"title": name}
+        return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own)
 
-    def payload(self, artifact_id: str) -> bytes:
-        """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
+    def payload(self, artifact_id: str, start: int = 0) -> bytes:
+        """A file's bytes from `start` on. Raises ReadError, also for one too large or not really below the root."""
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -95,7 +95,7 @@ class Files:
                     " exclude it or raise the limit",
                     "too_large",
                 )
-            return _unchanged(path)
+            return _unchanged(path, start)
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
 
@@ -198,11 +198,12 @@ def _outside(real: str | Path, root: Path) -> str:
     return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
 
 
-def _unchanged(path: str) -> bytes:
-    """A file's bytes, as they were at one moment. Raises ReadError for a file that is being written."""
+def _unchanged(path: str, start: int) -> bytes:
+    """A file's bytes from `start` on, as they were at one moment. Raises ReadError for a file that is being written."""
     for _ in range(READS):
         with open(path, "rb") as file:
             before = os.fstat(file.fileno())
+            file.seek(start)
             payload = file.read()
             after = os.fstat(file.fileno())
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
@@ -245,9 +246,3 @@ def _as_western(payload: bytes) -> str | None:
     accented = sum(c > "\x7f" for c in letters)
     plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
     return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
-
-
-def title_of(markdown: str, default: str) -> str:
-    """The first heading of a Markdown text, else `default`."""
-    found = re.search(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", markdown, re.MULTILINE)
-    return found.group(1).strip() if found else default
