@@ -45,7 +45,7 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
             records.count_rows(condition)
     except QueryError as error:
         reason = str(error)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         reason = _said(error)
     else:
         return condition
@@ -123,7 +123,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 def _said(error: Exception) -> str:
     """What Lance says in one line, without where in its source it says so and without its own list of columns."""
-    said = " ".join(str(error).split()).split(", /")[0].split(" Valid fields")[0]
+    said = re.split(r", /| Valid fields| Did you mean", " ".join(str(error).split()))[0]
     said = re.split(r"lance error: |Invalid user input: |during planning: |Execution error: ", said)[-1].rstrip(".")
     if not (compared := re.fullmatch(r"Received literal \w+\((.+)\) and could not convert to .* '(\w+).*", said)):
         return said[:SAID]

@@ -196,9 +196,17 @@ def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
     if new[:room]:
         dataset.add_columns(pa.schema([pa.field(name, stored(fields.types[name])) for name in new[:room]]))
     there = {name: dataset.schema.field(name).type for name in fields.types if name in dataset.schema.names}
-    widened = {name: wider(kind, fields.types[name]) for name, kind in there.items()}
+    widened = {name: _wider_column(dataset, name, fields.types[name]) for name in there}
     _widen(dataset, {name: kind for name, kind in widened.items() if kind != there[name]})
     return new[room:]
+
+
+def _wider_column(dataset: lance.LanceDataset, name: str, kind: pa.DataType) -> pa.DataType:
+    """The type that a column must have to hold values of another, too."""
+    there, empty = dataset.schema.field(name).type, pa.list_(NOTHING)
+    if there == stored(empty) and wider(empty, kind) != there and not dataset.count_rows(f"array_length(`{name}`) > 0"):
+        there = empty
+    return stored(wider(there, kind))
 
 
 def _widen(dataset: lance.LanceDataset, types: Mapping[str, pa.DataType]) -> None:
@@ -219,6 +227,11 @@ def _widen(dataset: lance.LanceDataset, types: Mapping[str, pa.DataType]) -> Non
     old = [{"path": name, "name": OURS * 2 + name} for name in types]
     dataset.alter_columns(*old, *({"path": OURS + name, "name": name} for name in types))  # type: ignore[arg-type]  # lance means one each
     _drop(dataset, [OURS * 2 + name for name in types])
+
+
+def drop_unused(dataset: lance.LanceDataset) -> None:
+    """Drop the columns of fields that no record has."""
+    _drop(dataset, [name for name in columns(dataset.schema) if not dataset.count_rows(f"`{name}` IS NOT NULL")])
 
 
 def _drop(dataset: lance.LanceDataset, names: Sequence[str]) -> None:

@@ -348,6 +348,10 @@ class Store:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
+    def drop_unused_fields(self) -> None:
+        """Drop the columns of fields that no record has any more."""
+        self._commit("records", fields.drop_unused)
+
     def drop_indexes(self, table: str) -> None:
         """Drop every index of a table; `index` makes those that pay again."""
         with self.reached():
