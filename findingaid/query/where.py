@@ -22,8 +22,8 @@ LANCE_TYPES = {"Utf8": "string", "Float64": "double", "Int64": "int64", "Boolean
 """Types as Lance's errors call them -> as the fields are listed."""
 
 REMEDIES = {
-    "List": ": a list is asked for what is in it, array_has(tools, 'Bash')",
-    "Timestamp": ": a time is written timestamp '2026-01-31T12:00:00Z'",
+    "List": ": ask what is in a list by array_has(tools, 'Bash')",
+    "Timestamp": ": write a time as timestamp '2026-01-31T12:00:00Z'",
 }
 """The type that a value was compared with -> what to write."""
 
