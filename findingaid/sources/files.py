@@ -1,4 +1,4 @@
-"""Text files below one folder; an artifact is a file, its id the path below the root."""
+"""Text files below one folder or URL; an artifact is a file, its id the path below the root."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,10 @@ from pathspec import PathSpec
 
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.remote import Remote, Selection
+from findingaid.sources.trees import archive
 
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
 
@@ -39,17 +42,36 @@ class Files:
     """Files below `root` whose path matches `include` and not `exclude`, patterns as in .gitignore.
 
     Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact.
+    `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
     hidden: bool = False
     max_bytes: int = 20_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False)
     __pydantic_config__: ClassVar = STRICT
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", as_root(self.root))  # whose repr shows no password
+
+    @property
+    def readers(self) -> int:
+        """How many artifacts are best read at once."""
+        return self._remote.readers if self._remote else 1
+
+    def place(self, path: str) -> str:
+        """Where a path below the root is, to be shown."""
+        if isinstance(self.root, Address):
+            return f"{self.root.shown.rstrip('/')}/{path}"
+        return str(self._local / path)
+
     def discover(self) -> Discovery:
-        if not self.root.is_dir():
+        if self._remote:
+            included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
+            return self._remote.discover(Selection(included, excluded, self.hidden))
+        if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
         walk = _Walk(self)
         listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
@@ -73,6 +95,8 @@ class Files:
 
     def payload(self, artifact_id: str) -> bytes:
         """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
+        if self._remote:
+            return self._remote.payload(artifact_id, self.max_bytes)
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -105,9 +129,19 @@ class Files:
     def _folders(self) -> dict[str, bool]:
         return {}
 
+    @property
+    def _local(self) -> Path:
+        return Path(self.root)
+
     @cached_property
     def _real_root(self) -> Path:
-        return self.root.resolve()
+        return self._local.resolve()
+
+    @cached_property
+    def _remote(self) -> Remote | None:
+        """What lists and reads where the root is no folder of this machine."""
+        address = self.root if isinstance(self.root, Address) else archive(self._local)
+        return Remote(address, self.storage_options) if address else None
 
     @cached_property
     def _included(self) -> PathSpec[Any]:

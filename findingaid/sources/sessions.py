@@ -12,7 +12,8 @@ import orjson
 from annotated_types import Gt
 
 from findingaid.model import Artifact, Discovery
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
 
 SUFFIX = ".jsonl"
@@ -29,11 +30,17 @@ class Sessions:
     assistant_summary (the last thing said), assistant_full, tools, model and time.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     subagents: bool = False
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 200_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False)
     __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def readers(self) -> int:
+        """How many sessions are best read at once."""
+        return self._files.readers
 
     def discover(self) -> Discovery:
         found = self._files.discover()
@@ -63,7 +70,7 @@ class Sessions:
     @cached_property
     def _files(self) -> Files:
         left_out = () if self.subagents else ("**/agent-*.jsonl", "**/subagents/")
-        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes)
+        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes, self.storage_options)
 
 
 @dataclass
