@@ -37,6 +37,7 @@ CAUSES = (
     (r"HTTP error: builder error", "an endpoint without TLS needs `allow_http: true` in `storage_options`"),
     (r"^FileNotFoundError|(status code: |: )404( |, message)", "there is no such file or folder"),
     (r"^\w*TimeoutError", "no answer in time"),
+    (r"(status code: |: )(?P<code>5\d\d)( |, message)", r"the server fails with \g<code>: try again later"),
     (
         r"HTTP error|^Client(Connector|OS)\w*Error|^Connection\w*Error|^ServerDisconnectedError|^gaierror",
         "no answer: is the host right, running and reachable?",
@@ -134,8 +135,8 @@ def reason(error: BaseException, address: Address, options: Mapping[str, Any]) -
     """What went wrong with a file system, in one line, without addresses, credentials or values of options."""
     text = f"{type(error).__name__}: {error}"
     for pattern, cause in CAUSES:
-        if re.search(pattern, text):
-            return cause
+        if found := re.search(pattern, text):
+            return found.expand(cause)
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     line = re.sub(r"[\w+.-]+://\S+", "…", line)
     for secret in sorted({*address.secrets(), *_texts(options)}, key=len, reverse=True):

@@ -50,7 +50,7 @@ class Files:
     exclude: tuple[str, ...] = ()
     hidden: bool = False
     max_bytes: int = 20_000_000
-    storage_options: StorageOptions = field(default_factory=dict, repr=False)
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ class Sessions:
     subagents: bool = False
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 200_000_000
-    storage_options: StorageOptions = field(default_factory=dict, repr=False)
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
 
     @property

@@ -34,7 +34,7 @@ class Skills:
     roots: Annotated[tuple[ConfigRoot, ...], MinLen(1)]
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 1_000_000
-    storage_options: StorageOptions = field(default_factory=dict, repr=False)
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
 
     @property

@@ -7,18 +7,21 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from findingaid.errors import SourceError
 from findingaid.sources.addresses import Address, as_root
+
+if TYPE_CHECKING:
+    import pygit2
 
 T = TypeVar("T")
 
@@ -27,6 +30,8 @@ REMOTE_READERS = 16
 
 RACY_SECONDS = 120
 """A file changed so lately may change again without another time: some servers tell minutes, and clocks differ."""
+
+RACY_SECONDS_HERE = 2
 
 DEEPEST = 100
 """Folders within folders; a web server that shows the same page for every address would have no end of them."""
@@ -57,6 +62,9 @@ CHECKSUMS = ("e_tag", "ETag", "etag", "md5Hash", "content_md5", "checksum", "sha
 
 TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modify", "last_write_time")
 """Where they say when a file was last written."""
+
+LINK = "a link, which is followed in folders of this machine alone: exclude it"
+GIT_LINK = 0o120000
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 """Links on a web server's page of a folder that lead to none of its files: how to sort it, whom to write to."""
@@ -124,6 +132,8 @@ def tree(address: Address, options: Mapping[str, Any]) -> Tree:
             return Bucket(address, options)
         if scheme in WEB:
             return Web(address, options)
+        if scheme == "git":
+            return Git(inside)
         return FileSystem(address, options)
     except ImportError as error:
         package = next((name for name, schemes in INSTALL.items() if scheme in schemes), None)
@@ -142,7 +152,7 @@ class Bucket:
         texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
         client: Any = {name: text for name, text in texts.items() if name in CLIENT_OPTIONS}
         config: Any = {name: text for name, text in texts.items() if name not in CLIENT_OPTIONS}
-        self._store = from_url(f"{scheme}://{bucket}", config=config, client_options=client)
+        self._store = from_url(f"{scheme}://{bucket}", config=config, client_options=client or None)
         self._root = key.strip("/")
 
     def listed(self, wanted: Wanted) -> Listed:
@@ -160,10 +170,7 @@ class Bucket:
         return bytes(_found(self._root, path, self._store.get).bytes())
 
     def opened(self) -> tuple[IO[bytes], str]:
-        import obstore
-
-        file: Any = obstore.open_reader(self._store, self._root)
-        return file, stamp_of(self._store.head(self._root))
+        return _copied(bytes(self._store.get(self._root).bytes())), stamp_of(self._store.head(self._root))
 
 
 class FileSystem:
@@ -178,7 +185,7 @@ class FileSystem:
 
     def listed(self, wanted: Wanted) -> Listed:
         if self._is_file:
-            name = _name(self._root)
+            name = _name(unquote(self._root) if isinstance(self, Web) else self._root)
             return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
         listed = Listed()
         level = [""]
@@ -253,11 +260,7 @@ class Web(FileSystem):
         return content
 
     def opened(self) -> tuple[IO[bytes], str]:
-        """The whole file, since not every server gives parts of one."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115  # whoever asked for it reads it for as long as it needs
-        file.write(self._fs.cat_file(self._root))
-        file.seek(0)
-        return file, self._stamp(self._info(self._root))
+        return _copied(self._fs.cat_file(self._root)), self._stamp(self._info(self._root))
 
     @cached_property
     def _is_file(self) -> bool:
@@ -298,6 +301,49 @@ class Web(FileSystem):
 
     def _url(self, path: str) -> str:
         return self._root if self._is_file else f"{self._root.rstrip('/')}/{quote(path)}"
+
+
+class Git:
+    """A commit of a repository on this machine: `REPOSITORY:REF@FOLDER`, as fsspec writes it. Stamps are blob ids.
+
+    fsspec's own cannot list a folder with a submodule in it; here they are left out.
+    """
+
+    def __init__(self, place: str) -> None:
+        import pygit2
+
+        repository, _, place = place.partition(":")
+        ref, _, folder = place.rpartition("@")
+        self._tree = pygit2.Repository(repository).revparse_single(ref or "HEAD").peel(pygit2.Tree)
+        if folder := folder.strip("/"):
+            self._tree = self._at(folder).peel(pygit2.Tree)
+
+    def listed(self, wanted: Wanted) -> Listed:
+        return Listed(list(self._entries(self._tree, "", wanted)))
+
+    def size(self, path: str) -> int | None:
+        return len(self.payload(path))
+
+    def payload(self, path: str) -> bytes:
+        return bytes(self._at(path).data)
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        raise SourceError("an archive within a repository is not opened: check it out")
+
+    def _entries(self, folder: pygit2.Tree, prefix: str, wanted: Wanted) -> Iterator[Entry]:
+        entry: Any  # a blob, a tree, or the commit of a submodule
+        for entry in folder:
+            path = f"{prefix}{entry.name}"
+            if entry.type_str == "tree" and wanted.folder(f"{path}/"):
+                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted)
+            elif entry.type_str == "blob" and wanted.file(path):
+                yield Entry(path, str(entry.id), entry.size, LINK if entry.filemode == GIT_LINK else "")
+
+    def _at(self, path: str) -> Any:
+        try:
+            return self._tree[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
 
 
 class Archive(FileSystem):
@@ -346,15 +392,23 @@ def _seconds(told: Any) -> float | None:
 
 
 def _local_stamp(found: os.stat_result) -> str:
-    racy = time.time() - max(found.st_mtime, found.st_ctime) < RACY_SECONDS
+    racy = time.time() - max(found.st_mtime, found.st_ctime) < RACY_SECONDS_HERE
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}" + "?" * racy
+
+
+def _copied(content: bytes) -> IO[bytes]:
+    """A file of this machine, since not every server gives parts of one."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # whoever asked for it reads it for as long as it needs
+    file.write(content)
+    file.seek(0)
+    return file
 
 
 def _broken(info: Mapping[str, Any]) -> str:
     """Why a file is none to be read; file systems say in several ways that it is a link."""
     modes = (str(info.get("mode")), f"{info.get('external_attr') or 0 >> 16:o}")
-    if info.get("islink") or info["type"] == "link" or any(mode.startswith("120") for mode in modes):
-        return "a link, which is not followed here: exclude it"
+    if info.get("islink") or info["type"] == "link" or any(mode.startswith(f"{GIT_LINK:o}"[:3]) for mode in modes):
+        return LINK
     return "" if info["type"] == "file" else "not a regular file: exclude it"
 
 
