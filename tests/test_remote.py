@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +20,10 @@ from findingaid.errors import ReadError
 from findingaid.model import ConcurrentSource
 from findingaid.sources.addresses import Address
 from findingaid.sources.files import Files
+from findingaid.sources.sessions import Sessions
+from findingaid.sources.skills import Skills
 from findingaid.sources.trees import RACY_SECONDS
-from tests import test_s3
+from tests import test_dagster, test_s3
 from tests.conftest import Cli, text_about
 from tests.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 from tests.test_incremental import docs, records
@@ -497,3 +501,74 @@ def test_a_refused_key_is_one_line(cli: Cli, bucket: test_s3.Bucket) -> None:
     assert done.exit_code == 1
     assert f"source.root: {S3(bucket).root}: access is refused: check the key" in done.stderr
     assert not [value for value in (test_s3.KEY, test_s3.SECRET) if value in done.output]
+
+
+# -- who else lists and reads ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_dagster_sees_what_changed_elsewhere_and_keeps_no_credential(
+    cli: Cli, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.md", "b.md"):
+        http.put(name, text_about(name))
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": http.root}
+    for location in test_dagster.open_location(cli, monkeypatch):
+        first, second = location.index(), test_dagster.TestSensor().tick(location)
+        http.put("a.md", text_about("edited"))
+        asked, _, _ = test_dagster.TestSensor().tick(location)
+        observed = test_dagster.observe(location)
+        third = location.index()
+        http.lose()
+        _, reason, _ = test_dagster.TestSensor().tick(location)
+        failed = location.index()
+
+        assert first.success
+        assert second[:2] == ([], "nothing changed")
+        assert asked == [{"ops": {"discover": {"config": {"corpora": ["docs"]}}}}]
+        assert observed == {"a.md"}
+        assert third.success
+        assert reason is not None
+        assert "the server fails with 503" in reason
+        assert not failed.success
+    written = [path.read_bytes() for path in (cli.folder / "dagster_home").rglob("*") if path.is_file()]
+    assert any(b"the server fails with 503" in content for content in written)
+    assert not any(PASSWORD.encode() in content for content in written)
+
+
+def test_sessions_and_skills_may_lie_elsewhere_too(bucket: test_s3.Bucket) -> None:
+    place = S3(bucket)
+    place.put("project/s.jsonl", '{"type": "user", "message": {"content": "Why?"}}\n')
+    place.put("plugin/skills/sew/SKILL.md", "---\ndescription: How to sew.\n---\nWith a needle.")
+    place.put("plugin/skills/odd/SKILL.md", "no front matter")
+
+    sessions = Sessions(place.root, storage_options=place.options)
+    skills = Skills((place.root,), storage_options=place.options)
+
+    assert [listing.artifact_id for listing in sessions.discover().listings] == ["project/s"]
+    assert sessions.read("project/s").metadata["title"] == "Why?"
+    assert [listing.artifact_id for listing in skills.discover().listings] == ["odd", "sew"]
+    assert skills.read("sew").metadata["path"] == "plugin/skills/sew/SKILL.md"
+    assert isinstance(skills, ConcurrentSource)
+    with pytest.raises(ReadError, match=re.escape(f"{place.root}/plugin/skills/odd/SKILL.md:1: the front matter is")):
+        skills.read("odd")
+
+
+@pytest.mark.parametrize(
+    ("root", "package"), [("s3://b/x", "obstore"), ("zip://::https://h/a.zip", "aiohttp"), ("git://r:main@", "pygit2")]
+)
+def test_a_package_that_is_missing_is_named_with_what_installs_it(cli: Cli, root: str, package: str) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": root}
+    cli.run("status")  # writes the configuration
+    without = f"import sys; sys.modules[{package!r}] = None; from findingaid.cli import main; main()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", without, "index", "--config", str(cli.config)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert f"needs {package}: pip install 'findingaid[remote]'" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,12 +27,20 @@ def put(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def zipped(at: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(at / "files.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return at / "files.zip"
+
+
 SKILL = "---\ndescription: What it is for.\n---\n"
 PROJECT = "[project]\nname = 'x'\n"
 PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
 
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
+    "archive": lambda at: Files(zipped(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
     "memory": lambda at: MemorySource({"b": "text", "a": {"text": "mapped"}}),
