@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -234,6 +235,20 @@ def test_an_archive_may_lie_anywhere(place: Place, tmp_path: Path) -> None:
         assert source.read("a.md").raw == "in an archive"
 
 
+@pytest.mark.parametrize("blocks", [2, 3, 4, 5])
+def test_a_tar_that_is_cut_short_cannot_be_listed(tmp_path: Path, blocks: int) -> None:
+    with tarfile.open(tmp_path / "docs.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in ("a.md", "b.md", "c.md"):  # each a block of its own after one for its header
+            (tmp_path / name).write_text("text")
+            archive.add(tmp_path / name, name)
+    whole = (tmp_path / "docs.tar").read_bytes()
+
+    (tmp_path / "docs.tar").write_bytes(whole[: blocks * tarfile.BLOCKSIZE])
+
+    with pytest.raises(SourceError, match=r"cut short|unexpected end of data"):
+        Files(tmp_path / "docs.tar").discover()
+
+
 def test_paths_of_this_machine_in_urls_are_relative_to_the_configuration(cli: Cli) -> None:
     Zip(cli.folder / "archive").put("a.md", text_about("zipped"))
     shutil.copy(cli.folder / "archive" / "docs.zip", cli.folder / "archive.bin")
@@ -245,6 +260,14 @@ def test_paths_of_this_machine_in_urls_are_relative_to_the_configuration(cli: Cl
         (report,) = cli.json("index")["corpora"].values()
 
         assert (report["new"], report["failed"], report["error"]) == (1, [], None), root
+
+
+def test_the_empty_objects_that_stand_for_folders_are_no_files(bucket: test_s3.Bucket) -> None:
+    place = S3(bucket)
+    for name in ("", "sub/", "bare/", "sub/a.md"):
+        place.put(name, "")
+
+    assert [listing.artifact_id for listing in source_of(place).discover().listings] == ["sub/a.md"]
 
 
 def test_a_git_checkout_is_as_of_its_ref(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def _beside(link: str, base: Path) -> str:
     scheme, separator, place = link.partition("://")
     if not separator:
         return str(base / Path(link).expanduser()) if "/" in link or "." in link else link
-    if scheme == "git" and ":" in place:
+    if scheme == "git":
         repository, _, inside = place.partition(":")
         return f"git://{base / Path(repository).expanduser()}:{inside}"
     return link

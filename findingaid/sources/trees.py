@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -160,8 +161,22 @@ class Bucket:
         found = [meta for chunk in self._store.list(self._root or None) for meta in chunk]
         if not found and self._root:
             found, prefix = [self._store.head(self._root)], self._root.removesuffix(_name(self._root))
-        named = ((meta["path"].removeprefix(prefix), meta) for meta in found)
-        return Listed([Entry(path, stamp_of(meta), meta["size"]) for path, meta in named if wanted.file(path)])
+        named = {m["path"].removeprefix(prefix): m for m in found if m["path"].startswith(prefix)}
+        entries = [Entry(path, stamp_of(meta), meta["size"]) for path, meta in named.items() if wanted.file(path)]
+        with ThreadPoolExecutor(REMOTE_READERS) as pool:
+            return Listed(
+                [entry for entry, there in zip(entries, pool.map(self._is_there, entries), strict=True) if there]
+            )
+
+    def _is_there(self, entry: Entry) -> bool:
+        """Consoles keep an empty object for a folder, `sub/`, which the client lists as `sub`."""
+        if entry.size:
+            return True
+        try:
+            self.size(entry.path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def size(self, path: str) -> int | None:
         return int(_found(self._root, path, self._store.head)["size"])
@@ -180,12 +195,12 @@ class FileSystem:
         from fsspec.core import url_to_fs
 
         self._at_once = readers(address)
-        # A listing that was kept from before, and so the file system it is kept in, would show no change.
-        self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True, use_listings_cache=False)
+        # File systems keep what they have listed, so that one of a run before would show no change.
+        self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True)
 
     def listed(self, wanted: Wanted) -> Listed:
         if self._is_file:
-            name = _name(unquote(self._root) if isinstance(self, Web) else self._root)
+            name = self._name
             return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
         listed = Listed()
         level = [""]
@@ -214,6 +229,10 @@ class FileSystem:
     def opened(self) -> tuple[IO[bytes], str]:
         file: IO[bytes] = self._fs.open(self._root, "rb")
         return file, stamp_of(self._fs.info(self._root))
+
+    @property
+    def _name(self) -> str:
+        return _name(self._root)
 
     @cached_property
     def _is_file(self) -> bool:
@@ -261,6 +280,10 @@ class Web(FileSystem):
 
     def opened(self) -> tuple[IO[bytes], str]:
         return _copied(self._fs.cat_file(self._root)), self._stamp(self._info(self._root))
+
+    @property
+    def _name(self) -> str:
+        return unquote(_name(self._root.partition("?")[0]))
 
     @cached_property
     def _is_file(self) -> bool:
@@ -361,10 +384,20 @@ class Archive(FileSystem):
         self._root = inside.strip("/")
         compression = COMPRESSIONS.get(Path(outside.name).suffix.lower())
         self._fs = fsspec.filesystem(scheme, fo=file, **({"compression": compression} if scheme == "tar" else {}))
+        if scheme == "tar":
+            _refuse_cut(self._fs.tar)
 
     def _stamp(self, info: Mapping[str, Any]) -> str:
         """What changes with the content: a zip keeps a checksum, a tar nothing better than its own stamp as a whole."""
         return f"{info['CRC']:08x}:{info['size']}" if "CRC" in info else self._outside
+
+
+def _refuse_cut(tar: tarfile.TarFile) -> None:
+    """tarfile takes what is no header for the end of the archive, so that one cut short would seem to hold less."""
+    file: Any = tar.fileobj
+    file.seek(tar.offset)  # where it found no more
+    if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise EOFError("the archive is cut short")
 
 
 def stamp_of(info: Mapping[str, Any]) -> str:
