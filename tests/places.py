@@ -187,6 +187,7 @@ class Http(Folder):
         place = self
         self.asked: list[tuple[str, str]] = []
         self.failing = re.compile("(?!)")
+        self.media_type = ""
 
         class Handler(SimpleHTTPRequestHandler):
             def send_head(self) -> Any:
@@ -196,6 +197,9 @@ class Http(Folder):
                 if place.failing.search(self.path):
                     return self.send_error(503)
                 return super().send_head()
+
+            def guess_type(self, path: Any) -> str:
+                return place.media_type or super().guess_type(path)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -373,6 +373,23 @@ def test_what_shows_no_page_of_links_cannot_be_listed(http: Http) -> None:
     assert Files(f"{http.root}listing/").discover().listings == []
     with pytest.raises(SourceError, match="there is no such file or folder"):
         Files(f"{http.root}nowhere/").discover()
+    http.media_type = "text/plain"
+    with pytest.raises(SourceError, match=rf"^source.root: http://{http.host}/listing/: expected a page of links, got"):
+        Files(f"{http.root}listing/").discover()
+
+
+def test_a_ref_that_a_repository_does_not_have_is_named(tmp_path: Path) -> None:
+    git = Git(tmp_path)
+    git.put("a.md", "text")
+
+    assert Files(f"git://{git.folder}").discover().listings
+    for root, message in (
+        (f"git://{git.folder}:v2@", "no branch, tag or commit 'v2'"),
+        (f"git://{git.folder}:main@nowhere", "there is no such file or folder"),
+        (f"zip://::git://{git.folder}:main@a.zip", "there is no such file or folder"),
+    ):
+        with pytest.raises(SourceError, match=f"^source.root: .*: {message}$"):
+            Files(root).discover()
 
 
 ANSWERS = {

@@ -295,7 +295,7 @@ class Web(FileSystem):
     def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
         folder = self._url(prefix)
         if not prefix and "html" not in (found := self._info(folder).get("mimetype", "html")):
-            raise SourceError(f"expected a page of links, got {found}")
+            raise ValueError(f"expected a page of links, got {found}")
         for info in self._fs.ls(folder, detail=True):
             link = info["name"].removeprefix(folder).removeprefix("./")
             if link and info["name"].startswith(folder) and not NO_FILE.match(link):
@@ -337,7 +337,11 @@ class Git:
 
         repository, _, place = place.partition(":")
         ref, _, folder = place.rpartition("@")
-        self._tree = pygit2.Repository(repository).revparse_single(ref or "HEAD").peel(pygit2.Tree)
+        found = pygit2.Repository(repository)
+        try:
+            self._tree = found.revparse_single(ref or "HEAD").peel(pygit2.Tree)
+        except KeyError:
+            raise ValueError(f"no branch, tag or commit {ref or 'HEAD'!r}") from None
         if folder := folder.strip("/"):
             self._tree = self._at(folder).peel(pygit2.Tree)
 
@@ -351,7 +355,7 @@ class Git:
         return bytes(self._at(path).data)
 
     def opened(self) -> tuple[IO[bytes], str]:
-        raise SourceError("an archive within a repository is not opened: check it out")
+        raise ValueError("an archive in a repository is not opened: check it out")
 
     def _entries(self, folder: pygit2.Tree, prefix: str, wanted: Wanted) -> Iterator[Entry]:
         entry: Any  # a blob, a tree, or the commit of a submodule
