@@ -312,6 +312,15 @@ class ResumableSource(Source, Protocol):
 
 
 @runtime_checkable
+class ConcurrentSource(Source, Protocol):
+    """A source that waits for others more than it computes; `read` may be called by several threads at once."""
+
+    @property
+    def readers(self) -> int:
+        """How many artifacts are best read at once."""
+
+
+@runtime_checkable
 class Strategy(Protocol):
     """What is indexed of an artifact."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from findingaid.identity import call_key, content_hash, record_id, text_hash, to
 from findingaid.model import (
     SYNOPSIS,
     Artifact,
+    ConcurrentSource,
     Embedder,
     Failure,
     Outcome,
@@ -95,17 +98,33 @@ def read(source: Source, artifact_ids: Iterable[str], batch: Batch, before: Mapp
 
     `before` are artifacts as they were last read, for a source that can read on from there.
     """
-    for artifact_id in artifact_ids:
-        try:
-            if artifact_id in before and isinstance(source, ResumableSource):
-                artifact = source.read_on(artifact_id, before[artifact_id])
-            else:
-                artifact = source.read(artifact_id)
-            batch.artifacts[artifact_id] = _storable(artifact)
-        except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
-            batch.fail(artifact_id, Stage.ARTIFACTS, error)
+    for artifact_id, result in _read_all(source, list(artifact_ids), before):
+        if isinstance(result, Artifact):
+            batch.artifacts[artifact_id] = result
+            batch.versions[artifact_id] = artifact_version(result)
         else:
-            batch.versions[artifact_id] = artifact_version(artifact)
+            batch.fail(artifact_id, Stage.ARTIFACTS, result)
+
+
+def _read_all(
+    source: Source, artifact_ids: Sequence[str], before: Mapping[str, Artifact]
+) -> Iterator[tuple[str, Artifact | Exception]]:
+    """Artifacts in order, or why one cannot be read; several at once where the source says so."""
+    readers = source.readers if isinstance(source, ConcurrentSource) else 1
+    if readers == 1 or len(artifact_ids) < 2:
+        yield from ((artifact_id, _read(source, before, artifact_id)) for artifact_id in artifact_ids)
+        return
+    with ThreadPoolExecutor(readers) as pool:
+        yield from zip(artifact_ids, pool.map(partial(_read, source, before), artifact_ids), strict=True)
+
+
+def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | Exception:
+    try:
+        if artifact_id in before and isinstance(source, ResumableSource):
+            return _storable(source.read_on(artifact_id, before[artifact_id]))
+        return _storable(source.read(artifact_id))
+    except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
+        return error
 
 
 def decompose(strategy: Strategy, batch: Batch) -> None:

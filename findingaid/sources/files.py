@@ -1,4 +1,4 @@
-"""Files below one folder, text and documents; an artifact is a file, its id the path below the root."""
+"""Files below one folder or URL, text and documents; an artifact is a file, its id the path below the root."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,8 +18,11 @@ from pathspec import PathSpec
 from findingaid.errors import ReadError, SourceError
 from findingaid.front_matter import described
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
 from findingaid.sources import documents
+from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.remote import Remote, Selection
+from findingaid.sources.trees import archive
 
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -54,17 +57,37 @@ class Files:
     """Files below `root` whose path matches `include` and not `exclude`, patterns as in .gitignore.
 
     Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact.
+    `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
     hidden: bool = False
     max_bytes: int = 20_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", as_root(self.root))  # whose repr shows no password
+
+    @property
+    def readers(self) -> int:
+        """How many artifacts are best read at once."""
+        return self._remote.readers if self._remote else 1
+
+    def place(self, path: str) -> str:
+        """Where a path below the root is, to be shown."""
+        if isinstance(self.root, Address):
+            return f"{self.root.shown.rstrip('/')}/{path}"
+        return str(self._local / path)
+
     def discover(self) -> Discovery:
-        if not self.root.is_dir():
+        if self._remote:
+            included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
+            found = self._remote.discover(Selection(included, excluded, self.hidden))
+            return replace(found, listings=[_to_convert(listing) for listing in found.listings])
+        if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
         walk = _Walk(self)
         listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
@@ -82,6 +105,8 @@ class Files:
 
     def payload(self, artifact_id: str, start: int = 0) -> bytes:
         """A file's bytes from `start` on. Raises ReadError, also for one too large or not really below the root."""
+        if self._remote:
+            return self._remote.payload(artifact_id, self.max_bytes)[start:]
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -113,9 +138,19 @@ class Files:
     def _folders(self) -> dict[str, bool]:
         return {}
 
+    @property
+    def _local(self) -> Path:
+        return Path(self.root)
+
     @cached_property
     def _real_root(self) -> Path:
-        return self.root.resolve()
+        return self._local.resolve()
+
+    @cached_property
+    def _remote(self) -> Remote | None:
+        """What lists and reads where the root is no folder of this machine."""
+        address = self.root if isinstance(self.root, Address) else archive(self._local)
+        return Remote(address, self.storage_options) if address else None
 
     @cached_property
     def _included(self) -> PathSpec[Any]:
@@ -182,9 +217,7 @@ class _Walk:
             return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
         racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
         stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-        if converter := documents.converter_id(entry.name):
-            stamp += f":{converter}"
-        yield Listing(artifact_id, stamp + "?" * racy, found.st_size)
+        yield _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(artifact_id, "artifacts", kind, message))
@@ -196,6 +229,15 @@ def _matches(patterns: PathSpec[Any], path: str) -> bool:
 
 def _outside(real: str | Path, root: Path) -> str:
     return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
+
+
+def _to_convert(listing: Listing) -> Listing:
+    """A listing whose stamp changes with the converter of such a document, too."""
+    converter = documents.converter_id(listing.artifact_id)
+    if not converter or not listing.stamp:
+        return listing
+    settled = listing.stamp.removesuffix("?")
+    return replace(listing, stamp=f"{settled}:{converter}" + "?" * (settled != listing.stamp))
 
 
 def _unchanged(path: str, start: int) -> bytes:

@@ -13,7 +13,8 @@ from annotated_types import Gt
 
 from findingaid.identity import bytes_hash
 from findingaid.model import Artifact, Discovery
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
 
 SUFFIX = ".jsonl"
@@ -37,11 +38,17 @@ class Sessions:
     begins, for `read_on`.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     subagents: bool = False
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 200_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def readers(self) -> int:
+        """How many sessions are best read at once."""
+        return self._files.readers
 
     def discover(self) -> Discovery:
         found = self._files.discover()
@@ -95,7 +102,7 @@ class Sessions:
     @cached_property
     def _files(self) -> Files:
         left_out = () if self.subagents else ("**/agent-*.jsonl", "**/subagents/")
-        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes)
+        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes, self.storage_options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, ClassVar
@@ -13,7 +13,8 @@ from annotated_types import Gt, MinLen
 from findingaid.errors import ReadError
 from findingaid.front_matter import FrontMatter
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
 from findingaid.sources.files import Files, decode
 
 FILE = "SKILL.md"
@@ -27,10 +28,16 @@ class Skills:
     reads no file, so that the id is the folder's name and not the front matter's.
     """
 
-    roots: Annotated[tuple[ConfigPath, ...], MinLen(1)]
+    roots: Annotated[tuple[ConfigRoot, ...], MinLen(1)]
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 1_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def readers(self) -> int:
+        """How many skills are best read at once."""
+        return min(files.readers for files in self._below)
 
     def discover(self) -> Discovery:
         self._places.clear()
@@ -77,7 +84,8 @@ class Skills:
 
     @cached_property
     def _below(self) -> list[Files]:
-        return [Files(root, (f"**/{FILE}",), hidden=self.hidden, max_bytes=self.max_bytes) for root in self.roots]
+        only, options = (f"**/{FILE}",), self.storage_options
+        return [Files(root, only, (), self.hidden, self.max_bytes, options) for root in self.roots]
 
     @cached_property
     def _places(self) -> dict[str, _Place]:
@@ -107,7 +115,8 @@ class _Place:
 
     @property
     def root_name(self) -> str:
-        return Path(self.files.root).resolve().name
+        root = self.files.root
+        return root.name if isinstance(root, Address) else Path(root).resolve().name
 
     def __str__(self) -> str:
-        return str(self.files.root / self.path)
+        return self.files.place(self.path)

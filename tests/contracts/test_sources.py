@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def put(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def zipped(at: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(at / "files.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return at / "files.zip"
+
+
 SKILL = "---\ndescription: What it is for.\n---\n"
 PROJECT = "[project]\nname = 'x'\n"
 PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
@@ -46,6 +54,7 @@ def served(folder: Path, *names: str) -> Server:
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": '{"cells": []}'})),
+    "archive": lambda at: Files(zipped(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
     "mcp": lambda at: Tools({"a": served(at, "y", "x"), "a-b": served(at, "x")}),
