@@ -595,9 +595,16 @@ def test_sessions_and_skills_may_lie_elsewhere_too(bucket: test_s3.Bucket) -> No
 
 
 @pytest.mark.parametrize(
-    ("root", "package"), [("s3://b/x", "obstore"), ("zip://::https://h/a.zip", "aiohttp"), ("git://r:main@", "pygit2")]
+    ("root", "package", "extra"),
+    [
+        ("s3://b/x", "obstore", "remote"),
+        ("zip://::https://h/a.zip", "aiohttp", "remote"),
+        ("git://r:main@", "pygit2", "git"),
+    ],
 )
-def test_a_package_that_is_missing_is_named_with_what_installs_it(cli: Cli, root: str, package: str) -> None:
+def test_a_package_that_is_missing_is_named_with_what_installs_it(
+    cli: Cli, root: str, package: str, extra: str
+) -> None:
     cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": root}
     cli.run("status")  # writes the configuration
     without = f"import sys; sys.modules[{package!r}] = None; from findingaid.cli import main; main()"
@@ -610,5 +617,5 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(cli: Cli, root
     )
 
     assert done.returncode == 1
-    assert f"needs {package}: pip install 'findingaid[remote]'" in done.stderr
+    assert f"needs {package}: pip install 'findingaid[{extra}]'" in done.stderr
     assert done.stderr.count("\n") == 1

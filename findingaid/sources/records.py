@@ -75,9 +75,9 @@ class RecordFile:
 
     def __post_init__(self) -> None:
         if self.path.suffix.lower() not in READERS:
-            raise ConfigError(f"source.path: {self.path.name}: unknown suffix. Known: {', '.join(READERS)}")
+            raise ConfigError(f"path: {self.path.name}: unknown suffix. Known: {', '.join(READERS)}")
         if self.delimiter is not None and len(self.delimiter) != 1:
-            raise ConfigError(f"source.delimiter: expected one character, got {self.delimiter!r}")
+            raise ConfigError(f"delimiter: expected one character, got {self.delimiter!r}")
 
     def discover(self) -> Discovery:
         self._tables.clear()

@@ -42,8 +42,13 @@ WEB = frozenset({"http", "https"})
 ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar", ".tar.bz2": "tar", ".tar.xz": "tar"}
 COMPRESSIONS = {".tgz": "gzip", ".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
 
-INSTALL = {"obstore": BUCKETS, "aiohttp": WEB, "pygit2": {"git"}, "requests": {"github"}}
-"""Package of the extra `remote` -> the schemes that need it."""
+INSTALL = {
+    "obstore": (BUCKETS, "remote"),
+    "aiohttp": (WEB, "remote"),
+    "pygit2": ({"git"}, "git"),
+    "requests": ({"github"}, "remote"),
+}
+"""Package -> the schemes that need it, and the extra that brings it."""
 
 CLIENT_OPTIONS = frozenset(
     {
@@ -137,8 +142,10 @@ def tree(address: Address, options: Mapping[str, Any]) -> Tree:
             return Git(inside)
         return FileSystem(address, options)
     except ImportError as error:
-        package = next((name for name, schemes in INSTALL.items() if scheme in schemes), None)
-        needs = f"needs {package}: pip install 'findingaid[remote]'" if package else " ".join(str(error).split())
+        missing = (
+            f"needs {p}: pip install 'findingaid[{extra}]'" for p, (of, extra) in INSTALL.items() if scheme in of
+        )
+        needs = next(missing, " ".join(str(error).split()))
         raise SourceError(f"source.root: {address.shown}: {needs}") from None
 
 
