@@ -46,7 +46,11 @@ def file(tmp_path: Path) -> Path:
             "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
-        ("corpora.docs.source.kind", "file", "corpora.docs.source.kind: unknown source 'file'. Known: files, packages"),
+        (
+            "corpora.docs.source.kind",
+            "file",
+            "corpora.docs.source.kind: unknown source 'file'. Known: files, mcp, packages",
+        ),
         ("corpora.docs.source", {"kind": "files"}, "corpora.docs.source.root: missing, but required"),
         (
             "corpora.docs.strategy.name",

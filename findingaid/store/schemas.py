@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-2"
+RECORDS_VERSION = "records-3"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -164,7 +164,10 @@ CACHES = ("calls", "embeddings")
 
 
 def records(dim: int) -> pa.Schema:
-    """The published table, for vectors of `dim` float16 numbers: half the space, and the same ranking."""
+    """What the published table always has, before a column for each filter field that it ever held.
+
+    Its vectors are of `dim` float16 numbers: half the space, and the same ranking.
+    """
     return _schema(
         RECORDS_VERSION,
         _text("record_id", "hash of corpus, artifact, kind and index: the same as long as they are"),
@@ -183,3 +186,7 @@ def records(dim: int) -> pa.Schema:
         _text("embedder_id", "who made the vector"),
         _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
     )
+
+
+RECORD_COLUMNS = frozenset(records(1).names)
+"""The columns that every record has; a filter field of such a name gets none of its own."""
