@@ -82,7 +82,7 @@ def test_the_configuration_documented_names_every_parameter() -> None:
     from findingaid.strategies import STRATEGIES
     from findingaid.synthesis import SYNTHESIZERS
 
-    pages = ("configuration.md", "sources.md", "strategies.md")
+    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md")
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
     for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, EMBEDDERS):
         for name in registry.known():

@@ -9,6 +9,7 @@ SYNTHESIZERS: Registry[Synthesizer] = Registry(
     {
         "custom": "findingaid.synthesis.custom:Custom",
         "extractive": "findingaid.synthesis.extractive:Extractive",
+        "openai": "findingaid.synthesis.openai_chat:OpenAISynthesizer",
         "none": "findingaid.synthesis.none:NoSynthesizer",
     },
 )
