@@ -11,12 +11,25 @@ from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationI
 
 from findingaid.errors import ConfigError
 from findingaid.identity import content_hash, describe
-from findingaid.model import SYNOPSIS, Embedder, Raw, Shown, Strategy, Surface, SurfacePlan, Synthesizer, Vectors
+from findingaid.model import (
+    SYNOPSIS,
+    Embedder,
+    Raw,
+    Resuming,
+    Segment,
+    Shown,
+    Strategy,
+    Surface,
+    SurfacePlan,
+    Synthesizer,
+    Vectors,
+)
 from findingaid.registry import STRICT, Importable
 from findingaid.strategies import NestedStrategy, bound
-from findingaid.strategies.base import shown_text
+from findingaid.strategies.base import shown_segments, shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis.anchored import whole
 from findingaid.synthesis.custom import Custom
 from findingaid.synthesis.extractive import Extractive
 
@@ -107,7 +120,12 @@ class WithSynopsis:
         """What the synthesizer is shown of an artifact: never its path, unless `fields` names it."""
         said = [f"{name}: {_said(metadata[name])}" for name in self.fields if metadata.get(name)]
         text = "\n\n".join(filter(None, ["\n".join(said), shown_text(self.inner, raw)]))
-        return Shown(artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
+        shown = Shown(artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
+        if not isinstance(self.synthesizer, Resuming):
+            return shown
+        first, *rest = shown_segments(self.inner, raw) or [Segment(0, "", "")]
+        first = replace(first, request="\n\n".join(filter(None, ["\n".join(said), first.request])))
+        return replace(shown, segments=[first, *rest])
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         """The whole plan at once, calling the synthesizer; an index takes the two apart, and calls once a content."""
@@ -115,7 +133,10 @@ class WithSynopsis:
         shown = self.shown(artifact_id, raw, metadata)
         if not shown.text.strip() or not self.when(plan):
             return plan
-        text = self.synthesizer.synthesize(shown.text, shown.metadata)
+        if isinstance(self.synthesizer, Resuming):
+            text = whole(self.synthesizer, shown).text
+        else:
+            text = self.synthesizer.synthesize(shown.text, shown.metadata)
         if not isinstance(text, str) or not text.strip():
             return plan
         stamp = {"synthesizer_id": self.synthesizer.id}

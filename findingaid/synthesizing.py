@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from findingaid.model import (
     NO_USAGE,
     ConcurrentSynthesizer,
     Outcome,
+    Resuming,
     Shown,
     Stage,
     Synopsis,
@@ -43,10 +45,14 @@ OVER_BUDGET = "the budget of this run is spent"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What asking for synopses came to, or would; `waiting` says why some are left for the next run."""
+    """What asking for synopses came to, or would; `waiting` says why some are left for the next run.
+
+    `unwritten` counts the synopses that were only foreseen; one may take several calls.
+    """
 
     synopses: Mapping[str, Synopsis] = field(default_factory=dict)
     calls: int = 0
+    unwritten: int = 0
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     waiting: str = ""
@@ -54,7 +60,8 @@ class Asked:
 
 def synopsis_key(producer: str, shown: Shown) -> str:
     """The key of what a synthesizer makes of what it is shown, in the call cache."""
-    return call_key(producer, content_hash(shown.text, shown.metadata))
+    read = (shown.text, shown.metadata, shown.segments) if shown.segments else (shown.text, shown.metadata)
+    return call_key(producer, content_hash(*read))
 
 
 def ask(
@@ -70,24 +77,33 @@ def ask(
     known = cached(spending.store, of.synthesizer, set(keys.values()))
     missing = {key: shown[i] for i, key in keys.items() if key not in known}
     if pay:
-        asked = _Asking(of.synthesizer, spending, corpus, progress).all(missing)
-        known |= {key: _with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+        asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
+        known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
     else:
         usage = sum((estimate_of(of.synthesizer, what.text) for what in missing.values()), NO_USAGE)
-        asked = Asked({}, len(missing), usage, spending.price(of.synthesizer, usage))
+        asked = Asked({}, len(missing), len(missing), usage, spending.price(of.synthesizer, usage))
     return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
 
 
 def cached(store: Store, synthesizer: Synthesizer, keys: set[str]) -> dict[str, Synopsis]:
     """What the call cache has of these keys."""
-    found = store.lookup("calls", "key", keys, ("key", "outcome", "text")).to_pylist()
-    return {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id) for row in found}
+    found = store.lookup("calls", "key", keys, ("key", "outcome", "text", "state")).to_pylist()
+    return {
+        row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id, state=row["state"] or "")
+        for row in found
+    }
 
 
 def keep(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -> None:
     """Put results into the call cache, failures apart."""
     rows = [
-        {"key": key, "producer_id": synthesizer.id, "outcome": synopsis.outcome.value, "text": synopsis.text}
+        {
+            "key": key,
+            "producer_id": synthesizer.id,
+            "outcome": synopsis.outcome.value,
+            "text": synopsis.text,
+            "state": synopsis.state or None,
+        }
         for key, synopsis in made.items()
         if synopsis.outcome.settled
     ]
@@ -95,7 +111,7 @@ def keep(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -
 
 
 @dataclass
-class _Asking:
+class Asking:
     """Calls of one synthesizer for one corpus, within the run's budget."""
 
     synthesizer: Synthesizer
@@ -119,7 +135,7 @@ class _Asking:
             self._some(dict(list(left.items())[:count]))
         calls = len(self.made)
         self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
-        return Asked(self.made, calls, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+        return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
 
     def _some(self, missing: Mapping[str, Shown]) -> None:
         """Ask for all of these, keeping a group of results at a time."""
@@ -151,6 +167,9 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
     if isinstance(synthesizer, ConcurrentSynthesizer):
         yield from synthesizer.synthesize_all(shown)
         return
+    if isinstance(synthesizer, Resuming) and synthesizer.at_once > 1:
+        yield from _side_by_side(synthesizer, shown)
+        return
     unreached = 0
     for place, what in enumerate(shown):
         if unreached < TRIES:
@@ -161,7 +180,19 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
             yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
 
 
+def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    with ThreadPoolExecutor(synthesizer.at_once) as pool:
+        calls = {pool.submit(synthesizer.resume, what): place for place, what in enumerate(shown)}
+        try:
+            for call in as_completed(calls):
+                yield calls[call], call.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    if shown.segments and isinstance(synthesizer, Resuming):
+        return synthesizer.resume(shown)
     try:
         text = synthesizer.synthesize(shown.text, shown.metadata)
     except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
@@ -170,7 +201,7 @@ def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
     return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
 
 
-def _with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
+def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
     """A synopsis that did not come, with what the fallback writes in its place until it does."""
     if of.fallback is None or synopsis.outcome.settled:
         return synopsis

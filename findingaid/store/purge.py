@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +13,8 @@ from findingaid.identity import call_key, text_hash
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
-from findingaid.store.sql import one_of
-from findingaid.store.store import TABLES, Store
+from findingaid.store.sql import equals, one_of
+from findingaid.store.store import LOOKUP, TABLES, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
 def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT))
+    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries"))
+    rows += sum(_delete(store, "summaries", where) for where in _of_the_gone(store))
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
     calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
     Publisher(store).publish()
@@ -75,6 +76,21 @@ def _drop_set_aside(store: Store) -> None:
         return
     for folder in Path(store.uri).glob(f"*{ASIDE}*"):
         shutil.rmtree(folder)
+
+
+def _of_the_gone(store: Store) -> Iterator[str]:
+    """Filters for the histories of artifacts that are no more; of those that are there it is kept whole."""
+    there = _artifacts(store, "ledger")
+    gone = _artifacts(store, "summaries") - there
+    for corpus in sorted({corpus for corpus, _ in gone}):
+        ids = sorted(i for of, i in gone if of == corpus)
+        for start in range(0, len(ids), LOOKUP):
+            yield f"{equals('corpus', corpus)} AND {one_of('artifact_id', ids[start : start + LOOKUP])}"
+
+
+def _artifacts(store: Store, table: str) -> set[tuple[str, str]]:
+    rows = store.rows(table, ["corpus", "artifact_id"])
+    return set(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
 
 
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:

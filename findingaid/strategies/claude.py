@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from findingaid.errors import DecomposeError
-from findingaid.model import Raw, Surface, SurfacePlan
+from findingaid.model import Raw, Segment, Surface, SurfacePlan
 from findingaid.registry import STRICT
 
 TURN_FILTERS = ("time", "model", "tools")
@@ -52,6 +52,12 @@ class ClaudeSession:
         """What a synthesizer is shown."""
         turns = _turns(_mapping(raw))
         return "\n\n".join(surface.text for turn in turns for surface in _surfaces(turn, self.include_full))
+
+    def segments(self, raw: Raw) -> list[Segment]:
+        """The turns, for a synthesizer that goes on from where it was."""
+        answer = "assistant_full" if self.include_full else "assistant_summary"
+        told = [{s.kind: s.text for s in _surfaces(turn, self.include_full)} for turn in _turns(_mapping(raw))]
+        return [Segment(i, kinds.get("user_prompt", ""), kinds.get(answer, "")) for i, kinds in enumerate(told)]
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         session = _mapping(raw)
