@@ -163,7 +163,7 @@ def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: 
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
-      findingaid show -home-ada-shop/84a7e050 --history
+      findingaid show --history -- -home-ada-shop/84a7e050
     """
     if history:
         return _print_history(aid.history(id_, corpus), as_json)

@@ -64,7 +64,7 @@ class _Said(BaseModel):
 class _Answer(BaseModel):
     """The sections as a model writes them."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid")
     intent: list[_Said]
     decisions: list[_Said]
     files_touched: list[_Said]
