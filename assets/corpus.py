@@ -92,6 +92,8 @@ def materialize(
         context.log.info(f"{corpus}: {len(batch)} artifacts: {named(batch)}")
         report = indexer.build(batch, stages, config.force, config.pay_again)
         failed += map(str, report.failed)
+        if report.truncated.warning:
+            context.log.warning(f"{corpus}: {report.truncated.warning}")
         sync(context, indexer, [listing.artifact_id for listing in batch], stages)
     end = aid.finish([corpus])
     log_checks(context, aid, end.checks)

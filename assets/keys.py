@@ -10,6 +10,7 @@ import dagster as dg
 
 from findingaid.indexing import Indexer
 from findingaid.model import Stage
+from findingaid.query import Field
 from findingaid.store import schemas
 
 DEPS: Mapping[Stage, Sequence[Stage]] = {
@@ -81,6 +82,12 @@ def _columns(stage: Stage) -> dg.TableSchema:
             for field in schema
         ]
     )
+
+
+def record_columns(fields: Sequence[Field]) -> dg.TableSchema:
+    """The columns of a corpus's records, with the filter fields that were found in them."""
+    own = [dg.TableColumn(f.name, f.type, f"filter field of {f.records:,} records") for f in fields]
+    return dg.TableSchema([*_columns(Stage.RECORDS).columns, *own])
 
 
 def partitions_of(corpus: str) -> dg.DynamicPartitionsDefinition:

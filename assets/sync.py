@@ -12,9 +12,10 @@ import dagster as dg
 
 from findingaid.indexing import Indexer
 from findingaid.model import Stage
+from findingaid.query import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid_dagster.assets.checks import table
-from findingaid_dagster.assets.keys import DEPS, add_partitions, asset_key, partition_key, source_key
+from findingaid_dagster.assets.keys import DEPS, add_partitions, asset_key, partition_key, record_columns, source_key
 from findingaid_dagster.assets.source import observation, observed_version
 from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
 
@@ -52,7 +53,16 @@ def sync(
     records = _first_records(indexer, set().union(*due.values()))
     for stage, ids in due.items():
         pointer = event_pointer(instance)
-        log_asset_events(context, [_event(indexer, stage, rows[i], keys[i], pointer, records[i]) for i in ids])
+        events = [_event(indexer, stage, rows[i], keys[i], pointer, records[i]) for i in ids]
+        if stage is Stage.RECORDS and events:
+            events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
+        log_asset_events(context, events)
+
+
+def _schema(indexer: Indexer) -> dict[str, Any]:
+    """The columns of a corpus's records as they are now; Dagster shows those of the latest materialization."""
+    found = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.corpus]))
+    return {"dagster/column_schema": record_columns(found[indexer.corpus])}
 
 
 def _was_read(row: LedgerRow) -> bool:

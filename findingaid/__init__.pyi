@@ -7,6 +7,7 @@ from .errors import QueryError as QueryError
 from .errors import SourceError as SourceError
 from .errors import SourceShrunkError as SourceShrunkError
 from .errors import StoreError as StoreError
+from .errors import TornError as TornError
 from .errors import UnreachableError as UnreachableError
 from .model import Artifact as Artifact
 from .model import Corpus as Corpus

@@ -13,8 +13,21 @@ from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer, total
-from findingaid.model import NO_CALLS, NO_USAGE, Corpus, CorpusReport, Embedder, Failure, Hit, Mode, Report, Stage
+from findingaid.model import (
+    NO_CALLS,
+    NO_USAGE,
+    NOTHING_CUT_OFF,
+    Corpus,
+    CorpusReport,
+    Embedder,
+    Failure,
+    Hit,
+    Mode,
+    Report,
+    Stage,
+)
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending
@@ -307,10 +320,18 @@ class FindingAid:
     ) -> list[Hit]:
         """The k best records of the published index, best first.
 
-        `where` is SQL over the records' columns; `surfaces` keeps these surface kinds. Raises QueryError for
-        a query that cannot be put, StoreError where nothing is published or another embedder made the index.
+        `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
+        these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
+        published or another embedder made the index.
         """
         return Searcher(self.store, self.embedder).search(query, k, self._names(corpora), mode, where, surfaces)
+
+    def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
+        """corpus -> the fields of its published records that `where` can name, besides the columns all records have.
+
+        Raises StoreError when nothing is published yet.
+        """
+        return self.store.retried(lambda: corpus_fields(self.store.published(), self._names(corpora)))
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
@@ -347,7 +368,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         records=records,
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
-        truncated=sum(r.truncated for r in reports),
+        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
         usage=sum((r.usage for r in reports), NO_USAGE),
         cost=total(r.cost for r in reports),
         pending=sum(r.pending for r in reports),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
 
@@ -20,7 +20,9 @@ from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
+from findingaid.query.fields import Field
 from findingaid.query.show import CorpusStatus, SummaryView
+from findingaid.query.where import ALWAYS
 
 SNIPPET = 160
 """Characters of a hit's text that a table shows."""
@@ -116,7 +118,7 @@ def index(
 @click.option(
     "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
 )
-@click.option("--where", help="SQL over the records' columns, e.g. \"title LIKE 'lance%'\".")
+@click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
 @common
 def search(
@@ -195,9 +197,10 @@ def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
 
 @main.command()
 @corpus_option
+@click.option("--fields", is_flag=True, help="Show the fields that `search --where` can name, with their types.")
 @click.option("--failed", is_flag=True, help="Only what failed, one line each.")
 @common
-def status(aid: FindingAid, corpora: tuple[str, ...], failed: bool, as_json: bool) -> None:
+def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool, as_json: bool) -> None:
     """Show what the index holds of each corpus, what failed, and what synthesizers have used.
 
     \b
@@ -205,7 +208,10 @@ def status(aid: FindingAid, corpora: tuple[str, ...], failed: bool, as_json: boo
       findingaid status
       findingaid status --failed
       findingaid status --corpus docs --json
+      findingaid status --fields
     """
+    if fields:
+        return _print_fields(aid.fields(corpora), as_json)
     found = aid.status(corpora)
     if as_json:
         return _print_json([s.to_dict() for s in found])
@@ -324,6 +330,17 @@ def purge(aid: FindingAid, as_json: bool) -> None:
         f"{done.rows:,} rows, {done.vectors:,} vectors and {done.calls:,} synthesizer results removed,"
         f" {done.bytes / 1e6:,.1f} MB freed"
     )
+
+
+def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
+    if as_json:
+        return _print_json({corpus: [field.to_dict() for field in fields] for corpus, fields in found.items()})
+    table = _table("corpus", "field", "type", ">records")
+    for corpus, fields in found.items():
+        for field in fields:
+            table.add_row(corpus, escape(field.name), escape(field.type), f"{field.records:,}")
+    _print(table)
+    return _print(f"and of every record: {', '.join(ALWAYS)}")
 
 
 def _print_served(version: int, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    Secret,
     SecretStr,
     StringConstraints,
     ValidationError,
@@ -31,6 +32,7 @@ from findingaid.errors import ConfigError
 from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
 from findingaid.registry import one_line
 from findingaid.sources import SOURCES
+from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
 from findingaid.strategies import STRATEGIES, bound
 from findingaid.synopses import WithSynopsis
@@ -121,11 +123,31 @@ class PriceSettings(BaseModel):
     output: float = Field(ge=0)
 
 
+def _sealed(value: Any) -> Any:
+    """A source's spec in which options of storage, and URLs with a password in them, are shown to nobody."""
+    if isinstance(value, dict):
+        return {key: Secret[Any](within) if key == UNSHOWN else _sealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_sealed(within) for within in value]
+    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
+
+
+def _unsealed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unsealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_unsealed(within) for within in value]
+    return value.get_secret_value() if isinstance(value, Secret) else value
+
+
+SourceSpec = Annotated[Spec, AfterValidator(_sealed)]
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
     model_config = ConfigDict(extra="forbid")
-    source: Spec
+    source: SourceSpec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
     max_loss: float = Field(default=0.5, ge=0, le=1)
@@ -177,7 +199,7 @@ class Config:
 
     @cached_property
     def synthesizer(self) -> Synthesizer:
-        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer")
+        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer", self.base)
 
     @property
     def budget(self) -> Budget:
@@ -201,7 +223,7 @@ class Config:
             raise ConfigError(str(error) if str(error).startswith(where) else f"{where}.{error}") from None
         return Corpus(
             name,
-            SOURCES.create(settings.source, f"{where}.source", self.base),
+            SOURCES.create(_unsealed(settings.source), f"{where}.source", self.base),
             counting,
             settings.max_loss,
             settings.max_failures,
@@ -278,12 +300,13 @@ def _environment() -> Iterator[tuple[str, Any]]:
 
 def _value(key: str, text: str, where: str) -> Any:
     """A setting from outside the file."""
-    if key.startswith(f"{UNSHOWN}."):
+    if UNSHOWN in key.split(".")[:-1]:
         return text
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ConfigError(f"{where}: {'this' if key == UNSHOWN else repr(text)} is not YAML") from None
+        shown = "this" if key.split(".")[-1] == UNSHOWN else repr(text)
+        raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 
 def _set(settings: dict[str, Any], key: str, value: Any) -> None:

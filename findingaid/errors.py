@@ -10,6 +10,7 @@ FindingAidError
 │   ├── SynthesisError
 │   └── EmbedError
 ├── StoreError             a table is missing, damaged or of another kind
+│   └── TornError          records of an artifact are lost
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
@@ -39,7 +40,8 @@ class ArtifactError(FindingAidError):
     """One artifact failed at one stage; the others go on.
 
     `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
-    or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate.
+    or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate, changed, no_converter,
+    encrypted, no_text.
     """
 
     stage = ""
@@ -75,6 +77,10 @@ class EmbedError(ArtifactError):
 
 class StoreError(FindingAidError):
     """A table cannot be used as it is."""
+
+
+class TornError(StoreError):
+    """Some records of an artifact are there and others are not; the next run makes them again."""
 
 
 class UnreachableError(FindingAidError):

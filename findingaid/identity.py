@@ -29,6 +29,11 @@ def text_hash(text: str) -> str:
     return _digest(text.encode("utf-8", "surrogatepass"))
 
 
+def bytes_hash(content: bytes) -> str:
+    """The id of bytes, 32 hexadecimal digits."""
+    return _digest(content)
+
+
 def content_hash(*parts: Any) -> str:
     """One id for JSON-like parts; mappings are the same in any order of their keys."""
     return _digest(_canonical(parts))

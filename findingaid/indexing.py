@@ -23,15 +23,20 @@ import pyarrow as pa
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, payload_bytes, producer_id
 from findingaid.model import (
+    NAMED_CUT_OFF,
     NO_CALLS,
     NO_USAGE,
+    NOTHING_CUT_OFF,
     SYNOPSIS,
+    Artifact,
     Calls,
     Corpus,
+    CutOff,
     Embedder,
     Failure,
     Listing,
     Outcome,
+    ResumableSource,
     Stage,
     Strategy,
     Usage,
@@ -80,7 +85,7 @@ class BatchReport:
     failed: Sequence[Failure] = ()
     calls: Calls = NO_CALLS
     tokens: int = 0
-    truncated: int = 0
+    truncated: CutOff = NOTHING_CUT_OFF
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     pending: int = 0
@@ -295,7 +300,7 @@ class Indexer:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
-        self._load(ids, stages, batch)
+        self._load(ids, stages, force, batch)
         decompose(self.strategy, self.synopses, batch)
         if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
@@ -325,18 +330,23 @@ class Indexer:
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
         return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls, asked)
 
-    def _load(self, ids: Sequence[str], stages: Collection[Stage], batch: Batch) -> None:
+    def _load(self, ids: Sequence[str], stages: Collection[Stage], force: bool, batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
         if Stage.ARTIFACTS in stages:
-            read(self.of.source, ids, batch)
+            reads_on = isinstance(self.of.source, ResumableSource) and not force
+            read(self.of.source, ids, batch, self._stored(ids) if reads_on else {})
             return
-        columns = ("corpus", "artifact_id", "payload", "is_text", "metadata")
-        found = self.store.lookup("artifacts", "artifact_id", ids, columns).to_pylist()
-        batch.artifacts |= {row["artifact_id"]: artifact_of(row) for row in found if row["corpus"] == self.corpus}
+        batch.artifacts |= self._stored(ids)
         batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
+        """Artifacts as the table has them."""
+        columns = ("artifact_id", "payload", "is_text", "metadata")
+        found = self.store.lookup("artifacts", "artifact_id", ids, columns, equals("corpus", self.corpus))
+        return {row["artifact_id"]: artifact_of(row) for row in found.to_pylist()}
 
     def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
         """Fail the artifacts of which a stage that was not asked for is not current."""
@@ -443,8 +453,7 @@ class Indexer:
             for i, s in batch.synopses.items()
             if s.outcome is Outcome.FAILED and i in work.versions
         ]
-        limit = self.embedder.max_tokens
-        tokens = [self.embedder.count_tokens(text) for text in work.missing.values()]
+        tokens = {h: self.embedder.count_tokens(text) for h, text in work.missing.items()}
         return BatchReport(
             new=sum(i not in work.rows for i in redo),
             changed=sum(i in work.rows for i in redo),
@@ -456,13 +465,22 @@ class Indexer:
                 for failure in (*batch.failures.values(), *failed_synopses)
             ],
             calls=work.calls,
-            tokens=sum(tokens),
-            truncated=sum(count > limit for count in tokens) if limit else 0,
+            tokens=sum(tokens.values()),
+            truncated=self._cut_off(work, tokens),
             usage=work.asked.usage,
             cost=work.asked.cost,
             pending=sum(batch.synopsis(i).outcome is Outcome.PENDING for i in work.versions),
             waiting=work.asked.waiting,
         )
+
+    def _cut_off(self, work: Work, tokens: Mapping[str, int]) -> CutOff:
+        """What of the texts by hash is longer than the embedder reads."""
+        limit = self.embedder.max_tokens
+        texts = {h for h, count in tokens.items() if limit and count > limit}
+        if not texts:
+            return NOTHING_CUT_OFF
+        ids = (i for i in work.versions if texts & work.batch.texts(i).keys())
+        return CutOff(len(texts), tuple(islice(ids, NAMED_CUT_OFF)))
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
@@ -484,7 +502,7 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         failed=[failure for r in reports for failure in r.failed],
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
-        truncated=sum(r.truncated for r in reports),
+        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
         usage=sum((r.usage for r in reports), NO_USAGE),
         cost=total([r.cost for r in reports]),
         pending=sum(r.pending for r in reports),

@@ -234,6 +234,32 @@ NO_CALLS = Calls()
 
 
 @dataclass(frozen=True, slots=True)
+class CutOff:
+    """How many texts are longer than the embedder reads, and the first few artifacts that they are of."""
+
+    texts: int = 0
+    artifacts: Sequence[str] = ()
+
+    def __add__(self, other: CutOff) -> CutOff:
+        ids = dict.fromkeys((*self.artifacts, *other.artifacts))
+        return CutOff(self.texts + other.texts, tuple(ids)[:NAMED_CUT_OFF])
+
+    @property
+    def warning(self) -> str | None:
+        if not self.texts:
+            return None
+        more = ", …" if len(self.artifacts) == NAMED_CUT_OFF else ""
+        return (
+            f"texts longer than the embedder reads, whose ends are not found: {self.texts:,}, in"
+            f" {', '.join(self.artifacts)}{more}. Cut them by max_tokens, and ask for shorter synopses"
+        )
+
+
+NAMED_CUT_OFF = 5
+NOTHING_CUT_OFF = CutOff()
+
+
+@dataclass(frozen=True, slots=True)
 class CorpusReport:
     """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
 
@@ -251,7 +277,7 @@ class CorpusReport:
     records: int = 0
     calls: Calls = NO_CALLS
     tokens: int = 0
-    truncated: int = 0
+    truncated: CutOff = NOTHING_CUT_OFF
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     pending: int = 0
@@ -290,12 +316,7 @@ class CorpusReport:
     @property
     def warning(self) -> str | None:
         """What is indexed but not as well as it could be."""
-        if not self.truncated:
-            return None
-        return (
-            f"{self.truncated:,} texts are longer than the embedder reads, so their ends are not found:"
-            " cut chunks by max_tokens, and ask for shorter synopses"
-        )
+        return self.truncated.warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +358,27 @@ class Source(Protocol):
 
     def read(self, artifact_id: str) -> Artifact:
         """Read one artifact. Raises ReadError."""
+
+
+@runtime_checkable
+class ResumableSource(Source, Protocol):
+    """A source of what grows at its end, which need not read again what it has read before."""
+
+    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
+        """What `read` gives, at the cost of what was added since it gave `before`. Raises ReadError.
+
+        `before` is what the artifacts table holds, so it may be of any age, and of another source: what the
+        source needs to know of where it was must stand in the artifact.
+        """
+
+
+@runtime_checkable
+class ConcurrentSource(Source, Protocol):
+    """A source that waits for others more than it computes; `read` may be called by several threads at once."""
+
+    @property
+    def readers(self) -> int:
+        """How many artifacts are best read at once."""
 
 
 @runtime_checkable

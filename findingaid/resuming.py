@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from findingaid.batching import cached, keep
 from findingaid.identity import call_key, content_hash
 from findingaid.model import NO_USAGE, Outcome, Resuming, Shown, Synopsis, Usage
 from findingaid.spending import Spending, estimate_of
@@ -17,7 +18,7 @@ from findingaid.store import Store
 from findingaid.store.sql import equals
 from findingaid.synopses import WithSynopsis
 from findingaid.synthesis.anchored import whole
-from findingaid.synthesizing import Asked, Asking, Progress, cached, keep, synopsis_key, with_fallback
+from findingaid.synthesizing import Asked, Asking, Progress, synopsis_key, with_fallback
 
 NOTHING = Synopsis(Outcome.PENDING)
 

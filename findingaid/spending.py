@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from findingaid.model import NO_USAGE, Synthesizer, Usage
 from findingaid.store import Store, schemas
 from findingaid.store.sql import equals
+
+T = TypeVar("T")
 
 PRICED_TOKENS = 1_000_000
 
@@ -87,6 +89,7 @@ class Spending:
     stopped: dict[str, str] = field(default_factory=dict)
     usage: Usage = NO_USAGE
     cost: float = 0.0
+    _kept: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def resumed(cls, store: Store, budget: Budget, prices: Mapping[str, Price], run: str) -> Spending:
@@ -101,29 +104,44 @@ class Spending:
         price = self.prices.get(model_of(synthesizer))
         return price.of(usage) if price else None if usage.tokens else 0.0
 
-    def affordable(self, synthesizer: Synthesizer, texts: Sequence[str]) -> int:
-        """How many of these synopses, from the first on, the budget covers at most."""
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What one run makes once."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: T = self._kept[name]
+        return found
+
+    def affordable(self, synthesizer: Synthesizer, texts: Sequence[str], factor: float = 1.0) -> int:
+        """How many of these synopses, from the first on, the budget covers at most, at `factor` times the price."""
         if self.budget == NO_BUDGET:
             return len(texts)
         usage, count = self.usage, 0
         for text in texts:
             usage += estimate_of(synthesizer, text)
-            if not self.budget.covers(usage, self.cost + (self.price(synthesizer, usage - self.usage) or 0.0)):
+            cost = factor * (self.price(synthesizer, usage - self.usage) or 0.0)
+            if not self.budget.covers(usage, self.cost + cost):
                 break
             count += 1
         return count
 
-    def spend(self, corpus: str, synthesizer: Synthesizer, usage: Usage) -> None:
-        """Enter what was used."""
+    def reserve(self, synthesizer: Synthesizer, texts: Sequence[str], factor: float = 1.0) -> None:
+        """Count as spent what will be used after this run."""
+        usage = sum((estimate_of(synthesizer, text) for text in texts), NO_USAGE)
+        self.usage += usage
+        self.cost += factor * (self.price(synthesizer, usage) or 0.0)
+
+    def spend(self, corpus: str, synthesizer: Synthesizer, usage: Usage, factor: float = 1.0, note: str = "") -> None:
+        """Enter what was used, at `factor` times the price, under the model's name with a note."""
         if usage == NO_USAGE:
             return
-        cost = self.price(synthesizer, usage)
+        price = self.price(synthesizer, usage)
+        cost = None if price is None else factor * price
         self.usage += usage
         self.cost += cost or 0.0
         row = {
             "run": self.run,
             "corpus": corpus,
-            "model": model_of(synthesizer),
+            "model": model_of(synthesizer) + note,
             "calls": usage.calls,
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,

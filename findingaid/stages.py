@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from findingaid import resuming, synthesizing
@@ -17,9 +19,11 @@ from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kin
 from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
 from findingaid.model import (
     Artifact,
+    ConcurrentSource,
     Embedder,
     Failure,
     Outcome,
+    ResumableSource,
     Resuming,
     Shown,
     Source,
@@ -87,15 +91,38 @@ class Batch:
         return [(text, text_hash(text), len(context)) for text, context in zip(texts, contexts, strict=True)]
 
 
-def read(source: Source, artifact_ids: Iterable[str], batch: Batch) -> None:
-    """Stage 1: payloads and metadata. Blank metadata values are kept; the version covers them."""
-    for artifact_id in artifact_ids:
-        try:
-            batch.artifacts[artifact_id] = artifact = _storable(source.read(artifact_id))
-        except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
-            batch.fail(artifact_id, Stage.ARTIFACTS, error)
+def read(source: Source, artifact_ids: Iterable[str], batch: Batch, before: Mapping[str, Artifact]) -> None:
+    """Stage 1: payloads and metadata. Blank metadata values are kept; the version covers them.
+
+    `before` are artifacts as they were last read, for a source that can read on from there.
+    """
+    for artifact_id, result in _read_all(source, list(artifact_ids), before):
+        if isinstance(result, Artifact):
+            batch.artifacts[artifact_id] = result
+            batch.versions[artifact_id] = artifact_version(result)
         else:
-            batch.versions[artifact_id] = artifact_version(artifact)
+            batch.fail(artifact_id, Stage.ARTIFACTS, result)
+
+
+def _read_all(
+    source: Source, artifact_ids: Sequence[str], before: Mapping[str, Artifact]
+) -> Iterator[tuple[str, Artifact | Exception]]:
+    """Artifacts in order, or why one cannot be read; several at once where the source says so."""
+    readers = source.readers if isinstance(source, ConcurrentSource) else 1
+    if readers == 1 or len(artifact_ids) < 2:
+        yield from ((artifact_id, _read(source, before, artifact_id)) for artifact_id in artifact_ids)
+        return
+    with ThreadPoolExecutor(readers) as pool:
+        yield from zip(artifact_ids, pool.map(partial(_read, source, before), artifact_ids), strict=True)
+
+
+def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | Exception:
+    try:
+        if artifact_id in before and isinstance(source, ResumableSource):
+            return _storable(source.read_on(artifact_id, before[artifact_id]))
+        return _storable(source.read(artifact_id))
+    except Exception as error:  # noqa: BLE001  # a source may raise anything; it fails this artifact alone
+        return error
 
 
 def decompose(strategy: Strategy, of: WithSynopsis | None, batch: Batch) -> None:
@@ -378,8 +405,8 @@ def artifact_version(artifact: Artifact) -> str:
 def artifact_of(row: Mapping[str, object]) -> Artifact:
     """A row of the artifacts table as the artifact it was."""
     payload = str(row["payload"])
-    raw = payload if row["is_text"] else json.loads(payload)
-    return Artifact(str(row["artifact_id"]), raw, json.loads(str(row["metadata"])))
+    raw = payload if row["is_text"] else orjson.loads(payload)
+    return Artifact(str(row["artifact_id"]), raw, orjson.loads(str(row["metadata"])))
 
 
 def _storable(artifact: Artifact) -> Artifact:

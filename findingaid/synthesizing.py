@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
-from findingaid.errors import failure_kind, one_line
+from findingaid.batching import PRICE, UNAVAILABLE, Batches, Batching, cached, keep
+from findingaid.errors import SynthesisError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash
 from findingaid.model import (
     NO_USAGE,
@@ -23,7 +22,6 @@ from findingaid.model import (
     Usage,
 )
 from findingaid.spending import Spending, estimate_of
-from findingaid.store import Store, schemas
 from findingaid.synopses import WithSynopsis
 
 Progress = Callable[[str, int, int], None]
@@ -37,8 +35,6 @@ TRIES = 5
 """Failures in a row to reach a synthesizer after which it is not tried any more."""
 
 UNREACHED = frozenset({"transport", "timeout"})
-
-UNAVAILABLE = "unavailable"
 
 OVER_BUDGET = "the budget of this run is spent"
 
@@ -85,31 +81,6 @@ def ask(
     return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
 
 
-def cached(store: Store, synthesizer: Synthesizer, keys: set[str]) -> dict[str, Synopsis]:
-    """What the call cache has of these keys."""
-    found = store.lookup("calls", "key", keys, ("key", "outcome", "text", "state")).to_pylist()
-    return {
-        row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id, state=row["state"] or "")
-        for row in found
-    }
-
-
-def keep(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -> None:
-    """Put results into the call cache, failures apart."""
-    rows = [
-        {
-            "key": key,
-            "producer_id": synthesizer.id,
-            "outcome": synopsis.outcome.value,
-            "text": synopsis.text,
-            "state": synopsis.state or None,
-        }
-        for key, synopsis in made.items()
-        if synopsis.outcome.settled
-    ]
-    store.append("calls", pa.Table.from_pylist(rows, schema=schemas.CALLS))
-
-
 @dataclass
 class Asking:
     """Calls of one synthesizer for one corpus, within the run's budget."""
@@ -124,7 +95,10 @@ class Asking:
     def all(self, missing: Mapping[str, Shown]) -> Asked:
         if self.progress and missing:
             self.progress(Stage.SYNOPSES.value, len(missing), 0)
-        waiting = ""
+        waiting, sent = "", {}
+        if missing and isinstance(self.synthesizer, Batching) and self.synthesizer.batch_from:
+            sent = self._by_batch(self.synthesizer, missing)
+            missing = {key: shown for key, shown in missing.items() if key not in sent and key not in self.made}
         while left := {key: shown for key, shown in missing.items() if key not in self.made}:
             if waiting := self.spending.stopped.get(self.synthesizer.id, ""):
                 break
@@ -135,7 +109,34 @@ class Asking:
             self._some(dict(list(left.items())[:count]))
         calls = len(self.made)
         self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
+        self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in sent.items()}
+        waiting = waiting or next(iter(sent.values()), "")
         return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+
+    def _by_batch(self, synthesizer: Batching, missing: Mapping[str, Shown]) -> dict[str, str]:
+        """Key -> the batch that it waits for, of those sent by batch; what failed in one that ended is made."""
+        batches = self.spending.kept(self.synthesizer.id, lambda: self._batches(synthesizer))
+        self.made |= cached(self.spending.store, self.synthesizer, set(missing))
+        self.made |= {key: batches.failed[key] for key in missing if key in batches.failed}
+        new = {
+            key: shown
+            for key, shown in missing.items()
+            if key not in self.made and key not in batches.waiting and batches.api.takes(shown.text)
+        }
+        texts = [shown.text for shown in new.values()]
+        count = self.spending.affordable(self.synthesizer, texts, PRICE)
+        if len(new) >= (synthesizer.batch_from or 0) and count and self.synthesizer.id not in self.spending.stopped:
+            try:
+                batches.send(self.corpus, dict(list(new.items())[:count]))
+            except SynthesisError as error:
+                self.spending.stopped[self.synthesizer.id] = f"no batch was sent: {error}"
+            self.spending.reserve(self.synthesizer, texts[:count], PRICE)
+        return {key: batches.waiting[key] for key in missing if key in batches.waiting}
+
+    def _batches(self, synthesizer: Batching) -> Batches:
+        batches = Batches(self.synthesizer, synthesizer.batches(), self.spending)
+        batches.take_in()
+        return batches
 
     def _some(self, missing: Mapping[str, Shown]) -> None:
         """Ask for all of these, keeping a group of results at a time."""

@@ -142,7 +142,7 @@ def _tell(context: dg.OpExecutionContext, report: Report) -> None:
     rows = [
         {"corpus": corpus, "artifacts": r.artifacts, "new": r.new, "changed": r.changed, "deleted": r.deleted,
          "records": r.records, "synopses written": r.calls.synthesize, "texts embedded": r.calls.embed,
-         "tokens embedded": r.tokens}
+         "tokens embedded": r.tokens, "texts cut off": r.truncated.texts}
         for corpus, r in report.corpora.items()
     ]  # fmt: skip
     context.add_output_metadata({"corpora": table(rows)} if rows else {})

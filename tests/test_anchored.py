@@ -21,7 +21,7 @@ from pydantic import ValidationError
 import findingaid
 from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.errors import ConfigError, SynthesisError
-from findingaid.model import CorpusReport, Outcome, Report, Segment, Shown
+from findingaid.model import CorpusReport, Outcome, Report, Segment, Shown, Stage
 from findingaid.sources.sessions import Sessions
 from findingaid.spending import Budget
 from findingaid.store import Store
@@ -41,9 +41,7 @@ NOTHING: Mapping[str, Any] = {section: [] for section in LABELS}
 """An answer without a point."""
 
 SHIPPED = "anchored-1-extractive-v1"
-TURN = re.compile(
-    r"^Turn (\d+), the (person|assistant):\n<(document-\w+)>\n(.*?)\n</\3>$", re.DOTALL | re.MULTILINE
-)
+TURN = re.compile(r"^Turn (\d+), the (person|assistant):\n<(document-\w+)>\n(.*?)\n</\3>$", re.DOTALL | re.MULTILINE)
 SO_FAR = re.compile(r"empty where nothing came before:\n<(document-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
 
@@ -453,6 +451,33 @@ class TestGrowth:
         make(synopsis={"fields": ["project"]}).index()
 
         assert "- project: /home/ada/shop [turn 0]" in synopsis(make())[0]
+
+    def test_what_no_summarizer_is_shown_costs_no_call(self, make: Callable[..., FindingAid]) -> None:
+        sums = Sums()
+        source = MemorySource({"a.md": "We decided to keep it."})
+        make(sums, source=source, strategy=Chunked()).index()
+        source.metadata["a.md"] = {"media_type": "text/plain", "title": "T"}
+
+        report = make(sums, source=source, strategy=Chunked()).index()
+
+        assert (len(sums.seen), of(report).calls.synthesize, of(report).changed) == (1, 0, 1)
+
+    def test_stage_by_stage_it_comes_to_the_same(
+        self, make: Callable[..., FindingAid], transcript: Callable[..., Path]
+    ) -> None:
+        sums = Sums()
+        for count in (2, 5):
+            transcript(*range(count))
+            aid = make(sums)
+            aid.prepare()
+            for stage in Stage:
+                listings = aid.corpora["sessions"].source.discover().listings
+                assert not aid.indexer("sessions").build(listings, [stage]).failed
+            aid.finish(["sessions"])
+
+        assert sums.seen == [([0, 1], 0), ([2, 3, 4], 1)]
+        assert synopsis(make()) == (state(make()).summary.to_prompt_text(), "anchored-1-sums-1")
+        assert make().verify() == []
 
     def test_an_empty_session_has_none(self, make: Callable[..., FindingAid], tmp_path: Path) -> None:
         sums = Sums()
@@ -928,7 +953,8 @@ class TestConfiguration:
         assert strategy.synthesizer.model == "small"
         said = strategy_to_spec(strategy)["params"]["synthesizer"]
         assert said["params"]["summarizer"]["kind"] == "openai"
-        assert strategy_from_spec(strategy_to_spec(strategy)) == strategy
+        again: Any = strategy_from_spec(strategy_to_spec(strategy))
+        assert again.synthesizer == strategy.synthesizer
 
     @pytest.mark.parametrize(
         ("summarizer", "message"),
@@ -939,6 +965,7 @@ class TestConfiguration:
             ),
             ({"kind": "extractive", "sentences": 1}, r"synthesizer\.summarizer\.sentences: unknown key"),
             ({"kind": "openai", "model": "m", "context_tokens": 10}, r"synthesizer\.summarizer\.context_tokens: "),
+            ({"kind": "openai", "model": "m", "batch_from": 9}, r"synthesizer\.summarizer\.batch_from: each call"),
             ({"kind": "openai"}, r"synthesizer\.summarizer\.model: missing"),
             ("extractive", r"synthesizer\.summarizer: "),
         ],

@@ -168,15 +168,22 @@ def test_an_empty_folder_is_indexed_as_nothing(cli: Cli) -> None:
     assert cli.json("search", "anything") == []
 
 
-def test_chunks_longer_than_the_model_reads_warn(cli: Cli) -> None:
+def test_chunks_longer_than_the_model_reads_are_named_by_plan_and_run(cli: Cli) -> None:
     cli.settings["embedder"] = {"kind": "sentence-transformers"}
     cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 3000}
-    cli.write("long.md", "word " * 600)
+    for i in range(7):
+        cli.write(f"long{i}.md", f"{i} " + "word " * 600)
+    cli.write("short.md", "word")
 
-    result = cli.run("index")
+    plan, result, again = cli.run("plan"), cli.run("index"), cli.run("index")
 
+    named = (
+        "longer than the embedder reads, whose ends are not found: 7, in long0.md, long1.md, long2.md, long3.md, long4"
+    )
     assert result.exit_code == 0
-    assert "1 texts are longer than the embedder reads" in result.stdout
+    assert named in plan.stdout
+    assert named in result.stdout
+    assert "longer than" not in again.stdout
 
 
 def test_output_that_is_no_terminal_has_no_colour(indexed: Cli) -> None:

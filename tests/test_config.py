@@ -39,14 +39,22 @@ def file(tmp_path: Path) -> Path:
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
         ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
-        ("synthesizer.kind", "llm", "synthesizer.kind: unknown synthesizer 'llm'. Known: custom, extractive, none"),
+        (
+            "synthesizer.kind",
+            "llm",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
+        ),
         (
             "corpora.docs.sourc",
             {},
             "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
-        ("corpora.docs.source.kind", "file", "corpora.docs.source.kind: unknown source 'file'. Known: files, packages"),
+        (
+            "corpora.docs.source.kind",
+            "file",
+            "corpora.docs.source.kind: unknown source 'file'. Known: files, mcp, packages",
+        ),
         ("corpora.docs.source", {"kind": "files"}, "corpora.docs.source.root: missing, but required"),
         (
             "corpora.docs.strategy.name",

@@ -166,6 +166,20 @@ def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Locati
     assert all(column.description for column in columns)
 
 
+def test_the_latest_materialization_of_the_records_shows_the_fields_of_the_corpus(location: Location) -> None:
+    location.index()
+
+    event = location.instance.get_latest_materialization_event(asset_key("docs", Stage.RECORDS))
+
+    assert event is not None
+    assert event.asset_materialization is not None
+    columns = event.asset_materialization.metadata["dagster/column_schema"].value.columns
+    shown = {column.name: column.type for column in columns}
+    assert list(shown)[: len(schemas.RECORD_COLUMNS)] == schemas.records(1).names
+    assert (shown["path"], shown["headings"], shown["chunk_index"]) == ("string", "list<string>", "int64")
+    assert all(column.description for column in columns)
+
+
 @pytest.mark.parametrize(("key", "value"), [("owners", ["nobody"]), ("group", "a b"), ("tags", {"a b": "c"})])
 def test_what_dagster_does_not_take_is_named_by_its_key(cli: Cli, key: str, value: object) -> None:
     cli.settings["corpora"]["docs"][key] = value

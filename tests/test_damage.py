@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from findingaid import FindingAid, StoreError
+from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.model import NO_CALLS
 from findingaid.testing import MemorySource
 from tests.test_incremental import docs, records
@@ -96,3 +96,19 @@ def test_searching_before_indexing_says_what_to_do(aid: FindingAid, tmp_path: Pa
     with pytest.raises(StoreError, match="run `findingaid index`"):
         aid.search("anything")
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_torn_artifact_is_told_from_an_unknown_one(make_aid: Callable[..., FindingAid], lost: int) -> None:
+    aid = make_aid()
+    aid.index()
+    aid.store.dataset("records").delete(f"artifact_id = 'ledger.md' AND surface_index = {lost}")
+    aid.publisher.publish(aid.store.dataset("records").version)
+
+    with pytest.raises(TornError, match=r"docs/ledger\.md: some of its records are lost: run `findingaid index`"):
+        aid.show("ledger.md")
+    with pytest.raises(QueryError, match="no published artifact or record 'nothing': `findingaid search` shows ids"):
+        aid.show("nothing")
+
+    make_aid().index()
+    assert [record.surface_index for record in aid.show("ledger.md").records] == [0, 1, 2]

@@ -206,8 +206,9 @@ def test_force_writes_everything_again_without_a_call(aid: FindingAid) -> None:
     assert versions(aid)["records"] > before["records"]
 
 
-def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid) -> None:
-    aid.prepare()
+def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()  # the first also adds the columns of its fields
+    source.payloads |= {name: text_about(f"other {name}") for name in source.payloads}
     before = versions(aid)
 
     aid.indexer("docs").build(aid.plan_corpus("docs").stale)

@@ -29,6 +29,7 @@ from findingaid.store import Store
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
 from tests.test_dagster import open_location
+from tests.test_fields import come_through_together
 from tests.test_incremental import docs, records
 
 ROOT = Path(__file__).parent.parent
@@ -327,6 +328,10 @@ def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
 
 
 @pytest.mark.slow
+def test_runs_that_bring_fields_at_once_lose_nothing(bucket: Bucket) -> None:
+    come_through_together(lambda: Store(bucket.uri, bucket.options))
+
+
 def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
     remote.settings["store"] = "s3://no-such-bucket/index"
 

@@ -23,7 +23,8 @@ def test_the_table_of_a_source_is_its_parameters_in_order_with_their_defaults(ki
 
     assert [key for key, _ in documented] == [f.name for f in parameters]
     for (key, default), parameter in zip(documented, parameters, strict=True):
-        assert (default == "required") == (parameter.default is MISSING), key
+        required = parameter.default is MISSING and parameter.default_factory is MISSING
+        assert (default == "required") == required, key
         if isinstance(parameter.default, bool | int | str):
             assert default == str(parameter.default).lower(), key
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from findingaid import Source, SourceError
 from findingaid.errors import ConfigError, ReadError
 from findingaid.sources import SOURCES
-from findingaid.sources.records import RecordFile, Records
+from findingaid.sources.records import BLOCKS, WRITING_SECONDS, RecordFile, Records
 from tests.conftest import Cli
 
 PEOPLE = [
@@ -95,22 +97,73 @@ def test_a_missing_id_and_a_duplicate_fail_alone_by_file_and_line(tmp_path: Path
     assert source.discover().unknown == ()
 
 
-def test_half_a_line_fails_alone_and_nothing_is_taken_for_deleted(tmp_path: Path) -> None:
-    source = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a"}\n[1]\n{"id": "b", "te'), text=())
+def rested(path: Path) -> Path:
+    """A file that nobody has written to for a while."""
+    os.utime(path, (0, time.time() - 2 * WRITING_SECONDS))
+    return path
+
+
+def test_half_a_jsonl_line_at_the_end_waits_for_the_next_run(tmp_path: Path) -> None:
+    """It is no failure, and what is missing may be about to be written."""
+    source = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b", "te'))
 
     assert listed(source) == ["a"]
-    assert {where: kind for where, (kind, _) in failed(source).items()} == {"a.jsonl:2": "parse", "a.jsonl:3": "parse"}
+    assert failed(source) == {}
     assert source.discover().unknown == ("",)
+
+
+def test_half_a_last_line_that_nobody_goes_on_with_is_a_failure(tmp_path: Path) -> None:
+    source = RecordFile(rested(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b", "te')))
+
+    assert failed(source) == {"b": ("parse", "a.jsonl:2: no JSON: unexpected end of data")}
+    assert source.discover().unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"id": "b", "te', "b"),
+        ('{"id": "b"', "b"),
+        ('{"text": {"id": "x", "y": "z"}, "id": 12, "tag": "t", "te', "12"),
+        ('{"id": "b", "text": "Gr', "b"),
+        ('{"id": "b', None),
+        ('{"id": 12', None),
+        ('{"text": {"id": "x"', None),
+        ('{"te', None),
+        ('{"id": "b", "te{"id": "c", "text": "two rows, the first cut short"}', None),
+        ('{"id": "b"}{"id": "c", "te', None),
+        ("[1]", None),
+        ("\x07", None),
+    ],
+)
+def test_a_broken_line_fails_alone_and_keeps_others_from_being_deleted_only_if_it_may_be_theirs(
+    tmp_path: Path, line: str, told: str | None
+) -> None:
+    source = RecordFile(put(tmp_path, "a.jsonl", f'{{"id": "a"}}\n{line}\n{{"id": "d"}}\n'))
+
+    assert listed(source) == ["a", "d"]
+    ((where, (kind, message)),) = failed(source).items()
+    assert (where, kind) == (told or "a.jsonl:2", "parse")
+    assert source.discover().unknown == (() if told else ("",))
+    assert ("nothing is deleted" in message) == (not told)
+
+
+def test_a_line_cut_short_whose_id_stands_elsewhere_too_does_that_row_no_harm(tmp_path: Path) -> None:
+    source = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a", "te\n{"id": "a"}\n'))
+
+    assert listed(source) == ["a"]
+    assert list(failed(source)) == ["a.jsonl:1"]
+    assert source.discover().unknown == ()
 
 
 def test_a_csv_row_of_another_length_fails_alone_by_its_first_line(tmp_path: Path) -> None:
     rows = 'id,text\na,"two\nlines"\nb,too,many\nc,fine\nd,"never closed\n'
 
-    source = RecordFile(put(tmp_path, "a.csv", rows), text="text")
+    source = RecordFile(rested(put(tmp_path, "a.csv", rows)), text="text")
 
     assert listed(source) == ["a", "c"]
     assert source.read("a").raw == "two\nlines"
-    assert failed(source)["a.csv:4"] == ("parse", "3 fields, but the header has 2")
+    assert failed(source)["a.csv:4"] == ("parse", "3 fields, but the header has 2" + BLOCKS)
     assert failed(source)["a.csv:6"][0] == "parse"
 
 
@@ -218,19 +271,33 @@ def test_records_are_indexed_and_only_the_changed_row_again(cli: Cli) -> None:
     assert cli.json("search", "vectors drawn")[0]["metadata"]["tag"] == "y"
 
 
-def test_a_row_whose_line_is_cut_short_stays_indexed_until_the_line_is_whole_again(cli: Cli) -> None:
+def test_a_row_whose_line_is_cut_short_stays_indexed_until_it_is_whole_again_while_others_are_deleted(cli: Cli) -> None:
+    rows = [f'{{"id": "{i}", "text": "{i} kept"}}' for i in "cdef"]
     whole = '{"id": "a", "text": "Ledgers are kept"}\n{"id": "b", "text": "Vectors are counted"}\n'
-    put(cli.docs, "a.jsonl", whole)
+    put(cli.docs, "a.jsonl", "\n".join([*rows, whole]))
     cli.settings["corpora"] = {"docs": {"source": {"kind": "records", "path": "docs/a.jsonl", "text": "text"}}}
     cli.run("index")
-    put(cli.docs, "a.jsonl", whole[:-20])
+    put(cli.docs, "a.jsonl", "\n".join([*rows[1:], whole[:-20], ""]))
 
     broken = cli.run("index")
     kept = {hit["artifact_id"] for hit in cli.json("search", "vectors counted")}
-    put(cli.docs, "a.jsonl", whole)
+    put(cli.docs, "a.jsonl", "\n".join([*rows[1:], whole]))
 
     assert broken.exit_code == 1
-    assert "a.jsonl:2: no JSON" in broken.stderr
-    assert kept == {"a", "b"}
+    assert "docs: b: a.jsonl:5: no JSON" in broken.stderr
+    assert kept == {"a", "b", "d", "e", "f"}
     assert cli.run("index").exit_code == 0
-    assert [(c["artifacts"], c["failed"]) for c in cli.json("status")] == [(2, [])]
+    assert [(c["artifacts"], c["failed"]) for c in cli.json("status")] == [(5, [])]
+
+
+def test_half_a_jsonl_line_does_not_fail_a_run_and_is_indexed_by_the_next(cli: Cli) -> None:
+    whole = '{"id": "a", "text": "Ledgers are kept"}\n{"id": "b", "text": "Vectors are counted"}\n'
+    put(cli.docs, "a.jsonl", whole[:-20])
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "records", "path": "docs/a.jsonl", "text": "text"}}}
+
+    half = cli.run("index")
+    put(cli.docs, "a.jsonl", whole)
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert half.exit_code == 0
+    assert (report["new"], report["unchanged"]) == (1, 1)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from findingaid import FindingAid, Surface, SurfacePlan
+from findingaid import Artifact, FindingAid, Surface, SurfacePlan
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Raw
 from findingaid.sources.sessions import Sessions
@@ -223,3 +227,116 @@ def test_a_transcript_over_the_limit_is_a_failed_artifact_that_names_the_setting
 def test_a_root_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such directory"):
         Sessions(tmp_path / "nowhere").discover()
+
+
+def encoded(*lines: dict[str, Any]) -> list[bytes]:
+    return [json.dumps(line, ensure_ascii=False).encode() for line in lines]
+
+
+PIECES = [
+    *encoded(*FIRST, *SECOND, user("Größe 🗂"), user("x", isMeta=True), assistant(said("ß"), isSidechain=True)),
+    *encoded({"type": "summary", "summary": "Ein Überblick"}, user("Where?", cwd="/elsewhere", gitBranch="")),
+    b"{half a li",
+    b"[1]",
+    b"",
+    b"  ",
+    "Größe".encode("latin-1"),
+    json.dumps(user("with a return")).encode() + b"\r",
+]
+
+
+def as_stored(artifact: Artifact) -> Artifact:
+    """What the artifacts table gives back."""
+    assert isinstance(artifact.raw, Mapping)
+    return Artifact(artifact.artifact_id, json.loads(json.dumps(artifact.raw)), dict(artifact.metadata))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from(PIECES), max_size=14),
+    cuts=st.lists(st.floats(0, 1), max_size=6),
+    name=st.sampled_from(["p/s", "p/agent-1"]),
+    guard=st.sampled_from([1, 40, 4096]),
+)
+def test_a_transcript_read_on_step_by_step_is_the_one_read_whole(
+    lines: list[bytes], cuts: list[float], name: str, guard: int
+) -> None:
+    """Wherever the steps end: between lines, within one, within a letter."""
+    whole = b"\n".join(lines)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("findingaid.sources.sessions.GUARD", guard)
+        source = Sessions(Path(folder), subagents=True)
+        path = Path(folder) / f"{name}.jsonl"
+        path.parent.mkdir()
+        path.touch()
+        before = source.read(name)
+        for cut in sorted({*cuts, 1.0}):
+            path.write_bytes(whole[: round(cut * len(whole))])
+
+            before = source.read_on(name, as_stored(before))
+
+            assert before == source.read(name)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        FIRST,
+        [*SECOND, *FIRST],
+        [{"type": "summary", "summary": "Put first"}, *FIRST, *SECOND],
+        [*FIRST, *SECOND[::-1]],
+        [*FIRST, json.dumps(SECOND[0]) + " and more", SECOND[1]],
+    ],
+)
+def test_a_transcript_that_was_written_anew_is_read_whole(tmp_path: Path, lines: list[Any]) -> None:
+    put(tmp_path, [*FIRST, SECOND[0]], end="")
+    before = as_stored(Sessions(tmp_path).read(SESSION))
+    put(tmp_path, lines)
+
+    assert Sessions(tmp_path).read_on(SESSION, before) == Sessions(tmp_path).read(SESSION)
+
+
+@pytest.mark.parametrize("raw", ["text", {}, {"read_to": None}, {"read_to": {"format": 0}, "turns": []}])
+def test_what_another_source_or_version_read_is_read_whole(tmp_path: Path, raw: Raw) -> None:
+    put(tmp_path, FIRST)
+
+    assert Sessions(tmp_path).read_on(SESSION, Artifact(SESSION, raw)) == Sessions(tmp_path).read(SESSION)
+
+
+@dataclass
+class Watched:
+    """Sessions, and how each was read."""
+
+    sessions: Sessions
+    how: list[str] = field(default_factory=list)
+
+    def discover(self) -> Any:
+        return self.sessions.discover()
+
+    def read(self, artifact_id: str) -> Artifact:
+        self.how.append("whole")
+        return self.sessions.read(artifact_id)
+
+    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
+        self.how.append("on")
+        return self.sessions.read_on(artifact_id, before)
+
+
+def test_runs_and_plans_read_on_and_force_reads_whole(
+    tmp_path: Path, make_aid: Callable[..., FindingAid], embedder: CountingEmbedder
+) -> None:
+    put(tmp_path / "projects", FIRST)
+    source = Watched(Sessions(tmp_path / "projects"))
+    given = {"source": source, "strategy": Prompts(), "synthesizer": None}
+    make_aid(**given).index()
+    put(tmp_path / "projects", [*FIRST, *SECOND])
+
+    make_aid(**given).plan()
+    report = make_aid(**given).index()
+    forced = make_aid(**given).index(force=True)
+
+    assert source.how == ["whole", "on", "on", "whole"]
+    assert (report.corpora["docs"].changed, report.corpora["docs"].calls.embed) == (1, 1)
+    assert forced.corpora["docs"].calls.embed == 0
+    assert make_aid(**given).verify() == []

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import findingaid
+from findingaid import Strategy
 from findingaid.registry import parameters
 from findingaid.strategies import STRATEGIES
 from tests.conftest import Cli
@@ -29,7 +30,7 @@ def test_the_table_of_a_strategy_has_its_parameters_and_their_defaults(name: str
     assert list(shown) == parameters(member)
     defaults = {f.name: f.default for f in fields(member) if f.name in shown}
     assert {k: v.strip("`") for k, v in shown.items() if "`" in v} == {
-        k: str(v) for k, v in defaults.items() if v is not None
+        k: type(v).__name__ if isinstance(v, Strategy) else str(v) for k, v in defaults.items() if v is not None
     }
 
 

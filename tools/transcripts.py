@@ -1,4 +1,4 @@
-"""Runs every command of the console blocks in README.md and docs/, and writes its output beneath it.
+"""Runs every command of the console blocks in README.md, docs/ and an example, and writes its output beneath it.
 
     .venv/bin/python tools/transcripts.py
 
@@ -7,11 +7,13 @@ A block is a fence named `console` in which commands follow "$ "; what it shows 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+COLLECTIONS = ROOT / "examples" / "collections"
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -20,18 +22,20 @@ def commands(block: str) -> list[str]:
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
 
 
-def run(command: str) -> str:
-    """What a command prints, both streams."""
+def run(command: str, folder: Path) -> str:
+    """What a command prints in a folder, both streams."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines())
 
 
-def fill(document: str) -> str:
+def fill(document: str, folder: Path = ROOT) -> str:
     """The document with each command's own output."""
-    return BLOCK.sub(lambda m: "".join(f"$ {c}\n{run(c)}\n" for c in commands(m.group())), document)
+    return BLOCK.sub(lambda m: "".join(f"$ {c}\n{run(c, folder)}\n" for c in commands(m.group())), document)
 
 
 if __name__ == "__main__":
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         path.write_text(fill(path.read_text()))
+    shutil.rmtree(COLLECTIONS / ".findingaid", ignore_errors=True)  # its transcript begins with the first run
+    (COLLECTIONS / "README.md").write_text(fill((COLLECTIONS / "README.md").read_text(), COLLECTIONS))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from findingaid.errors import QueryError, StoreError
 from findingaid.model import Embedder, Hit, Mode, Vectors
+from findingaid.query.where import checked
 from findingaid.store import Store
 from findingaid.store.sql import one_of
 
@@ -94,16 +95,8 @@ class Searcher:
         filters = (("corpus", corpora), ("surface_kind", surfaces))
         parts = [one_of(column, values) for column, values in filters if values]
         if where:
-            try:
-                with self.store.reached():
-                    records.count_rows(where)
-            except (ValueError, RuntimeError, OSError) as error:
-                known = ", ".join(name for name in records.schema.names if name != "vector")
-                # What Lance says, without where in its source it says so, and without its own list of columns.
-                said = str(error).splitlines()[0].split(", /")[0].split(" Valid fields")[0]
-                reason = said.removeprefix("lance error: ")
-                raise QueryError(f"where {where!r} cannot be evaluated: {reason}. Fields: {known}") from None
-            parts.append(f"({where})")
+            with self.store.reached():
+                parts.append(checked(where, self.store, records, corpora or ()))
         return " AND ".join(parts) or None
 
     def _dense(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.store import Ledger, Publisher, Store, history
 from findingaid.store.sql import equals
@@ -101,7 +101,10 @@ class CorpusStatus:
 
 
 def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
-    """The artifact with this id, or the one that a record with this id belongs to."""
+    """The artifact with this id, or the one that a record with this id belongs to.
+
+    Raises QueryError for an unknown id, TornError for an artifact of which records are lost.
+    """
     records = store.published()
 
     def find(where: str) -> list[dict[str, Any]]:
@@ -118,6 +121,7 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     if len(corpora := {row["corpus"] for row in rows}) > 1:
         raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
     first = rows[0]
+    _refuse_torn(store, rows)
     return ArtifactView(
         corpus=first["corpus"],
         artifact_id=first["artifact_id"],
@@ -142,6 +146,19 @@ def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[Summ
         )
         for row in rows
     ]
+
+
+def _refuse_torn(store: Store, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raises TornError where not all records of an artifact are there: by their places, and by the ledger's count."""
+    corpus, artifact_id = rows[0]["corpus"], rows[0]["artifact_id"]
+    places = sorted(row["surface_index"] for row in rows)
+    torn = places[0] > 1 or places != list(range(places[0], places[0] + len(places)))
+    publisher = Publisher(store)
+    if not torn and publisher.served() == publisher.newest():
+        known = Ledger(store).rows(corpus, [artifact_id]).get(artifact_id)
+        torn = known is not None and known.records is not None and known.n_records != len(rows)
+    if torn:
+        raise TornError(f"{corpus}/{artifact_id}: some of its records are lost: run `findingaid index`")
 
 
 def status(store: Store, corpus: str) -> CorpusStatus:

@@ -8,6 +8,7 @@ SOURCES: Registry[Source] = Registry(
     "kind",
     {
         "files": "findingaid.sources.files:Files",
+        "mcp": "findingaid.sources.tools:Tools",
         "packages": "findingaid.sources.packages:Packages",
         "records": "findingaid.sources.records:RecordFile",
         "sessions": "findingaid.sources.sessions:Sessions",

@@ -1,15 +1,14 @@
-"""Text files below one folder; an artifact is a file, its id the path below the root."""
+"""Files below one folder or URL, text and documents; an artifact is a file, its id the path below the root."""
 
 from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import stat
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,10 +16,29 @@ from charset_normalizer import from_bytes
 from pathspec import PathSpec
 
 from findingaid.errors import ReadError, SourceError
+from findingaid.front_matter import described
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources import documents
+from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.remote import Remote, Selection
+from findingaid.sources.trees import archive
 
-MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx"})
+MARKDOWN = "text/markdown"
+OFFICE = "application/vnd.openxmlformats-officedocument."
+MEDIA_TYPES: Mapping[str, str] = {
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".mdx": MARKDOWN,
+    ".docx": f"{OFFICE}wordprocessingml.document",
+    ".pptx": f"{OFFICE}presentationml.presentation",
+    ".epub": "application/epub+zip",
+    ".ipynb": "application/x-ipynb+json",
+}
+"""What Python's table does not have on every system."""
+
+READS = 3
+"""How often a file is read that changes while it is read."""
 
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """How a text of UTF-16 or UTF-32 begins; any other that holds a zero byte is no text."""
@@ -39,17 +57,37 @@ class Files:
     """Files below `root` whose path matches `include` and not `exclude`, patterns as in .gitignore.
 
     Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact.
+    `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
     hidden: bool = False
     max_bytes: int = 20_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", as_root(self.root))  # whose repr shows no password
+
+    @property
+    def readers(self) -> int:
+        """How many artifacts are best read at once."""
+        return self._remote.readers if self._remote else 1
+
+    def place(self, path: str) -> str:
+        """Where a path below the root is, to be shown."""
+        if isinstance(self.root, Address):
+            return f"{self.root.shown.rstrip('/')}/{path}"
+        return str(self._local / path)
+
     def discover(self) -> Discovery:
-        if not self.root.is_dir():
+        if self._remote:
+            included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
+            found = self._remote.discover(Selection(included, excluded, self.hidden))
+            return replace(found, listings=[_to_convert(listing) for listing in found.listings])
+        if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
         walk = _Walk(self)
         listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
@@ -57,22 +95,18 @@ class Files:
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
-        text, encoding = decode(self.payload(artifact_id))
-        markdown = os.path.splitext(name)[1].lower() in MARKDOWN_SUFFIXES
-        media_type = "text/markdown" if markdown else mimetypes.guess_type(name)[0] or "text/plain"
-        return Artifact(
-            artifact_id,
-            text,
-            {
-                "title": title_of(text, name) if markdown else name,
-                "path": artifact_id,
-                "media_type": media_type,
-                "encoding": encoding,
-            },
-        )
+        payload = self.payload(artifact_id)
+        text, own = documents.converted(name, payload, self.max_bytes) or _plain(payload)
+        suffix = os.path.splitext(name)[1].lower()
+        media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
+        markdown = own.get("text_type", media_type) == MARKDOWN
+        said = described(text, name) if markdown else {"title": name}
+        return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own)
 
-    def payload(self, artifact_id: str) -> bytes:
-        """A file's bytes. Raises ReadError, also for one that is too large or not really below the root."""
+    def payload(self, artifact_id: str, start: int = 0) -> bytes:
+        """A file's bytes from `start` on. Raises ReadError, also for one too large or not really below the root."""
+        if self._remote:
+            return self._remote.payload(artifact_id, self.max_bytes)[start:]
         path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
         folder, name = os.path.split(path)
         try:
@@ -86,8 +120,7 @@ class Files:
                     " exclude it or raise the limit",
                     "too_large",
                 )
-            with open(path, "rb") as file:
-                return file.read()
+            return _unchanged(path, start)
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
 
@@ -105,9 +138,19 @@ class Files:
     def _folders(self) -> dict[str, bool]:
         return {}
 
+    @property
+    def _local(self) -> Path:
+        return Path(self.root)
+
     @cached_property
     def _real_root(self) -> Path:
-        return self.root.resolve()
+        return self._local.resolve()
+
+    @cached_property
+    def _remote(self) -> Remote | None:
+        """What lists and reads where the root is no folder of this machine."""
+        address = self.root if isinstance(self.root, Address) else archive(self._local)
+        return Remote(address, self.storage_options) if address else None
 
     @cached_property
     def _included(self) -> PathSpec[Any]:
@@ -174,7 +217,7 @@ class _Walk:
             return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
         racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
         stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-        yield Listing(artifact_id, stamp + "?" * racy, found.st_size)
+        yield _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(artifact_id, "artifacts", kind, message))
@@ -186,6 +229,33 @@ def _matches(patterns: PathSpec[Any], path: str) -> bool:
 
 def _outside(real: str | Path, root: Path) -> str:
     return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
+
+
+def _to_convert(listing: Listing) -> Listing:
+    """A listing whose stamp changes with the converter of such a document, too."""
+    converter = documents.converter_id(listing.artifact_id)
+    if not converter or not listing.stamp:
+        return listing
+    settled = listing.stamp.removesuffix("?")
+    return replace(listing, stamp=f"{settled}:{converter}" + "?" * (settled != listing.stamp))
+
+
+def _unchanged(path: str, start: int) -> bytes:
+    """A file's bytes from `start` on, as they were at one moment. Raises ReadError for a file that is being written."""
+    for _ in range(READS):
+        with open(path, "rb") as file:
+            before = os.fstat(file.fileno())
+            file.seek(start)
+            payload = file.read()
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            return payload
+    raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
+
+
+def _plain(payload: bytes) -> tuple[str, dict[str, Any]]:
+    text, encoding = decode(payload)
+    return text, {"encoding": encoding}
 
 
 def decode(payload: bytes) -> tuple[str, str]:
@@ -218,9 +288,3 @@ def _as_western(payload: bytes) -> str | None:
     accented = sum(c > "\x7f" for c in letters)
     plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
     return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
-
-
-def title_of(markdown: str, default: str) -> str:
-    """The first heading of a Markdown text, else `default`."""
-    found = re.search(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", markdown, re.MULTILINE)
-    return found.group(1).strip() if found else default

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from annotated_types import Gt
+from pydantic_core import from_json
 
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.identity import content_hash, payload_bytes, to_json
@@ -28,10 +32,18 @@ MAX_BYTES = 20_000_000
 # The csv module refuses fields over 128 KiB, which texts often are, and keeps that limit for the whole process.
 CSV_FIELD_LIMIT = 2**31 - 1
 
+WRITING_SECONDS = 60
+"""A file written within this time that ends in half a line is taken for one that is still being written."""
+
+CUT_SHORT = "unexpected end of data"
+"""How orjson begins to say that a text ends before its JSON does."""
+
+BLOCKS = "; nothing is deleted from this corpus until it is mended, since it may be any of its rows"
+
 
 @dataclass(frozen=True)
 class Row:
-    """One row and where it stands, "people.csv:7"; `broken` says why it is no row."""
+    """One row and where it stands, "people.csv:7"; `broken` says why it is none; then its values are what is left."""
 
     where: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -63,9 +75,9 @@ class RecordFile:
 
     def __post_init__(self) -> None:
         if self.path.suffix.lower() not in READERS:
-            raise ConfigError(f"source.path: {self.path.name}: unknown suffix. Known: {', '.join(READERS)}")
+            raise ConfigError(f"path: {self.path.name}: unknown suffix. Known: {', '.join(READERS)}")
         if self.delimiter is not None and len(self.delimiter) != 1:
-            raise ConfigError(f"source.delimiter: expected one character, got {self.delimiter!r}")
+            raise ConfigError(f"delimiter: expected one character, got {self.delimiter!r}")
 
     def discover(self) -> Discovery:
         self._tables.clear()
@@ -84,7 +96,8 @@ class RecordFile:
             stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
             if stamp not in self._tables:
                 self._tables.clear()
-                self._tables[stamp] = _Table(self, READERS[self.path.suffix.lower()](self))
+                rows = READERS[self.path.suffix.lower()](self)
+                self._tables[stamp] = _Table(self, rows, _is_being_written(self.path, found))
             return self._tables[stamp]
         except OSError as error:
             raise SourceError(f"source.path: {self.path}: {error.strerror or error}") from error
@@ -120,26 +133,35 @@ class Records:
 class _Table:
     """Rows as artifacts by their ids, and why others are none."""
 
-    def __init__(self, source: RecordFile | Records, rows: Iterator[Row]) -> None:
+    def __init__(self, source: RecordFile | Records, rows: Iterator[Row], growing: bool = False) -> None:
         self.source = source
         self.text, self.metadata = _columns(source.text), _columns(source.metadata)
         self.artifacts: dict[str, Artifact] = {}
         self.listings: dict[str, Listing] = {}
         self.places: dict[str, str] = {}
         self.failures: list[Failure] = []
-        self.broken = False
+        self.hides = False
         seen: dict[str, None] = {}
+        broken: list[Row] = []
         for row in rows:
-            self._add(row)
+            if row.broken:
+                broken.append(row)
+            else:
+                self._add(row)
             seen |= dict.fromkeys(row.values)
+        if growing and broken and broken[-1] is row:
+            self.hides = True  # the row to come, and all that may follow it
+            broken.pop()
+        for row in broken:
+            self._add_broken(row)
         missing = [column for column in (source.id, *self.text, *self.metadata) if column not in seen]
         if seen and missing:
             raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(map(str, seen))}")
 
     @property
     def discovery(self) -> Discovery:
-        # Whose row a broken one was cannot be told, so that no artifact is taken for deleted while there is one.
-        unknown = ("",) if self.broken else ()
+        # While a row may be any artifact's, none is taken for deleted.
+        unknown = ("",) if self.hides else ()
         return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown)
 
     def read(self, artifact_id: str) -> Artifact:
@@ -152,9 +174,6 @@ class _Table:
         return self.artifacts[artifact_id]
 
     def _add(self, row: Row) -> None:
-        if row.broken:
-            self.broken = True
-            return self._fail(row, "parse", row.broken)
         values = {column: _plain(value) for column, value in row.values.items()}
         artifact_id = _as_id(values.get(self.source.id))
         if not artifact_id:
@@ -172,6 +191,17 @@ class _Table:
         self.places[artifact_id] = row.where
         return None
 
+    def _add_broken(self, row: Row) -> None:
+        """Under its id where that can be told, so that nothing else is concerned."""
+        artifact_id = _as_id(_plain(row.values.get(self.source.id)))
+        if not artifact_id:
+            self.hides = True
+            self._fail(row, "parse", row.broken + BLOCKS)
+        elif artifact_id in self.places:
+            self._fail(row, "parse", row.broken)
+        else:
+            self.failures.append(Failure(artifact_id, "artifacts", "parse", f"{row.where}: {row.broken}"))
+
     def _raw(self, values: dict[str, Any]) -> Raw:
         if not self.text:
             return values
@@ -187,15 +217,35 @@ def _jsonl(source: RecordFile) -> Iterator[Row]:
     with open(source.path, "rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{source.path.name}:{number}"
+            text = line.removeprefix(b"\xef\xbb\xbf").strip()
             try:
-                values = orjson.loads(line.removeprefix(b"\xef\xbb\xbf")) if line.strip() else None
+                values = orjson.loads(text) if text else None
             except orjson.JSONDecodeError as error:
-                yield Row(where, broken=f"no JSON: {error.msg}")
+                yield Row(where, _whole_fields(text, error), f"no JSON: {error.msg}")
                 continue
             if isinstance(values, dict):
                 yield Row(where, values)
-            elif line.strip():
+            elif text:
                 yield Row(where, broken=f"expected a JSON object, got {type(values).__name__}")
+
+
+def _whole_fields(line: bytes, error: orjson.JSONDecodeError) -> Mapping[str, Any]:
+    """The fields before the end of a line that was cut short; none where it is broken otherwise: it may be two rows."""
+    fields = from_json(line, allow_partial=True) if error.msg.startswith(CUT_SHORT) else None
+    if not isinstance(fields, dict):
+        return {}
+    if fields and isinstance(fields[last := list(fields)[-1]], int | float):
+        del fields[last]  # 12 may have been 123
+    return fields
+
+
+def _is_being_written(path: Path, found: os.stat_result) -> bool:
+    """Whether a file ends within a line, and was written a moment ago."""
+    if time.time() - found.st_mtime > WRITING_SECONDS or not found.st_size:
+        return False
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() not in {b"\n", b"\r"}
 
 
 def _csv(source: RecordFile) -> Iterator[Row]:

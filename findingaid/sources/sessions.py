@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 import orjson
 from annotated_types import Gt
 
+from findingaid.identity import bytes_hash
 from findingaid.model import Artifact, Discovery
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
 
 SUFFIX = ".jsonl"
+
+FORMAT = 1
+"""Raised when a turn is read otherwise, so that transcripts that grew are read whole once more."""
+
+GUARD = 4096
+"""Bytes before a turn by which a transcript that grew is told from one that was written anew."""
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Marks of lines in the user's name that no person wrote."""
@@ -26,14 +34,21 @@ class Sessions:
     """Every transcript below `root`; those of subagents only with `subagents`.
 
     The payload is a mapping of session, project, title and `turns`, each a mapping of user_prompt,
-    assistant_summary (the last thing said), assistant_full, tools, model and time.
+    assistant_summary (the last thing said), assistant_full, tools, model and time; `read_to` says where the last turn
+    begins, for `read_on`.
     """
 
-    root: ConfigPath
+    root: ConfigRoot
     subagents: bool = False
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 200_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def readers(self) -> int:
+        """How many sessions are best read at once."""
+        return self._files.readers
 
     def discover(self) -> Discovery:
         found = self._files.discover()
@@ -42,14 +57,38 @@ class Sessions:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, found.unknown)
 
     def read(self, artifact_id: str) -> Artifact:
-        transcript = _Transcript(in_subagent=_is_subagent(artifact_id))
-        for line in _lines(self._files.payload(artifact_id + SUFFIX)):
+        lines = _lines(self._files.payload(artifact_id + SUFFIX))
+        return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), lines)
+
+    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
+        """From where the last turn known began: it may have gone on, and what stands before it stays as it was.
+
+        A transcript of which that place no longer reads the same is read whole.
+        """
+        known = _Known.of(before)
+        if known is None:
+            return self.read(artifact_id)
+        start = max(0, known.at - GUARD)
+        rest = self._files.payload(artifact_id + SUFFIX, start)
+        if not known.is_at(rest, known.at - start):
+            return self.read(artifact_id)
+        transcript = _Transcript(_is_subagent(artifact_id), **known.state, earlier=known.turns)
+        return self._artifact(artifact_id, transcript, _lines(rest, known.at - start, start))
+
+    def _artifact(self, artifact_id: str, transcript: _Transcript, lines: Iterable[_Line]) -> Artifact:
+        for line in lines:
             transcript.take(line)
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
-        turns = [turn.fields() for turn in transcript.turns]
+        turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
         title = transcript.title or (turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name)
-        raw = {"session": path.name, "project": project, "title": title, "turns": turns}
+        raw = {
+            "session": path.name,
+            "project": project,
+            "title": title,
+            "turns": turns,
+            "read_to": transcript.read_to,
+        }
         started = turns[0]["time"] if turns else ""
         own = {
             "title": title,
@@ -63,7 +102,17 @@ class Sessions:
     @cached_property
     def _files(self) -> Files:
         left_out = () if self.subagents else ("**/agent-*.jsonl", "**/subagents/")
-        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes)
+        return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes, self.storage_options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line's object, None for a damaged one; where it begins in its file, and a hash of it and what leads to it."""
+
+    value: Mapping[str, Any] | None
+    at: int
+    length: int
+    mark: Callable[[], str]
 
 
 @dataclass
@@ -87,21 +136,65 @@ class _Turn:
         }
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What an artifact says of how far its transcript was read: up to its last turn."""
+
+    at: int
+    length: int
+    mark: str
+    state: Mapping[str, Any]
+    turns: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, artifact: Artifact) -> _Known | None:
+        """None where it says nothing, or as another version of this module wrote it."""
+        raw = artifact.raw
+        if isinstance(raw, str) or not isinstance(read_to := raw.get("read_to"), dict):
+            return None
+        if read_to.get("format") != FORMAT:
+            return None
+        return cls(read_to["at"], read_to["length"], read_to["mark"], read_to["state"], raw["turns"][:-1])
+
+    def is_at(self, text: bytes, at: int) -> bool:
+        """Whether the last turn still begins at `at`, with the same line, after the same text."""
+        end = at + self.length
+        return text[end : end + 1] in (b"", b"\n") and _mark(text, at, end) == self.mark
+
+
 @dataclass
 class _Transcript:
-    """What a transcript's lines come to, one after the other."""
+    """What a transcript's lines come to, one after the other; `earlier` are turns read before, as fields."""
 
     in_subagent: bool
-    turns: list[_Turn] = field(default_factory=list)
     project: str = ""
     branch: str = ""
     title: str = ""
     damaged: int = 0
+    earlier: Sequence[Mapping[str, Any]] = ()
+    turns: list[_Turn] = field(default_factory=list)
+    read_to: dict[str, Any] | None = None
 
-    def take(self, line: Mapping[str, Any] | None) -> None:
-        if line is None:
+    def take(self, line: _Line) -> None:
+        before = self._state()
+        known = len(self.turns)
+        if line.value is None:
             self.damaged += 1
-            return
+        else:
+            self._take(line.value)
+        if len(self.turns) > known:
+            self.read_to = {
+                "format": FORMAT,
+                "at": line.at,
+                "length": line.length,
+                "mark": line.mark(),
+                "state": before,
+            }
+
+    def _state(self) -> dict[str, Any]:
+        return {"project": self.project, "branch": self.branch, "title": self.title, "damaged": self.damaged}
+
+    def _take(self, line: Mapping[str, Any]) -> None:
         self.project = self.project or _text(line.get("cwd"))
         self.branch = self.branch or _text(line.get("gitBranch"))
         message = line.get("message")
@@ -130,17 +223,29 @@ def _is_subagent(artifact_id: str) -> bool:
     return path.name.startswith("agent-") or "subagents" in path.parent.parts
 
 
-def _lines(transcript: bytes) -> Iterator[Mapping[str, Any] | None]:
-    """The objects of a transcript, None for a damaged line; half a last line is still being written and left out."""
-    lines = transcript.split(b"\n")
-    for number, line in enumerate(lines, 1):
+def _lines(text: bytes, begin: int = 0, offset: int = 0) -> Iterator[_Line]:
+    """The lines of a transcript from `begin` on, of which `text` stands at `offset`.
+
+    Half a last line is still being written, and left out.
+    """
+    end = begin - 1
+    while end < len(text):
+        at = end + 1
+        end = text.find(b"\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at:end]
         try:
             value = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError:
-            if number < len(lines):
-                yield None
-            continue
-        yield value if isinstance(value, dict) else None
+            if end == len(text):
+                return
+            value = None
+        yield _Line(value if isinstance(value, dict) else None, offset + at, end - at, partial(_mark, text, at, end))
+
+
+def _mark(text: bytes, at: int, end: int) -> str:
+    """A hash of text[at:end], a line, and of what stands before it."""
+    return bytes_hash(text[max(0, at - GUARD) : end])
 
 
 def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:

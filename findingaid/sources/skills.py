@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-import yaml
 from annotated_types import Gt, MinLen
 
 from findingaid.errors import ReadError
+from findingaid.front_matter import FrontMatter
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT, ConfigPath
-from findingaid.sources.files import Files
+from findingaid.registry import STRICT
+from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
+from findingaid.sources.files import Files, decode
 
 FILE = "SKILL.md"
-
-FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,16 @@ class Skills:
     reads no file, so that the id is the folder's name and not the front matter's.
     """
 
-    roots: Annotated[tuple[ConfigPath, ...], MinLen(1)]
+    roots: Annotated[tuple[ConfigRoot, ...], MinLen(1)]
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 1_000_000
+    storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     __pydantic_config__: ClassVar = STRICT
+
+    @property
+    def readers(self) -> int:
+        """How many skills are best read at once."""
+        return min(files.readers for files in self._below)
 
     def discover(self) -> Discovery:
         self._places.clear()
@@ -60,11 +64,14 @@ class Skills:
             self.discover()
         if (place := self._places.get(artifact_id)) is None:
             raise ReadError("no longer there", "missing")
-        text = str(place.files.read(place.path).raw)
-        fields, body = front_matter(text, str(place))
-        name = str(fields.get("name") or place.name)
-        if not isinstance(description := fields.get("description"), str) or not description.strip():
-            raise ReadError(f"{place}:1: the front matter has no description", "parse")
+        text, _ = decode(place.files.payload(place.path))
+        front = FrontMatter.of(text)
+        name = str(front.fields.get("name") or place.name)
+        description = front.fields.get("description")
+        if front.problem or not isinstance(description, str) or not description.strip():
+            problem = front.problem or "has no description"
+            raise ReadError(f"{place}:{front.line}: the front matter {problem}", "parse")
+        body = text[front.end :].strip()
         raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
         return Artifact(artifact_id, raw, {"title": name, "parent": place.parent, "path": place.path})
 
@@ -77,7 +84,8 @@ class Skills:
 
     @cached_property
     def _below(self) -> list[Files]:
-        return [Files(root, (f"**/{FILE}",), hidden=self.hidden, max_bytes=self.max_bytes) for root in self.roots]
+        only, options = (f"**/{FILE}",), self.storage_options
+        return [Files(root, only, (), self.hidden, self.max_bytes, options) for root in self.roots]
 
     @cached_property
     def _places(self) -> dict[str, _Place]:
@@ -107,25 +115,8 @@ class _Place:
 
     @property
     def root_name(self) -> str:
-        return Path(self.files.root).resolve().name
+        root = self.files.root
+        return root.name if isinstance(root, Address) else Path(root).resolve().name
 
     def __str__(self) -> str:
-        return str(self.files.root / self.path)
-
-
-def front_matter(text: str, where: str) -> tuple[Mapping[str, Any], str]:
-    """The fields and the body of a Markdown text that begins with YAML. Raises ReadError by file and line."""
-    found = FRONT_MATTER.match(text)
-    if found is None:
-        problem = "is never closed by a line ---" if text.startswith("---") else "is missing: begin with a line ---"
-        raise ReadError(f"{where}:1: the front matter {problem}", "parse")
-    try:
-        fields = yaml.safe_load(found.group(1)) or {}
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise ReadError(f"{where}:{line}: the front matter is no YAML: {error.problem}", "parse") from error
-    except yaml.YAMLError as error:
-        raise ReadError(f"{where}:1: the front matter is no YAML: {str(error).splitlines()[0]}", "parse") from error
-    if not isinstance(fields, dict):
-        raise ReadError(f"{where}:2: the front matter is no mapping of names to values", "parse")
-    return fields, text[found.end() :].strip()
+        return self.files.place(self.path)

@@ -51,6 +51,7 @@ def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
     rows += sum(_delete(store, "summaries", where) for where in _of_the_gone(store))
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
     calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
+    store.drop_unused_fields()
     Publisher(store).publish()
     store.drop_indexes("records")
     for table in TABLES:

@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-2"
+RECORDS_VERSION = "records-3"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -115,6 +115,16 @@ EMBEDDINGS = _schema(
     _column("vector", pa.list_(pa.float16()), "of any length: models of several widths share the cache"),
 )
 
+BATCHES = _schema(
+    "batches-1",
+    _text("tag", "hash of the keys, by which the endpoint is asked whether it has the batch"),
+    _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
+    CORPUS,
+    _text("producer_id", "the synthesizer that is asked"),
+    _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
+)
+
 LEDGER = _schema(
     "ledger-2",
     CORPUS,
@@ -157,6 +167,7 @@ FIXED = {
     "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
     "usage": USAGE,
+    "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
 }
@@ -170,7 +181,10 @@ CACHES = ("calls", "embeddings")
 
 
 def records(dim: int) -> pa.Schema:
-    """The published table, for vectors of `dim` float16 numbers: half the space, and the same ranking."""
+    """What the published table always has, before a column for each filter field that it ever held.
+
+    Its vectors are of `dim` float16 numbers: half the space, and the same ranking.
+    """
     return _schema(
         RECORDS_VERSION,
         _text("record_id", "hash of corpus, artifact, kind and index: the same as long as they are"),
@@ -189,3 +203,7 @@ def records(dim: int) -> pa.Schema:
         _text("embedder_id", "who made the vector"),
         _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
     )
+
+
+RECORD_COLUMNS = frozenset(records(1).names)
+"""The columns that every record has; a filter field of such a name gets none of its own."""

@@ -7,6 +7,7 @@ from what is there now.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import warnings
@@ -22,7 +23,7 @@ import pyarrow as pa
 from filelock import FileLock
 
 from findingaid.errors import StoreError, UnreachableError
-from findingaid.store import schemas
+from findingaid.store import fields, schemas
 from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
 from findingaid.store.publishing import PUBLISHED
 from findingaid.store.sql import equals, one_of
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import lance
 
 T = TypeVar("T")
+
+LOGGER = logging.getLogger("findingaid")
 
 TABLES = (*schemas.FIXED, "records")
 
@@ -56,6 +59,9 @@ FRAGMENT_ROWS = (10_000, 100_000, 1_000_000)
 """More than six fragments below one of these sizes are put together up to it. In tiers, so that a row is written
 again a few times in the table's life, not once every few runs."""
 
+NAMED = 5
+"""Fields that a warning names; the rest are not counted."""
+
 KEY_INDEX_ROWS = 50_000
 """Below this a scan for keys is as fast as an index, and an index is more files."""
 
@@ -78,6 +84,7 @@ class Store:
         self.remote = "://" in uri
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
+        self._told_full = False
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -185,7 +192,25 @@ class Store:
         Raises StoreError when other writers' commits came first every time.
         """
         where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
+        if table == "records" and rows.num_rows:
+            found = fields.Fields.of(rows["metadata"].to_pylist())
+            return self._commit(
+                table, lambda dataset: self._replace(dataset, where, self._fitted(dataset, rows, found))
+            )
         return self._commit(table, lambda dataset: self._replace(dataset, where, rows))
+
+    def _fitted(self, dataset: lance.LanceDataset, rows: pa.Table, found: fields.Fields) -> pa.Table:
+        """Records with a column for each of their fields, all of which the table has now."""
+        left_out = fields.fit(dataset, found)
+        if left_out and not self._told_full:
+            self._told_full = True
+            LOGGER.warning(
+                "table records has columns for %d fields and takes no more: %s%s cannot be named in a filter",
+                fields.MAX_FIELDS, ", ".join(left_out[:NAMED]), ", …" if len(left_out) > NAMED else "",
+            )  # fmt: skip
+        for name, column in found.arrays(dataset.schema).items():
+            rows = rows.append_column(dataset.schema.field(name), column)
+        return rows
 
     def rewrite(self, table: str, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]) -> None:
         """Put what `edit` makes of all rows in their place, in one commit; none where it makes nothing of them.
@@ -323,6 +348,10 @@ class Store:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
+    def drop_unused_fields(self) -> None:
+        """Drop the columns of fields that no record has any more."""
+        self._commit("records", fields.drop_unused)
+
     def drop_indexes(self, table: str) -> None:
         """Drop every index of a table; `index` makes those that pay again."""
         with self.reached():
@@ -404,6 +433,8 @@ class Store:
             return "lost" if NOT_THERE in problem else "damaged"
         found = self.dataset(table).schema
         version = (found.metadata or {}).get(schemas.VERSION_KEY)
+        if table == "records":  # whose fields have columns of their own behind these
+            found = pa.schema(list(found)[: len(schema)], found.metadata)
         same = found.names == schema.names and found.types == schema.types
         return None if same and version == (schema.metadata or {})[schemas.VERSION_KEY] else "of another schema"
 

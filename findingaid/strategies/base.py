@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from findingaid.errors import DecomposeError
 from findingaid.model import Embedder, Raw, Segment
-
-FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-"""YAML between two lines of --- at the very beginning of a Markdown text."""
 
 TEXT_KEYS = ("text", "content", "body", "page_content")
 

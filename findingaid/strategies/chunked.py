@@ -16,7 +16,7 @@ from findingaid.errors import ConfigError
 from findingaid.model import Embedder, Raw, Surface, SurfacePlan
 from findingaid.registry import STRICT
 from findingaid.strategies.base import text_of
-from findingaid.strategies.structure import Headings, python_pieces
+from findingaid.strategies.structure import Headings, Pages, python_pieces
 
 CHUNK_SIZE = 1200
 """Characters a chunk for an embedder that sees any length, about 250 tokens of English."""
@@ -37,8 +37,9 @@ class Chunked:
 
     The size is `max_tokens` by the embedder's own tokenizer, by default all that the model sees; or
     `chunk_size` in characters, which may lose the tail of a chunk to the model's limit. `overlap` is in
-    the same unit. The artifact's media_type decides: Markdown is cut along its structure, its chunks with the
-    path of `headings` above them; Python where functions and classes begin, without overlap between these.
+    the same unit. The artifact's text_type decides, or else its media_type: Markdown is cut along its structure, its
+    chunks with the path of `headings` above them; Python where functions and classes begin, without overlap between
+    these. Where the artifact has `n_pages`, parted by form feeds, a chunk has its `page`.
     """
 
     max_tokens: Annotated[int, Gt(0)] | None = None
@@ -71,9 +72,10 @@ class Chunked:
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         text = text_of(raw, self.text_key)
-        return SurfacePlan(dict(metadata), self.cut(text, str(metadata.get("media_type", ""))))
+        media_type = str(metadata.get("text_type") or metadata.get("media_type", ""))
+        return SurfacePlan(dict(metadata), self.cut(text, media_type, paged=bool(metadata.get("n_pages"))))
 
-    def cut(self, text: str, media_type: str = "") -> list[Surface]:
+    def cut(self, text: str, media_type: str = "", paged: bool = False) -> list[Surface]:
         """The chunks of a text, in order, without blank ones."""
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
@@ -82,12 +84,15 @@ class Chunked:
         # The splitter trims white space as Rust sees it, which leaves some that Python and tokenizers drop.
         chunks = [(start, chunk) for start, chunk in cut if chunk.replace("\0", "").strip()]
         headings = Headings.of(text) if markdown else None
+        pages = Pages.of(text) if paged else None
         surfaces = []
         for i, (start, chunk) in enumerate(chunks):
             span = (start, start + len(chunk))
             own: dict[str, Any] = {"chunk_index": i, "n_chunks": len(chunks)}
             if headings and (path := headings.above(*span)):
                 own["headings"] = list(path)
+            if pages:
+                own |= pages.fields(*span)
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span))
         return surfaces
 

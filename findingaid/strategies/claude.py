@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from findingaid.errors import DecomposeError
 from findingaid.model import Raw, Segment, Surface, SurfacePlan
 from findingaid.registry import STRICT
+from findingaid.strategies import NestedStrategy
+from findingaid.strategies.chunked import Chunked
 
 TURN_FILTERS = ("time", "model", "tools")
 """What is known of one turn."""
@@ -17,25 +19,30 @@ SESSION_FILTERS = ("session", "project")
 """What all turns of a session share."""
 
 
+CUT = Chunked()
+
+
 @dataclass(frozen=True)
 class ClaudeTurn:
-    """What was asked (`user_prompt`) and what came of it (`assistant_summary`), a surface each.
+    """What was asked (`user_prompt`) and what came of it (`assistant_summary`), each a surface, or chunks if long.
 
-    The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it
-    wrote. Filter fields: session, project, time, model, tools. The payload is a mapping of all these.
+    The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it wrote.
+    `cut` says what is long and where it is cut. Filter fields: session, project, time, model, tools. The payload
+    is a mapping of all these.
     """
 
     include_full: bool = False
+    cut: NestedStrategy = CUT
     __pydantic_config__: ClassVar = STRICT
 
     def text(self, raw: Raw) -> str:
         """What a synthesizer is shown."""
-        return "\n\n".join(surface.text for surface in _surfaces(_mapping(raw), self.include_full))
+        return "\n\n".join(text for _, text in _texts(_mapping(raw), self.include_full))
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         turn = _mapping(raw)
         own = _present(turn, (*SESSION_FILTERS, *TURN_FILTERS))
-        return SurfacePlan({**metadata, **own}, list(_surfaces(turn, self.include_full)))
+        return SurfacePlan({**metadata, **own}, list(_surfaces(artifact_id, turn, self, {})))
 
 
 @dataclass(frozen=True)
@@ -46,17 +53,18 @@ class ClaudeSession:
     """
 
     include_full: bool = False
+    cut: NestedStrategy = CUT
     __pydantic_config__: ClassVar = STRICT
 
     def text(self, raw: Raw) -> str:
         """What a synthesizer is shown."""
         turns = _turns(_mapping(raw))
-        return "\n\n".join(surface.text for turn in turns for surface in _surfaces(turn, self.include_full))
+        return "\n\n".join(text for turn in turns for _, text in _texts(turn, self.include_full))
 
     def segments(self, raw: Raw) -> list[Segment]:
         """The turns, for a synthesizer that goes on from where it was."""
         answer = "assistant_full" if self.include_full else "assistant_summary"
-        told = [{s.kind: s.text for s in _surfaces(turn, self.include_full)} for turn in _turns(_mapping(raw))]
+        told = [dict(_texts(turn, self.include_full)) for turn in _turns(_mapping(raw))]
         return [Segment(i, kinds.get("user_prompt", ""), kinds.get(answer, "")) for i, kinds in enumerate(told)]
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
@@ -64,20 +72,31 @@ class ClaudeSession:
         surfaces = [
             surface
             for i, turn in enumerate(_turns(session))
-            for surface in _surfaces(turn, self.include_full, {"turn": i, **_present(turn, TURN_FILTERS)})
+            for surface in _surfaces(artifact_id, turn, self, {"turn": i, **_present(turn, TURN_FILTERS)})
         ]
         return SurfacePlan({**metadata, **_present(session, (*SESSION_FILTERS, "time"))}, surfaces)
 
 
-def _surfaces(
-    turn: Mapping[str, Any], include_full: bool, metadata: Mapping[str, Any] | None = None
-) -> Iterator[Surface]:
+def _texts(turn: Mapping[str, Any], include_full: bool) -> Iterator[tuple[str, str]]:
+    """(kind, text) of what was said."""
     for kind in ("user_prompt", "assistant_summary", *(("assistant_full",) if include_full else ())):
         text = turn.get(kind) or ""
         if not isinstance(text, str):
             raise DecomposeError(f"{kind}: expected text, got {type(text).__name__}", "parse")
         if text.strip():
-            yield Surface(kind, text, "field", {**(metadata or {}), "field": kind}, (0, len(text)))
+            yield kind, text
+
+
+def _surfaces(
+    artifact_id: str, turn: Mapping[str, Any], of: ClaudeTurn | ClaudeSession, metadata: Mapping[str, Any]
+) -> Iterator[Surface]:
+    for kind, text in _texts(turn, of.include_full):
+        own = {**metadata, "field": kind}
+        pieces = of.cut.decompose(artifact_id, text, {"media_type": "text/markdown"}).surfaces
+        if [piece.text for piece in pieces] == [text.strip()]:
+            yield Surface(kind, text, "field", own, (0, len(text)))
+        else:
+            yield from (replace(piece, kind=kind, metadata={**own, **piece.metadata}) for piece in pieces)
 
 
 def _present(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

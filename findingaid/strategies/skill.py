@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-import yaml
-
 from findingaid.errors import DecomposeError
+from findingaid.front_matter import FrontMatter
 from findingaid.model import Raw, Surface, SurfacePlan
 from findingaid.registry import STRICT
-from findingaid.strategies.base import FRONT_MATTER, joined
+from findingaid.strategies.base import joined
 
 
 @dataclass(frozen=True)
@@ -41,20 +40,10 @@ class Skill:
 
 
 def _fields(raw: Raw) -> Mapping[str, Any]:
-    """Raises DecomposeError where there is neither a mapping nor front matter."""
+    """Raises DecomposeError where there is neither a mapping nor sound front matter."""
     if isinstance(raw, Mapping):
         return raw
-    found = FRONT_MATTER.match(raw)
-    if not found:
-        raise DecomposeError("a skill begins with YAML front matter between two lines of ---", "parse")
-    try:
-        fields = yaml.safe_load(found[1])
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
-        mark = getattr(error, "problem_mark", None)
-        place = f" line {mark.line + 2}" if mark else ""
-        raise DecomposeError(
-            f"front matter{place}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}: quote it", "parse"
-        ) from None
-    if not isinstance(fields, Mapping):
-        raise DecomposeError("the front matter has no fields: name and description are wanted", "parse")
-    return fields
+    front = FrontMatter.of(raw)
+    if front.problem:
+        raise DecomposeError(f"line {front.line}: the front matter {front.problem}", "parse")
+    return front.fields

@@ -1,4 +1,7 @@
-"""Where a text has its joints: the headings of Markdown, the definitions of Python. Spans are of characters."""
+"""Where a text has its joints: the headings of Markdown, the definitions of Python, the pages of a document.
+
+Spans are of characters.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,40 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from markdown_it import MarkdownIt
 
-from findingaid.strategies.base import FRONT_MATTER
+from findingaid.front_matter import MATTER
 
 LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
 
-PLAIN = re.compile(r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)|(`{3,}|~{3,})([^\n]*))")
-"""A heading or a fence that stands at the very start of a line; what ends the line before leads, to be found fast."""
-
-INTRICATE = re.compile(
-    r"\n(?:[ \t]+(?:#{1,6}(?:\s|\Z)|```|~~~)|[ \t]*(?:[-+*>]|\d+[.)])[ \t]+(?:```|~~~)|[ \t]*<"
-    r"|(?<=[^\n]\n)[ \t]*(?:=+|-+)[ \t]*(?=\n|\Z))"
+JOINT = re.compile(
+    r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)"
+    r"|([ \t]*)(`{3,}|~{3,})([^\n]*)"
+    r"|[ \t]*(<)"
+    r"|(?<=[^\n]\n) {0,3}(=+|-+)[ \t]*(?=\n|\Z)"
+    r"|( {1,3}#{1,6}(?:\s|\Z)|[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:```|~~~)))"
 )
-"""What takes a parser to tell headings: indented ones and fences, those underlined, HTML."""
+"""What may be a heading or bear on one; what ends the line before leads, to be found fast. In this order: a heading at
+the very start of its line; a fence; HTML; what underlines a heading; and what takes a parser to tell."""
+
+HTML_ENDS = (
+    (re.compile(r"<a(?:\s[^<>\n]*)?></a>"), re.compile(r"")),
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<[!?]"), re.compile(r"\Z")),
+    (re.compile(r"<(?:pre|script|style|textarea)(?=[\s>]|\Z)", re.IGNORECASE),
+     re.compile(r"</(?:pre|script|style|textarea)>|\Z", re.IGNORECASE)),
+    (re.compile(r"<"), re.compile(r"\n[ \t]*(?=\n)|\Z")),
+)  # fmt: skip
+"""How a block of HTML begins, and where it ends at the latest: an anchor is none, some end at a closing mark, most at a
+blank line."""
+
+INDENTED = 4
+"""Spaces that make a line one of indented code."""
+
+UNDERLINES = str.maketrans({"=": "#", "-": "##"})
 
 Span = tuple[int, int]
 
@@ -40,12 +61,13 @@ class Headings:
     @classmethod
     def of(cls, text: str) -> Headings:
         """Those of the document itself, not of quotes, lists, code or front matter."""
-        found = FRONT_MATTER.match(text)
+        found = MATTER.match(text)
         begin = found.end() if found else 0
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        for level, title, span in (_parsed if _intricate(text, begin) else _plain)(text, begin):
+        plain = _plain(text, begin)
+        for level, title, span in _parsed(text, begin) if plain is None else plain:
             above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))
@@ -62,21 +84,86 @@ class Headings:
         return self.paths[i] if i >= 0 else ()
 
 
-def _intricate(text: str, begin: int) -> bool:
-    return "\r" in text or "\0" in text or INTRICATE.search(f"\n{text[begin:]}") is not None
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a text that form feeds part, counted from 1; `ends` are the places of these."""
+
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, text: str) -> Pages:
+        return cls([found.start() for found in re.finditer("\f", text)])
+
+    def fields(self, start: int, end: int) -> dict[str, Any]:
+        """The `page` that a span begins on, and where it goes on to others the first and last of its `pages`."""
+        first, last = (bisect_right(self.ends, at) + 1 for at in (start, end - 1))
+        return {"page": first} | ({"pages": [first, last]} if last > first else {})
 
 
-def _plain(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
-    """(level, title, span) of headings where nothing in a text makes them hard to tell."""
-    fence = ""
-    for line in PLAIN.finditer(f"\n{text[begin:]}"):
-        marks, title, ticks, info = line.groups()
-        if ticks and not fence:
-            fence = "" if ticks[0] in info and ticks[0] == "`" else ticks
-        elif ticks and ticks.startswith(fence) and not info.strip():
-            fence = ""
-        elif marks and not fence:
-            yield len(marks), title or "", (begin + line.start(), min(begin + line.end(), len(text)))
+def _plain(text: str, begin: int) -> list[tuple[int, str, Span]] | None:
+    """(level, title, span) of headings where nothing in a text makes them hard to tell, else None."""
+    if "\r" in text or "\0" in text:
+        return None
+    found: list[tuple[int, str, Span]] = []
+    body = f"\n{text[begin:]}"
+    fence, html_end, inner_end = "", 0, 0
+    for joint in JOINT.finditer(body):
+        marks, title, indent, ticks, info, html, underline, hard = joint.groups()
+        if fence or joint.start() < inner_end:
+            fence = "" if ticks and fence and _closes(fence, indent, ticks, info) else fence
+        elif html:
+            html_end = max(html_end, _html_end(body, joint.start(6)))
+        elif hard or joint.start() < html_end:
+            return None
+        elif indent:
+            inner_end = _inner_fence_end(body, joint.end(), indent, ticks, info)
+            if not inner_end:
+                return None
+        elif ticks:
+            fence = ticks if ticks[0] == "~" or "`" not in info else ""
+        else:
+            start = joint.start() if marks else body.rfind("\n", 0, joint.start())
+            if underline and (start < html_end or not _stands_alone(body, start)):
+                return None
+            level = len(marks or underline[0].translate(UNDERLINES))
+            title = title or body[start : joint.start()]
+            found.append((level, title.strip(), (begin + start, min(begin + joint.end(), len(text)))))
+    return found
+
+
+def _stands_alone(text: str, start: int) -> bool:
+    """Whether the line after `start` is a paragraph of the document: after a blank one, and beginning with a letter."""
+    return text[start - 1 : start] in ("", "\n") and text[start + 1].isalpha()
+
+
+def _closes(fence: str, indent: str, ticks: str, info: str) -> bool:
+    return ticks.startswith(fence) and not info.strip() and not indent.strip(" ") and len(indent) < INDENTED
+
+
+def _inner_fence_end(text: str, start: int, indent: str, ticks: str, info: str) -> int:
+    """Where an indented fence ends of which all lines are indented like it; 0 where that takes a parser to tell.
+
+    Whatever it is, a fence of its own, one in a list, or indented text, no line of it is a heading of the document.
+    """
+    if "\t" in indent or "`" in info:
+        return 0
+    while start < len(text):
+        end = text.find("\n", start + 1)
+        end = len(text) if end < 0 else end
+        line = text[start + 1 : end]
+        if (bare := line.strip(" \t")) and not line.startswith(indent):
+            return 0
+        if bare.startswith(ticks) and not bare.strip(ticks[0]):
+            return end if line[len(indent)] == ticks[0] else 0
+        start = end
+    return 0
+
+
+def _html_end(text: str, start: int) -> int:
+    """Where a block of HTML that begins at `start` ends at the latest."""
+    end = next(end for begin, end in HTML_ENDS if begin.match(text, start))
+    found = end.search(text, start + 2)
+    return found.end() if found else len(text)
 
 
 def _parsed(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:

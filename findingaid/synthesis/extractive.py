@@ -44,7 +44,8 @@ class Extractive:
         return f"extractive-{self.sentences}-v1"
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
-        candidates = sentences_of(text[:READ_CHARACTERS], metadata.get("media_type", metadata.get("readme_type")))
+        types = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))
+        candidates = sentences_of(text[:READ_CHARACTERS], next(filter(None, types), None))
         if len(candidates) <= self.sentences:
             return " ".join(candidates)
         scores = centrality(candidates) + LEAD_WEIGHT * np.linspace(1, 0, len(candidates))

@@ -29,6 +29,8 @@ from findingaid.synthesis.prompting import Messages, Prompt, parts_of, shipped, 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+    from findingaid.synthesis.batch import OpenAIBatches
+
 OPENAI_URL = "https://api.openai.com/v1"
 BASE_URL_ENV = "OPENAI_BASE_URL"
 
@@ -54,7 +56,8 @@ class OpenAISynthesizer:
     variable `api_key_env` holds, and servers of one's own may need none. `prompt` is a file that says what to write;
     that a text is data, and the form of the answer, is said beside it always. With `structured` the answer is JSON
     of a schema, which a server must know. A text longer than `context_tokens` is sent in parts, whose synopses then
-    make one. `extra` is added to each request as it is.
+    make one. `extra` is added to each request as it is. Where `batch_from` synopses or more are missing at once they
+    are asked for by the batch API, at half the price and within a day.
 
     The text alone is sent, no metadata: a synopsis is kept by the text it is of.
     """
@@ -77,6 +80,7 @@ class OpenAISynthesizer:
     tokens_per_minute: Annotated[int, Gt(0)] | None = None
     timeout: Annotated[float, Gt(0)] = 120.0
     retries: Annotated[int, Ge(0)] = 5
+    batch_from: Annotated[int, Gt(0)] | None = None
     version: ClassVar[int] = 1
     """Raised when the same model, prompt and parameters are asked otherwise."""
 
@@ -168,6 +172,16 @@ class OpenAISynthesizer:
             calls += [around + size * EXPECTED_TOKENS for size in sizes if size > 1]
             left = len(sizes)
         return [Usage(1, tokens, EXPECTED_TOKENS) for tokens in calls]
+
+    def estimate(self, text: str) -> Usage:
+        """The calls and tokens of a synopsis, without a call."""
+        return sum(self.calls_for(text), NO_USAGE)
+
+    def batches(self) -> OpenAIBatches:
+        """Where its batches are sent."""
+        from findingaid.synthesis.batch import OpenAIBatches
+
+        return OpenAIBatches(self)
 
     def request(self, messages: Messages) -> dict[str, Any]:
         """The body of one request."""

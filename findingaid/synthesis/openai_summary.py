@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from findingaid.errors import SynthesisError
+from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity import content_hash, to_json
 from findingaid.model import NO_USAGE, Outcome, Segment, Synopsis, Usage
 from findingaid.registry import STRICT
@@ -82,7 +82,7 @@ class AnchoredPrompt(Prompt):
 
     @property
     def hash(self) -> str:
-        return content_hash(self.system, shipped("turn"), shipped("so_far"))
+        return content_hash(self.system, self.structured, shipped("turn"), shipped("so_far"))
 
     def turns(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> Messages:
         """The messages for new turns, after the summary so far."""
@@ -108,10 +108,16 @@ class OpenAISummarizer(OpenAISynthesizer):
     version: ClassVar[int] = 1
     __pydantic_config__: ClassVar = STRICT
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_from is not None:
+            raise ConfigError("batch_from: each call goes on from the one before it, so none is sent by batch")
+
     @cached_property
     def instructions(self) -> AnchoredPrompt:
         """What the model is told, whatever the turns. Raises ConfigError."""
-        return AnchoredPrompt(shipped("anchored") if self.prompt is None else super().instructions.what)
+        what = shipped("anchored") if self.prompt is None else super().instructions.what
+        return AnchoredPrompt(what, self.structured)
 
     def request(self, messages: Messages) -> dict[str, Any]:
         """The body of one request."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +17,10 @@ from findingaid.sources.files import Files
 from findingaid.sources.packages import Packages
 from findingaid.sources.records import RecordFile, Records
 from findingaid.sources.repositories import normalised
+from findingaid.sources.servers import Server
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
+from findingaid.sources.tools import Tools
 from findingaid.testing import MemorySource
 
 
@@ -26,14 +31,33 @@ def put(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def zipped(at: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(at / "files.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return at / "files.zip"
+
+
 SKILL = "---\ndescription: What it is for.\n---\n"
 PROJECT = "[project]\nname = 'x'\n"
 PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
 
+
+def served(folder: Path, *names: str) -> Server:
+    """An MCP server with tools of these names."""
+    file = folder / f"{'-'.join(names)}.json"
+    file.write_text(json.dumps([{"name": name, "inputSchema": {"type": "object"}} for name in names]))
+    script = Path(__file__).parent.parent / "servers" / "scripted.py"
+    return Server.model_validate({"command": sys.executable, "args": [str(script), str(file)]})
+
+
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
+    "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": '{"cells": []}'})),
+    "archive": lambda at: Files(zipped(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
+    "mcp": lambda at: Tools({"a": served(at, "y", "x"), "a-b": served(at, "x")}),
     "memory": lambda at: MemorySource({"b": "text", "a": {"text": "mapped"}}),
     "records": lambda at: RecordFile(put(at, {"rows.csv": "id,text\nb,two\na,one\n"}) / "rows.csv", text="text"),
     "rows": lambda at: Records([{"id": "b"}, {"id": "a"}]),

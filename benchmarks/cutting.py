@@ -1,0 +1,126 @@
+"""Reading and cutting: no model, and one process."""
+
+import importlib.metadata
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from semantic_text_splitter import MarkdownSplitter
+
+from benchmarks import corpus
+from benchmarks.figures import ROUNDS, Row, settle, timed
+from findingaid.sources.files import Files
+from findingaid.sources.sessions import Sessions
+from findingaid.strategies import structure
+from findingaid.strategies.chunked import Chunked
+
+MEGABYTE = 1_000_000
+TEXT_BYTES = 10 * MEGABYTE
+TRANSCRIPT_BYTES = 20 * MEGABYTE
+SIZE, OVERLAP = 1_200, 200
+
+
+def markdown(_: Path) -> Iterator[Row]:
+    """Real text: this repository's documents and the readmes of what is installed."""
+    texts = [path.read_text() for path in sorted(Path().glob("docs/*.md")) + sorted(Path().glob("*.md"))]
+    for distribution in importlib.metadata.distributions():
+        about = distribution.metadata
+        if "markdown" in (about.get("Description-Content-Type") or ""):
+            texts.append(str(about.get_payload() or about.get("Description") or ""))
+    told = [text for text in texts if structure._plain(text, 0) is not None]
+    parsed = [text for text in texts if structure._plain(text, 0) is None]
+    yield _cut("Markdown, all real text here", texts, 20)
+    yield _cut("… of which headings are told by line", told, 20)
+    yield _cut("… and by a parser", parsed, None)
+
+
+def _cut(what: str, texts: list[str], least: int | None) -> Row:
+    size = sum(len(text.encode()) for text in texts)
+    texts *= max(1, TEXT_BYTES // size)
+    size = sum(len(text.encode()) for text in texts)
+    ours, theirs = Chunked(chunk_size=SIZE, overlap=OVERLAP), MarkdownSplitter(SIZE, OVERLAP)
+    cut = _processor_time(lambda: [ours.cut(text, "text/markdown") for text in texts])
+    alone = _processor_time(lambda: [theirs.chunk_indices(text) for text in texts])
+    rate = size / cut / MEGABYTE
+    return Row(
+        f"cutting {what}",
+        f"{rate:.0f} MB/s and core, {cut / alone:.1f} × the splitter alone",
+        f"≥ {least} MB/s" if least else "",
+        least is None or rate >= least,
+    )
+
+
+def _processor_time(do: Callable[[], object]) -> float:
+    """What a single thread needs, whatever else the machine does."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        do()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def discovery(folder: Path) -> Iterator[Row]:
+    count = 20_000
+    root = corpus.write(folder, count)
+    settle()
+    source = Files(root)
+    listed = min(timed(source.discover)[0] for _ in range(ROUNDS))
+    walked = min(timed(lambda: list(os.walk(root)))[0] for _ in range(ROUNDS))
+    yield Row(
+        f"listing {count:,} files",
+        f"{listed:.2f} s, {listed / walked:.0f} × os.walk, which looks at none",
+        "≤ 1 s",
+        listed <= 1,
+    )
+
+
+def transcript(folder: Path) -> Iterator[Row]:
+    """A session goes on by one turn."""
+    path = folder / "session.jsonl"
+    turns = 0
+    with path.open("w") as file:
+        while file.tell() < TRANSCRIPT_BYTES:
+            file.write(_turn(turns))
+            turns += 1
+    source = Sessions(folder)
+    before = source.read(path.stem)
+    more = _turn(turns)
+    with path.open("a") as file:
+        file.write(more)
+    start = _bytes_read()
+    source.read_on(path.stem, before)
+    read = _bytes_read() - start
+    again = min(timed(lambda: source.read_on(path.stem, before))[0] for _ in range(ROUNDS))
+    whole = min(timed(lambda: source.read(path.stem))[0] for _ in range(ROUNDS))
+    yield Row(
+        f"one more turn of a transcript of {TRANSCRIPT_BYTES // MEGABYTE} MB",
+        f"{again * 1e3:.1f} ms, {read / len(more):.1f} turns' bytes; read whole {whole * 1e3:.0f} ms",
+        "≤ 3 turns' bytes",
+        read <= 3 * len(more),
+    )
+
+
+def _turn(number: int) -> str:
+    """A question, four times a word and a tool, and an answer: some 15 kB."""
+    asked = {
+        "type": "user",
+        "cwd": "/home/ada",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "message": {"content": f"Why {number}?"},
+    }
+    result = {"type": "user", "message": {"content": [{"type": "tool_result", "content": "a line of output\n" * 180}]}}
+    used = {"type": "tool_use", "name": "Read", "input": {}}
+    lines: list[object] = [asked]
+    for step in range(4):
+        said = {"type": "text", "text": f"Step {step}. " * 20}
+        lines += [{"type": "assistant", "message": {"content": [said, used]}}, result]
+    answer = {"type": "assistant", "message": {"content": [{"type": "text", "text": f"Because of {number}. " * 20}]}}
+    return "".join(json.dumps(line) + "\n" for line in (*lines, answer))
+
+
+def _bytes_read() -> int:
+    """What this process has read so far, as Linux counts it."""
+    return int(Path("/proc/self/io").read_text().split()[1])

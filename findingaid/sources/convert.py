@@ -1,0 +1,281 @@
+"""Turns documents into text, in a process of its own; findingaid.sources.documents starts and watches it.
+
+It reads [suffix, bytes, max_bytes] as a line of JSON and then the document, and answers with a line of JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import re
+import signal
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from typing import Any, BinaryIO
+
+import orjson
+
+from findingaid.errors import ReadError
+from findingaid.sources.documents import FORMATS
+from findingaid.sources.files import decode
+
+PAGE_BREAK = "\n\n\f\n\n"
+"""Between pages: plain text's own sign for it, set off so that strategies see the end of a paragraph."""
+
+MEMORY_BYTES = 4_000_000_000
+"""What the process may take, where the system can be told so."""
+
+NO_MEMORY = orjson.dumps(
+    {"error": f"converting it takes more than {MEMORY_BYTES / 1e9:.0f} GB of memory: exclude it", "kind": "too_large"}
+)
+
+UNPACKED_SHARE = 10
+"""How many times `max_bytes` a zipped document may unpack to: XML has several bytes a character of text."""
+
+END_BYTES = 1024
+"""How far from a PDF's end its end mark may stand, as Acrobat has it."""
+
+NO_TITLES = frozenset({"untitled", "(unspecified)", "powerpoint presentation", "word document"})
+"""What programs write for a title that nobody gave."""
+
+NO_AUTHORS = frozenset({"anonymous", "(anonymous)", "(unspecified)", "python-docx"})
+
+TITLE_STYLE = "p[style-name='Title'] => h1:fresh"
+"""Word's title of a document is none of its headings; here it is one."""
+
+HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
+"""PDFium's sign for a hyphen at the end of a line, and what the next one begins with."""
+
+ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
+"""What is no text of a page: lists of links, and the signs beside headings that Sphinx and MkDocs write."""
+
+SLIDE = re.compile(r"\s*<!-- Slide number: \d+ -->\s*")
+EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
+EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
+OLE = b"\xd0\xcf\x11\xe0"
+"""How Office's files of before 2007 begin, and those of today with a password."""
+
+Converted = tuple[str, dict[str, Any]]
+
+
+def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
+    """A document's text and metadata. Raises ReadError, whatever is wrong with it, and MemoryError."""
+    name, _, is_text = FORMATS[suffix]
+    if not payload and not is_text:
+        raise ReadError(f"an empty file, no {name}: exclude it", "parse")
+    try:
+        text, metadata = CONVERTERS[suffix](payload, max_bytes)
+    except (ReadError, MemoryError):
+        raise
+    except Exception as error:  # a converter may raise anything; it fails this document alone
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ReadError(f"damaged, or no {name} ({said}): repair or exclude it", "parse") from error
+    text = text.replace("\0", "").encode("utf-8", "replace").decode()  # lone surrogates are no Unicode text
+    if len(text.encode()) > max_bytes:
+        raise ReadError(
+            f"its text has {len(text.encode()):,} bytes, more than source.max_bytes = {max_bytes:,}:"
+            " exclude it or raise the limit",
+            "too_large",
+        )
+    return text, {key: value for key, value in metadata.items() if value}
+
+
+def _pdf(payload: bytes, max_bytes: int) -> Converted:
+    import pypdfium2
+
+    if b"%PDF-" not in payload[:END_BYTES]:
+        raise ReadError("no PDF, whatever its name says: exclude it", "parse")
+    if b"%%EOF" not in payload.rstrip(b"\0\t\r\n ")[-END_BYTES:]:
+        raise ReadError("a PDF that was cut short, without an end (%%EOF): get it again or exclude it", "parse")
+    try:
+        document = pypdfium2.PdfDocument(payload)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD:
+            raise ReadError("a PDF with a password: save it without, or exclude it", "encrypted") from None
+        raise
+    with closing(document):
+        pages = list(_pages(document))
+        said = document.get_metadata_dict()
+    if not any(pages):
+        raise ReadError(
+            f"no text on its pages ({len(pages)}), only images or nothing: have it read by OCR, or exclude it",
+            "no_text",
+        )
+    return PAGE_BREAK.join(pages), {
+        "title": _said(said.get("Title"), NO_TITLES),
+        "author": _said(said.get("Author"), NO_AUTHORS),
+        "n_pages": len(pages),
+    }
+
+
+def _pages(document: Any) -> Iterator[str]:
+    for i in range(len(document)):
+        with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
+            yield _page(textpage.get_text_range())
+
+
+def _page(text: str) -> str:
+    """A page's text with one kind of line ends, words that a line end parts joined, and no sign of a page's end."""
+    text = HYPHEN.sub(lambda found: found[1] if found[1].islower() else f"-{found[1]}", text)
+    return re.sub(r"\r\n?|\v|\f", "\n", text).strip()
+
+
+def _docx(payload: bytes, max_bytes: int) -> Converted:
+    with _unpacked(payload, max_bytes) as archive:
+        said = _core_properties(archive)
+    return _markdown("DocxConverter", payload, ".docx", style_map=TITLE_STYLE)[0], said
+
+
+def _pptx(payload: bytes, max_bytes: int) -> Converted:
+    with _unpacked(payload, max_bytes) as archive:
+        said = _core_properties(archive)
+    slides = SLIDE.split(_markdown("PptxConverter", payload, ".pptx")[0])[1:]
+    return PAGE_BREAK.join(map(_page, slides)), said | {"n_pages": len(slides)}
+
+
+def _epub(payload: bytes, max_bytes: int) -> Converted:
+    with _unpacked(payload, max_bytes) as archive:
+        if any(lock in archive.namelist() for lock in EPUB_LOCKS):
+            raise ReadError("an EPUB locked by its shop (DRM): exclude it", "encrypted")
+    text, title = _markdown("EpubConverter", payload, ".epub")
+    authors = EPUB_AUTHORS.search(text[: text.find("\n\n")])
+    return text, {"title": title, "author": authors and authors.group(1), "text_type": "text/markdown"}
+
+
+def _html(payload: bytes, max_bytes: int) -> Converted:
+    from lxml import etree, html
+
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
+    try:
+        root = html.document_fromstring(_html_text(payload).encode(), parser=parser)
+    except etree.ParserError:  # lxml's word for a page without any element
+        return "", {}
+    for element in root.xpath(ASIDE):
+        element.drop_tree()
+    # What HTML lets stand open (p, li, td) is closed now: markitdown would nest it, too deep for a long page.
+    text, title = _markdown("HtmlConverter", html.tostring(root, encoding="utf-8"), ".html")
+    return text, {"title": title, "text_type": "text/markdown"}
+
+
+def _html_text(payload: bytes) -> str:
+    """The text of a page in UTF-8, or in the encoding that it declares, or in one that is guessed."""
+    from bs4.dammit import EncodingDetector
+
+    text, encoding = decode(payload)
+    declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
+    if declared and encoding != "utf-8":
+        with suppress(LookupError, UnicodeDecodeError):
+            return payload.decode(declared)
+    return text
+
+
+def _ipynb(payload: bytes, max_bytes: int) -> Converted:
+    notebook = json.loads(payload)
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise ReadError("no Jupyter notebook of format 4 or later: it has no list of cells", "parse")
+    text, title = _markdown("IpynbConverter", payload, ".ipynb")
+    return text, {"title": title, "text_type": "text/markdown"}
+
+
+CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
+    ".pdf": _pdf,
+    ".docx": _docx,
+    ".pptx": _pptx,
+    ".epub": _epub,
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
+    ".ipynb": _ipynb,
+}
+
+
+def _markdown(converter: str, payload: bytes, suffix: str, **options: Any) -> tuple[str, str]:
+    """The text by one of markitdown's converters, and the title that it found."""
+    import markitdown
+
+    convert = getattr(markitdown.converters, converter)().convert
+    result = convert(io.BytesIO(payload), markitdown.StreamInfo(extension=suffix), **options)
+    return result.markdown, " ".join(str(result.title or "").split())
+
+
+def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
+    """A zipped document, if it is one that may be unpacked. zipfile reads no more of a file than it declares."""
+    if payload.startswith(OLE) and "EncryptedPackage".encode("utf-16-le") in payload:
+        raise ReadError("with a password: save it without, or exclude it", "encrypted")
+    archive = zipfile.ZipFile(io.BytesIO(payload))
+    size = sum(file.file_size for file in archive.infolist())
+    if size > UNPACKED_SHARE * max_bytes:
+        raise ReadError(
+            f"unpacks to {size:,} bytes, more than {UNPACKED_SHARE} times source.max_bytes = {max_bytes:,}:"
+            " exclude it or raise the limit",
+            "too_large",
+        )
+    return archive
+
+
+def _core_properties(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Title and author of an Office document, whose text is Markdown."""
+    from defusedxml.ElementTree import fromstring
+
+    found: dict[str, str] = {}
+    if "docProps/core.xml" in archive.namelist():
+        root = fromstring(archive.read("docProps/core.xml"))
+        found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+    return {
+        "title": _said(found.get("title"), NO_TITLES),
+        "author": _said(found.get("creator"), NO_AUTHORS),
+        "text_type": "text/markdown",
+    }
+
+
+def _said(value: str | None, nothing: frozenset[str]) -> str:
+    value = " ".join((value or "").replace("\0", "").split())
+    return "" if value.lower() in nothing else value
+
+
+def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
+    """What is sent back of one document: its text and metadata, or an error and its kind."""
+    try:
+        text, metadata = convert(suffix, payload, max_bytes)
+        return orjson.dumps({"text": text, "metadata": metadata})
+    except ReadError as error:
+        return orjson.dumps({"error": str(error), "kind": error.kind})
+    except MemoryError:
+        pass  # what was taken is held by the error until here
+    gc.collect()
+    return NO_MEMORY
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until there are no more requests, which is when the process that asks ends."""
+    while line := requests.readline():
+        suffix, size, max_bytes = orjson.loads(line)
+        payload = requests.read(size)
+        if len(payload) < size:
+            return
+        answers.write(answer(suffix, payload, max_bytes) + b"\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Serve on what are standard input and output, which converters are kept away from."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    answers = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "r+b") as nothing:
+        for descriptor in (1, 2):
+            os.dup2(nothing.fileno(), descriptor)
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        soft = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, most))
+    serve(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()

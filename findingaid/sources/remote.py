@@ -1,0 +1,126 @@
+"""Files below a URL as artifacts: the same ids, patterns and limits as below a folder of this machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from findingaid.errors import ReadError, SourceError
+from findingaid.model import Discovery, Failure, Listing
+from findingaid.sources.addresses import Address, reason
+from findingaid.sources.trees import Entry, Tree, readers, tree
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a tree is asked for; a file below a folder that is left out is left out too, whatever its own name."""
+
+    included: Callable[[str], bool]
+    excluded: Callable[[str], bool]
+    hidden: bool
+    _folders: dict[str, bool] = field(default_factory=lambda: {"": True})
+
+    def folder(self, path: str) -> bool:
+        if path not in self._folders:
+            self._folders[path] = self._shown(path[:-1]) and not self.excluded(path)
+        return self._folders[path]
+
+    def file(self, path: str) -> bool:
+        return self._shown(path) and self.included(path) and not self.excluded(path)
+
+    def _shown(self, path: str) -> bool:
+        folder, separator, name = path.rpartition("/")
+        return (self.hidden or not name.startswith(".")) and self.folder(folder + separator)
+
+
+class Remote:
+    """A tree that is opened anew by every discovery, and read as it was then."""
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        self.address = address
+        self.readers = readers(address)
+        self._options = options
+        self._tree: Tree | None = None
+        self._sizes: dict[str, int] = {}
+        self._opening = threading.Lock()
+
+    def discover(self, wanted: Selection) -> Discovery:
+        """List the tree. Raises SourceError; what cannot be listed within it is unknown, not gone."""
+        try:
+            opened = tree(self.address, self._options)
+            listed = opened.listed(wanted)
+        except SourceError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a file system may raise anything
+            raise SourceError(f"source.root: {self.address.shown}: {self._reason(error)}") from None
+        self._tree = opened
+        self._sizes = {entry.path: entry.size for entry in listed.entries}
+        failures = [
+            Failure(path, "artifacts", "unreadable", f"folder cannot be listed: {self._reason(error)}")
+            for path, error in listed.unlisted.items()
+        ]
+        failures += [failure for entry in listed.entries if (failure := _failure(entry))]
+        broken = {failure.artifact_id for failure in failures}
+        listings = [Listing(e.path, e.stamp, e.size) for e in listed.entries if _shown(e.path) not in broken]
+        return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, sorted(listed.unlisted))
+
+    def payload(self, artifact_id: str, max_bytes: int) -> bytes:
+        """A file's bytes. Raises ReadError."""
+        if ".." in artifact_id.split("/"):
+            raise ReadError("the name leads out of the root", "outside_root")
+        try:
+            opened = self._opened()
+            size = self._sizes.get(artifact_id) or _size(opened, artifact_id)
+            content = opened.payload(artifact_id) if size <= max_bytes else b""
+        except SourceError as error:
+            raise ReadError(str(error), "unreadable") from None
+        except Exception as error:  # noqa: BLE001  # a file system may raise anything; it fails this artifact alone
+            raise ReadError(f"cannot be read: {self._reason(error)}", _kind(error)) from None
+        if (size := max(size, len(content))) > max_bytes:
+            raise ReadError(
+                f"{size:,} bytes, more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit",
+                "too_large",
+            )
+        return content
+
+    def _opened(self) -> Tree:
+        with self._opening:
+            if self._tree is None:
+                self._tree = tree(self.address, self._options)
+            return self._tree
+
+    def _reason(self, error: BaseException) -> str:
+        return reason(error, self.address, self._options)
+
+
+def _size(opened: Tree, path: str) -> int:
+    """A size asked for; where that goes wrong, reading says why."""
+    try:
+        return opened.size(path) or 0
+    except Exception:  # noqa: BLE001  # a file system may raise anything
+        return 0
+
+
+def _failure(entry: Entry) -> Failure | None:
+    shown = _shown(entry.path)
+    if shown != entry.path:
+        return Failure(shown, "artifacts", "encoding", "file name is not valid UTF-8: rename it or exclude it")
+    if not {"", ".", ".."}.isdisjoint(entry.path.split("/")):
+        return Failure(shown, "artifacts", "outside_root", "no path below the root: exclude it")
+    return Failure(shown, "artifacts", "unreadable", entry.broken) if entry.broken else None
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case TimeoutError():
+            return "timeout"
+        case ConnectionError():
+            return "transport"
+        case _:
+            return "unreadable"

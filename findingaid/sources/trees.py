@@ -1,0 +1,474 @@
+"""Trees of files that are not folders of this machine: in object storage, on a web server, in an archive, in a git
+repository, or wherever else fsspec finds a file system."""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import quote, unquote
+
+from findingaid.errors import SourceError
+from findingaid.sources.addresses import Address, as_root
+
+if TYPE_CHECKING:
+    import pygit2
+
+T = TypeVar("T")
+
+REMOTE_READERS = 16
+"""Requests under way at once."""
+
+RACY_SECONDS = 120
+"""A file changed so lately may change again without another time: some servers tell minutes, and clocks differ."""
+
+RACY_SECONDS_HERE = 2
+
+DEEPEST = 100
+"""Folders within folders; a web server that shows the same page for every address would have no end of them."""
+
+BUCKETS = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
+WEB = frozenset({"http", "https"})
+ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar", ".tar.bz2": "tar", ".tar.xz": "tar"}
+COMPRESSIONS = {".tgz": "gzip", ".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
+
+INSTALL = {
+    "obstore": (BUCKETS, "remote"),
+    "aiohttp": (WEB, "remote"),
+    "pygit2": ({"git"}, "git"),
+    "requests": ({"github"}, "remote"),
+}
+"""Package -> the schemes that need it, and the extra that brings it."""
+
+CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "proxy_url",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Options of object storage that are not about the storage but about talking to it."""
+
+CHECKSUMS = ("e_tag", "ETag", "etag", "md5Hash", "content_md5", "checksum", "sha", "hex", "blob_id")
+"""Where file systems say what changes whenever a file's content does."""
+
+TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modify", "last_write_time")
+"""Where they say when a file was last written."""
+
+LINK = "a link, which is followed in folders of this machine alone: exclude it"
+GIT_LINK = 0o120000
+
+NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
+"""Links on a web server's page of a folder that lead to none of its files: how to sort it, whom to write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file by its path below the root; `stamp` as in Listing, and `broken` why it can never be read."""
+
+    path: str
+    stamp: str = ""
+    size: int = 0
+    broken: str = ""
+
+
+@dataclass
+class Listed:
+    """What a tree holds, and folders that could not be listed, each with the reason."""
+
+    entries: list[Entry] = field(default_factory=list)
+    unlisted: dict[str, BaseException] = field(default_factory=dict)
+
+
+class Wanted(Protocol):
+    """What of a tree is asked for, by paths below its root."""
+
+    def folder(self, path: str) -> bool:
+        """Whether to look into a folder; its path ends in "/"."""
+
+    def file(self, path: str) -> bool: ...
+
+
+class Tree(Protocol):
+    """Files below a root, or the root itself as the only one. Every method may raise anything."""
+
+    def listed(self, wanted: Wanted) -> Listed: ...
+
+    def size(self, path: str) -> int | None: ...
+
+    def payload(self, path: str) -> bytes: ...
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        """The root as a file, for an archive, and its stamp."""
+
+
+def readers(address: Address) -> int:
+    """How many files may be read at once: those of an archive or a repository share one place in one file."""
+    return REMOTE_READERS if address.scheme in {*BUCKETS, *WEB, "github"} and "::" not in address else 1
+
+
+def archive(path: Path) -> Address | None:
+    """The address of what is in an archive on this machine, by its name; None for what is none."""
+    scheme = next((scheme for suffix, scheme in ARCHIVES.items() if path.name.lower().endswith(suffix)), None)
+    return Address(f"{scheme}://::{path}") if scheme and path.is_file() else None
+
+
+def tree(address: Address, options: Mapping[str, Any]) -> Tree:
+    """Open a tree. Raises whatever its file system does, and SourceError where a package is missing."""
+    first, _, rest = address.partition("::")
+    scheme, _, inside = first.partition("://")
+    try:
+        if rest and scheme in ARCHIVES.values():
+            return Archive(scheme, inside, as_root(rest), options)
+        if scheme in BUCKETS:
+            return Bucket(address, options)
+        if scheme in WEB:
+            return Web(address, options)
+        if scheme == "git":
+            return Git(inside)
+        return FileSystem(address, options)
+    except ImportError as error:
+        missing = (
+            f"needs {p}: pip install 'findingaid[{extra}]'" for p, (of, extra) in INSTALL.items() if scheme in of
+        )
+        needs = next(missing, " ".join(str(error).split()))
+        raise SourceError(f"source.root: {address.shown}: {needs}") from None
+
+
+class Bucket:
+    """Object storage, by the client that the tables are kept with too: one listing of all keys, and their ETags."""
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        from obstore.store import from_url
+
+        scheme, _, place = address.partition("://")
+        bucket, _, key = place.partition("/")
+        texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+        client: Any = {name: text for name, text in texts.items() if name in CLIENT_OPTIONS}
+        config: Any = {name: text for name, text in texts.items() if name not in CLIENT_OPTIONS}
+        self._store = from_url(f"{scheme}://{bucket}", config=config, client_options=client or None)
+        self._root = key.strip("/")
+
+    def listed(self, wanted: Wanted) -> Listed:
+        prefix = f"{self._root}/" if self._root else ""
+        found = [meta for chunk in self._store.list(self._root or None) for meta in chunk]
+        if not found and self._root:
+            found, prefix = [self._store.head(self._root)], self._root.removesuffix(_name(self._root))
+        named = {m["path"].removeprefix(prefix): m for m in found if m["path"].startswith(prefix)}
+        entries = [Entry(path, stamp_of(meta), meta["size"]) for path, meta in named.items() if wanted.file(path)]
+        with ThreadPoolExecutor(REMOTE_READERS) as pool:
+            return Listed(
+                [entry for entry, there in zip(entries, pool.map(self._is_there, entries), strict=True) if there]
+            )
+
+    def _is_there(self, entry: Entry) -> bool:
+        """Consoles keep an empty object for a folder, `sub/`, which the client lists as `sub`."""
+        if entry.size:
+            return True
+        try:
+            self.size(entry.path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size(self, path: str) -> int | None:
+        return int(_found(self._root, path, self._store.head)["size"])
+
+    def payload(self, path: str) -> bytes:
+        return bytes(_found(self._root, path, self._store.get).bytes())
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        return _copied(bytes(self._store.get(self._root).bytes())), stamp_of(self._store.head(self._root))
+
+
+class FileSystem:
+    """Whatever fsspec opens. Its own `find` passes over folders that it cannot list, so they are walked here."""
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        from fsspec.core import url_to_fs
+
+        self._at_once = readers(address)
+        # File systems keep what they have listed, so that one of a run before would show no change.
+        self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True)
+
+    def listed(self, wanted: Wanted) -> Listed:
+        if self._is_file:
+            name = self._name
+            return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
+        listed = Listed()
+        level = [""]
+        with ThreadPoolExecutor(self._at_once) as pool:
+            while level:
+                found = dict(zip(level, pool.map(self._folder, level), strict=True))
+                listed.unlisted |= {path: what for path, what in found.items() if isinstance(what, BaseException)}
+                inside = {
+                    path: info for what in found.values() if isinstance(what, dict) for path, info in what.items()
+                }
+                files = [path for path in inside if not path.endswith("/") and wanted.file(path)]
+                listed.entries += pool.map(self._entry, files, map(inside.__getitem__, files))
+                level = [path for path in inside if path.endswith("/") and wanted.folder(path)]
+        if "" in listed.unlisted:
+            raise listed.unlisted[""]
+        return listed
+
+    def size(self, path: str) -> int | None:
+        size: int | None = _found(self._root, path, self._fs.info).get("size")
+        return size
+
+    def payload(self, path: str) -> bytes:
+        content: bytes = _found(self._root, path, self._fs.cat_file)
+        return content
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        file: IO[bytes] = self._fs.open(self._root, "rb")
+        return file, stamp_of(self._fs.info(self._root))
+
+    @property
+    def _name(self) -> str:
+        return _name(self._root)
+
+    @cached_property
+    def _is_file(self) -> bool:
+        return bool(self._fs.info(self._root)["type"] != "directory")
+
+    def _folder(self, prefix: str) -> dict[str, Mapping[str, Any]] | BaseException:
+        """What is in a folder, by paths below the root, folders with "/" at the end; or why it cannot be listed."""
+        if prefix.count("/") > DEEPEST:
+            return RecursionError(f"more than {DEEPEST} folders deep")
+        try:
+            return dict(self._children(prefix))
+        except Exception as error:  # noqa: BLE001  # a file system may raise anything; the rest is listed
+            return error
+
+    def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        folder = _below(self._root, prefix.rstrip("/"))
+        for info in self._fs.ls(folder, detail=True):
+            if (name := info["name"].rstrip("/")).strip("/") != folder.strip("/"):
+                yield prefix + _name(name) + "/" * (info["type"] == "directory"), info
+
+    def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
+        return Entry(path, self._stamp(info), info.get("size") or 0, _broken(info))
+
+    def _stamp(self, info: Mapping[str, Any]) -> str:
+        return stamp_of(info)
+
+
+class Web(FileSystem):
+    """The page of links that a web server shows for a folder, and the pages of those below it; or one file.
+
+    Paths are those on the server's disk: what a URL writes as %20 is a space in them.
+    """
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        super().__init__(address, options)
+        self._root = str(address)
+
+    def size(self, path: str) -> int | None:
+        size: int | None = self._info(self._url(path)).get("size")
+        return size
+
+    def payload(self, path: str) -> bytes:
+        content: bytes = self._fs.cat_file(self._url(path))
+        return content
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        return _copied(self._fs.cat_file(self._root)), self._stamp(self._info(self._root))
+
+    @property
+    def _name(self) -> str:
+        return unquote(_name(self._root.partition("?")[0]))
+
+    @cached_property
+    def _is_file(self) -> bool:
+        """Servers lead from a folder's address without "/" at the end to the one with it."""
+        if self._root.endswith("/"):
+            return False
+        return not self._info(self._root)["url"].endswith("/")
+
+    def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        folder = self._url(prefix)
+        if not prefix and "html" not in (found := self._info(folder).get("mimetype", "html")):
+            raise ValueError(f"expected a page of links, got {found}")
+        for info in self._fs.ls(folder, detail=True):
+            link = info["name"].removeprefix(folder).removeprefix("./")
+            if link and info["name"].startswith(folder) and not NO_FILE.match(link):
+                yield prefix + unquote(link), info
+
+    def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
+        """A page of links tells names alone; the rest is asked for. What does not answer to that is read."""
+        try:
+            return super()._entry(path, self._info(self._url(path)))
+        except Exception:  # noqa: BLE001  # reading says what is wrong with it
+            return Entry(path)
+
+    def _stamp(self, info: Mapping[str, Any]) -> str:
+        """A web server's ETag is mostly made of time and size, so that it is no better than these."""
+        told = [str(info[name]) for name in ("ETag", "Content-MD5", "Digest", "Last-Modified") if name in info]
+        written = _seconds(info.get("Last-Modified"))
+        racy = written is not None and time.time() - written < RACY_SECONDS
+        return f"{info.get('size')}:{':'.join(told)}" + "?" * racy if told else ""
+
+    def _info(self, url: str) -> Mapping[str, Any]:
+        try:
+            info: Mapping[str, Any] = self._fs.info(url)
+        except FileNotFoundError as error:  # said of whatever went wrong
+            raise error.__cause__ or error from None
+        return info
+
+    def _url(self, path: str) -> str:
+        return self._root if self._is_file else f"{self._root.rstrip('/')}/{quote(path)}"
+
+
+class Git:
+    """A commit of a repository on this machine: `REPOSITORY:REF@FOLDER`, as fsspec writes it. Stamps are blob ids.
+
+    fsspec's own cannot list a folder with a submodule in it; here they are left out.
+    """
+
+    def __init__(self, place: str) -> None:
+        import pygit2
+
+        repository, _, place = place.partition(":")
+        ref, _, folder = place.rpartition("@")
+        found = pygit2.Repository(repository)
+        try:
+            self._tree = found.revparse_single(ref or "HEAD").peel(pygit2.Tree)
+        except KeyError:
+            raise ValueError(f"no branch, tag or commit {ref or 'HEAD'!r}") from None
+        if folder := folder.strip("/"):
+            self._tree = self._at(folder).peel(pygit2.Tree)
+
+    def listed(self, wanted: Wanted) -> Listed:
+        return Listed(list(self._entries(self._tree, "", wanted)))
+
+    def size(self, path: str) -> int | None:
+        return len(self.payload(path))
+
+    def payload(self, path: str) -> bytes:
+        return bytes(self._at(path).data)
+
+    def opened(self) -> tuple[IO[bytes], str]:
+        raise ValueError("an archive in a repository is not opened: check it out")
+
+    def _entries(self, folder: pygit2.Tree, prefix: str, wanted: Wanted) -> Iterator[Entry]:
+        entry: Any  # a blob, a tree, or the commit of a submodule
+        for entry in folder:
+            path = f"{prefix}{entry.name}"
+            if entry.type_str == "tree" and wanted.folder(f"{path}/"):
+                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted)
+            elif entry.type_str == "blob" and wanted.file(path):
+                yield Entry(path, str(entry.id), entry.size, LINK if entry.filemode == GIT_LINK else "")
+
+    def _at(self, path: str) -> Any:
+        try:
+            return self._tree[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+
+class Archive(FileSystem):
+    """What is in a .zip or .tar, which lies on this machine or in any other tree."""
+
+    def __init__(self, scheme: str, inside: str, outside: Path | Address, options: Mapping[str, Any]) -> None:
+        import fsspec
+
+        if isinstance(outside, Address):
+            file, self._outside = tree(outside, options).opened()
+        else:
+            file = outside.open("rb")
+            self._outside = _local_stamp(os.fstat(file.fileno()))
+        self._at_once = 1
+        self._root = inside.strip("/")
+        compression = COMPRESSIONS.get(Path(outside.name).suffix.lower())
+        self._fs = fsspec.filesystem(scheme, fo=file, **({"compression": compression} if scheme == "tar" else {}))
+        if scheme == "tar":
+            _refuse_cut(self._fs.tar)
+
+    def _stamp(self, info: Mapping[str, Any]) -> str:
+        """What changes with the content: a zip keeps a checksum, a tar nothing better than its own stamp as a whole."""
+        return f"{info['CRC']:08x}:{info['size']}" if "CRC" in info else self._outside
+
+
+def _refuse_cut(tar: tarfile.TarFile) -> None:
+    """tarfile takes what is no header for the end of the archive, so that one cut short would seem to hold less."""
+    file: Any = tar.fileobj
+    file.seek(tar.offset)  # where it found no more
+    if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise EOFError("the archive is cut short")
+
+
+def stamp_of(info: Mapping[str, Any]) -> str:
+    """A stamp by what a file system tells of a file: a checksum, else time and size; "" where it tells neither."""
+    if checksum := next((info[name] for name in CHECKSUMS if info.get(name)), None):
+        return str(checksum)
+    written = next((info[name] for name in TIMES if info.get(name)), None)
+    if written is None:
+        return ""
+    seconds = _seconds(written)
+    racy = seconds is None or time.time() - seconds < RACY_SECONDS
+    return f"{info.get('size')}:{written}" + "?" * racy
+
+
+def _seconds(told: Any) -> float | None:
+    """A time as seconds since 1970, None where it cannot be told."""
+    if isinstance(told, str):
+        try:
+            told = parsedate_to_datetime(told)
+        except ValueError:
+            return None
+    if isinstance(told, datetime):
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    return float(told) if isinstance(told, int | float) else None
+
+
+def _local_stamp(found: os.stat_result) -> str:
+    racy = time.time() - max(found.st_mtime, found.st_ctime) < RACY_SECONDS_HERE
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}" + "?" * racy
+
+
+def _copied(content: bytes) -> IO[bytes]:
+    """A file of this machine, since not every server gives parts of one."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # whoever asked for it reads it for as long as it needs
+    file.write(content)
+    file.seek(0)
+    return file
+
+
+def _broken(info: Mapping[str, Any]) -> str:
+    """Why a file is none to be read; file systems say in several ways that it is a link."""
+    modes = (str(info.get("mode")), f"{info.get('external_attr') or 0 >> 16:o}")
+    if info.get("islink") or info["type"] == "link" or any(mode.startswith(f"{GIT_LINK:o}"[:3]) for mode in modes):
+        return LINK
+    return "" if info["type"] == "file" else "not a regular file: exclude it"
+
+
+def _found(root: str, path: str, get: Callable[[str], T]) -> T:
+    """What is below the root, or the root itself where that is the file."""
+    try:
+        return get(_below(root, path))
+    except FileNotFoundError:
+        if path != _name(root):
+            raise
+        return get(root)
+
+
+def _below(root: str, path: str) -> str:
+    return f"{root.rstrip('/')}/{path}".rstrip("/") if root.strip("/") else root + path
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
