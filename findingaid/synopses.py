@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationInfo
@@ -116,12 +117,16 @@ class WithSynopsis:
         fallback = self.fallback.id if self.fallback else None
         return f"{self.synthesizer.id}-{content_hash(gate, self.fields, fallback)[:8]}"
 
+    @cached_property
+    def _resuming(self) -> bool:
+        return isinstance(self.synthesizer, Resuming)  # takes long enough to be asked once, not for each artifact
+
     def shown(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> Shown:
         """What the synthesizer is shown of an artifact: never its path, unless `fields` names it."""
         said = [f"{name}: {_said(metadata[name])}" for name in self.fields if metadata.get(name)]
         text = "\n\n".join(filter(None, ["\n".join(said), shown_text(self.inner, raw)]))
         shown = Shown(artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
-        if not isinstance(self.synthesizer, Resuming):
+        if not self._resuming:
             return shown
         first, *rest = shown_segments(self.inner, raw) or [Segment(0, "", "")]
         first = replace(first, request="\n\n".join(filter(None, ["\n".join(said), first.request])))

@@ -1042,3 +1042,37 @@ class TestConfiguration:
         assert segments == [turn(0, "A?", "Hm. B." if full else "B."), turn(1), turn(2, "C?")]
         assert [s.metadata["turn"] for s in ClaudeSession().decompose("a", {"turns": turns}, {}).surfaces] == [0, 0, 2]
         assert whole(Anchored(), Shown("a", "x", {}, segments)).outcome is Outcome.OK
+
+
+class TestDocumentation:
+    """What docs/anchored.md shows is so."""
+
+    PAGE = (Path(__file__).parent.parent / "docs" / "anchored.md").read_text()
+
+    def test_the_summary_it_shows_is_what_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        (snippet,) = re.findall(r"```python\n(.*?)```", self.PAGE, re.DOTALL)
+        (printed,) = re.findall(r"```text\n(.*?)```", self.PAGE, re.DOTALL)
+
+        exec(compile(snippet, "anchored.md", "exec"), {})
+
+        assert capsys.readouterr().out == printed
+
+    def test_a_summarizer_of_ones_own_is_named_by_its_path(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        (snippet,) = re.findall(r"```py\n(.*?)```", self.PAGE, re.DOTALL)
+        (cli.folder / "requests_.py").write_text(snippet)
+        monkeypatch.syspath_prepend(cli.folder)
+        cli.settings["corpora"] = {
+            "sessions": {
+                "source": {"kind": "sessions", "root": "projects"},
+                "strategy": {"name": "ClaudeSession"},
+                "synopsis": {"synthesizer": {"kind": "anchored", "summarizer": {"kind": "requests_:Requests"}}},
+            }
+        }
+        for count in (1, 2):
+            put(cli.folder / "projects", lines(*range(count)), "shop/84a7e050")
+            assert cli.run("index").exit_code == 0
+
+        (shown,) = (r for r in cli.json("show", "shop/84a7e050")["records"] if r["surface_kind"] == "synopsis")
+
+        assert shown["text"] == "## Pending tasks\n- Please do task 0. [turn 0]\n- Please do task 1. [turn 1]"
+        assert shown["producer_id"] == "anchored-1-requests-1"
