@@ -316,6 +316,7 @@ def summary_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], latest:
             "artifact_id": i,
             "iteration": state.summary.iteration,
             "segments": len(state.covered),
+            "covers": content_hash(state.covered),
             "summary": state.summary.model_dump_json(),
             "producer_id": synopsis.producer_id,
             "at": now,

@@ -905,6 +905,27 @@ class TestHistory:
         make(sums).index()
         assert sums.seen == [([10, 11], 4)]
 
+    @pytest.mark.parametrize("edited", [(0, 2), (9, 1, 2, 3), (0, 1)])
+    def test_purge_takes_what_tells_of_turns_that_are_gone(
+        self, make: Callable[..., FindingAid], transcript: Callable[..., Path], tmp_path: Path, edited: tuple[int, ...]
+    ) -> None:
+        for numbers in ((0,), (0, 1, 2), edited):
+            transcript(*numbers)
+            make(Sums()).index()
+        make().purge()
+
+        kept = make().history(SESSION)
+
+        gone = {0, 1, 2} - set(edited)
+        assert kept[-1].summary == state(make()).summary
+        assert not [one for one in kept for number in gone if f"task {number}" in one.summary.to_prompt_text()]
+        assert [one.segments for one in kept] == ([1] if edited[0] == 0 else []) + [len(edited)]
+        assert all(
+            b"Task 2 is done" not in f.read_bytes()
+            for f in (tmp_path / "index").rglob("*")
+            if f.is_file() and 2 in gone
+        )
+
     def test_a_lost_history_is_made_anew_and_costs_nothing_else(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], tmp_path: Path
     ) -> None:

@@ -91,6 +91,7 @@ SUMMARIES = _schema(
     ARTIFACT_ID,
     _int("iteration", "how often the summary had been written on"),
     _int("segments", "how many turns, or parts of long ones, it covers"),
+    _text("covers", "hash of these, so that purge knows whether they are still there"),
     _text("summary", "JSON: its sections, with the turns that each point cites"),
     _text("producer_id", "the synthesizer that wrote it"),
     _column("at", pa.timestamp("ms", "UTC"), "when it became the synopsis"),
