@@ -583,6 +583,25 @@ class TestFailures:
         assert [failure.kind for failure in of(report).failed] == [kind]
         assert (state(make()).summary.iteration, synopsis(make())[1]) == (1, "anchored-1-sums-1")
 
+    @pytest.mark.parametrize("concurrency", [1, 4])
+    def test_what_is_no_summary_fails_the_artifact_alone(
+        self, make: Callable[..., FindingAid], transcript: Callable[..., Path], concurrency: int
+    ) -> None:
+        class Wordy(Sums):
+            def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> Any:
+                return "It went well."
+
+        wordy = Wordy()
+        wordy.concurrency = concurrency  # type: ignore[attr-defined]  # looked for by name
+        transcript(0)
+        transcript(1, name="p/other")
+
+        report = make(wordy).index()
+
+        assert [f.message for f in of(report).failed] == [
+            f"the summarizer gave a str, expected an AnchoredSummary; {SHIPPED} stands in"
+        ] * 2
+
     def test_one_that_fails_in_the_middle_goes_on_from_there(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], server: OpenAIServer
     ) -> None:

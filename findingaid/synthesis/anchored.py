@@ -130,9 +130,12 @@ class Anchored:
         try:
             if isinstance(self.summarizer, Metered):
                 return self.summarizer.metered(segments, existing)
-            return self.summarizer.summarize(segments, existing), Usage(calls=1)
+            made: object = self.summarizer.summarize(segments, existing)
         except Exception as error:  # noqa: BLE001  # whatever went wrong, the summary of before stays
             return error, Usage(calls=1)
+        if not isinstance(made, AnchoredSummary):
+            made = SynthesisError(f"the summarizer gave a {type(made).__name__}, expected an AnchoredSummary", "parse")
+        return made, Usage(calls=1)
 
     @property
     def _bound(self) -> int | None:

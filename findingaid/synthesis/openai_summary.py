@@ -25,6 +25,9 @@ SUMMARY_TOKENS = 2_000
 EXPECTED_TOKENS = 800
 """Of one answer, for a plan: 400 words, and the JSON around them."""
 
+PLACE_CHARACTERS = 60
+"""Of where an answer is wrong: a key of it may be of any length."""
+
 AROUND_A_TURN = 60
 """Tokens of the tags and labels of one turn, for a plan."""
 
@@ -163,7 +166,7 @@ def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | 
     try:
         answer = _Answer.model_validate_json(FENCE.sub(r"\1", content))
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"])) or "it"
+        place = ".".join(map(str, error.errors()[0]["loc"]))[:PLACE_CHARACTERS] or "its beginning"
         raise SynthesisError(f"the answer is not the JSON asked for: see {place}", "parse") from None
     known = {segment.turn for segment in segments}
     known |= {turn for s in existing.sections for point in s.points for turn in point.turns} if existing else set()
