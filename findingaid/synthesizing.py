@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from findingaid.batching import PRICE, UNAVAILABLE, Batches, Batching, cached, keep
@@ -13,6 +14,7 @@ from findingaid.model import (
     NO_USAGE,
     ConcurrentSynthesizer,
     Outcome,
+    Resuming,
     Shown,
     Stage,
     Synopsis,
@@ -39,10 +41,14 @@ OVER_BUDGET = "the budget of this run is spent"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What asking for synopses came to, or would; `waiting` says why some are left for the next run."""
+    """What asking for synopses came to, or would; `waiting` says why some are left for the next run.
+
+    `unwritten` counts the synopses that were only foreseen; one may take several calls.
+    """
 
     synopses: Mapping[str, Synopsis] = field(default_factory=dict)
     calls: int = 0
+    unwritten: int = 0
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     waiting: str = ""
@@ -50,7 +56,8 @@ class Asked:
 
 def synopsis_key(producer: str, shown: Shown) -> str:
     """The key of what a synthesizer makes of what it is shown, in the call cache."""
-    return call_key(producer, content_hash(shown.text, shown.metadata))
+    read = (shown.text, shown.metadata, shown.segments) if shown.segments else (shown.text, shown.metadata)
+    return call_key(producer, content_hash(*read))
 
 
 def ask(
@@ -66,16 +73,16 @@ def ask(
     known = cached(spending.store, of.synthesizer, set(keys.values()))
     missing = {key: shown[i] for i, key in keys.items() if key not in known}
     if pay:
-        asked = _Asking(of.synthesizer, spending, corpus, progress).all(missing)
-        known |= {key: _with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+        asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
+        known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
     else:
         usage = sum((estimate_of(of.synthesizer, what.text) for what in missing.values()), NO_USAGE)
-        asked = Asked({}, len(missing), usage, spending.price(of.synthesizer, usage))
+        asked = Asked({}, len(missing), len(missing), usage, spending.price(of.synthesizer, usage))
     return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
 
 
 @dataclass
-class _Asking:
+class Asking:
     """Calls of one synthesizer for one corpus, within the run's budget."""
 
     synthesizer: Synthesizer
@@ -104,7 +111,7 @@ class _Asking:
         self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
         self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in sent.items()}
         waiting = waiting or next(iter(sent.values()), "")
-        return Asked(self.made, calls, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+        return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
 
     def _by_batch(self, synthesizer: Batching, missing: Mapping[str, Shown]) -> dict[str, str]:
         """Key -> the batch that it waits for, of those sent by batch; what failed in one that ended is made."""
@@ -161,6 +168,9 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
     if isinstance(synthesizer, ConcurrentSynthesizer):
         yield from synthesizer.synthesize_all(shown)
         return
+    if isinstance(synthesizer, Resuming) and synthesizer.at_once > 1:
+        yield from _side_by_side(synthesizer, shown)
+        return
     unreached = 0
     for place, what in enumerate(shown):
         if unreached < TRIES:
@@ -171,7 +181,19 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
             yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
 
 
+def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    with ThreadPoolExecutor(synthesizer.at_once) as pool:
+        calls = {pool.submit(synthesizer.resume, what): place for place, what in enumerate(shown)}
+        try:
+            for call in as_completed(calls):
+                yield calls[call], call.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    if shown.segments and isinstance(synthesizer, Resuming):
+        return synthesizer.resume(shown)
     try:
         text = synthesizer.synthesize(shown.text, shown.metadata)
     except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
@@ -180,7 +202,7 @@ def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
     return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
 
 
-def _with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
+def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
     """A synopsis that did not come, with what the fallback writes in its place until it does."""
     if of.fallback is None or synopsis.outcome.settled:
         return synopsis
