@@ -86,8 +86,10 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
         if result.facts.keys() - {"skipped"}:  # else nothing was asked of anyone
             yield "outcomes", bars(result.facts, "What became of synopses", "artifacts")
     elif check is LEDGER:
-        columns = ["artifact_id", "surface_kind", "surface_index", "text"]
+        columns = ["artifact_id", "surface_kind", "surface_index", "text", "text_start"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()
+        for row in rows:
+            row["text"] = row["text"][row.pop("text_start") :]
         if rows:
             yield "preview", table(rows)
 

@@ -80,7 +80,7 @@ def materialize(
     """Build some stages of some artifacts and publish; returns what failed, one line each."""
     for line in aid.prepare():
         context.log.warning(line)
-    indexer = aid.indexer(corpus)
+    indexer = aid.indexer(corpus, aid.spending(context.run_id))
     discovery = indexer.of.source.discover()
     wanted = set(artifact_ids)
     listings = [listing for listing in discovery.listings if listing.artifact_id in wanted]

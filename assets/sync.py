@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.indexing import Indexer
-from findingaid.model import SYNOPSIS, Stage
+from findingaid.model import Stage
 from findingaid.query import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid_dagster.assets.checks import table
@@ -147,7 +147,7 @@ def _event(
 
 def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What Dagster shows of one artifact's partition; `records` are its first, in plan order."""
-    synopsis = next((record for record in records if record["surface_kind"] == SYNOPSIS), None)
+    synopsis = next((record for record in records if record["producer_id"]), None)
     match stage:
         case Stage.ARTIFACTS:
             return {"bytes": row.bytes}
@@ -171,10 +171,19 @@ def _preview(records: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMet
 
 def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     """artifact id -> its first records."""
-    columns = ("corpus", "artifact_id", "record_id", "surface_kind", "surface_index", "text", "producer_id")
+    columns = (
+        "corpus",
+        "artifact_id",
+        "record_id",
+        "surface_kind",
+        "surface_index",
+        "text",
+        "text_start",
+        "producer_id",
+    )
     found = indexer.store.lookup("records", "artifact_id", artifact_ids, columns, f"surface_index < {PREVIEWED}")
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(found.to_pylist(), key=lambda row: row["surface_index"]):
         if row["corpus"] == indexer.corpus:
-            shown[row["artifact_id"]].append(row)
+            shown[row["artifact_id"]].append(row | {"text": row["text"][row["text_start"] :]})
     return shown

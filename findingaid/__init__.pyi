@@ -22,6 +22,7 @@ from .model import Strategy as Strategy
 from .model import Surface as Surface
 from .model import SurfacePlan as SurfacePlan
 from .model import Synthesizer as Synthesizer
+from .synopses import with_synopsis as with_synopsis
 
 __version__: str
 __all__: list[str]

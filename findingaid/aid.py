@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
-from findingaid.indexing import BatchReport, Indexer
+from findingaid.indexing import BatchReport, Indexer, total
 from findingaid.model import (
     NO_CALLS,
+    NO_USAGE,
     NOTHING_CUT_OFF,
     Corpus,
     CorpusReport,
@@ -28,12 +29,13 @@ from findingaid.model import (
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.search import Searcher
-from findingaid.query.show import ArtifactView, CorpusStatus, show, status
-from findingaid.stages import Progress
+from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.spending import NO_BUDGET, Budget, Price, Spending
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+from findingaid.synthesizing import Progress
 
 
 @dataclass(frozen=True)
@@ -75,15 +77,27 @@ class FindingAid:
     retain: int = 1
     """Published versions that are kept, the served one included."""
 
+    budget: Budget = NO_BUDGET
+    """The most that one run may use of synthesizers; what is over it is left to the next."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Model -> what it costs."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
         store = Store(config.store, config.storage_options)
-        return cls(store, config.embedder, config.corpora, config.settings.retain)
+        return cls(store, config.embedder, config.corpora, config.settings.retain, config.budget, config.prices)
 
-    def indexer(self, corpus: str) -> Indexer:
-        """What takes one corpus through the stages. Raises ConfigError for an unknown one."""
-        return Indexer(self._corpus(corpus), self.embedder, self.store)
+    def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
+        """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
+        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending())
+
+    def spending(self, run: str | None = None) -> Spending:
+        """A new account of what a run spends; with the name of a `run` one that all its processes share."""
+        if run is None:
+            return Spending(self.store, self.budget, self.prices)
+        return Spending.resumed(self.store, self.budget, self.prices, run)
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
@@ -117,7 +131,10 @@ class FindingAid:
         """
         names = self._names(corpora)
         repaired = self.prepare()
-        reports = {name: self._timed(self._index, name, force, pay_again, allow_loss, progress) for name in names}
+        spending = self.spending()
+        reports = {
+            name: self._timed(self._index, name, spending, force, pay_again, allow_loss, progress) for name in names
+        }
         return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
 
     def prepare(self) -> list[str]:
@@ -216,10 +233,16 @@ class FindingAid:
         return plan
 
     def _index(
-        self, corpus: str, force: bool, pay_again: bool, allow_loss: bool, progress: ProgressOf | None
+        self,
+        corpus: str,
+        spending: Spending,
+        force: bool,
+        pay_again: bool,
+        allow_loss: bool,
+        progress: ProgressOf | None,
     ) -> CorpusReport:
         plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
-        indexer = self.indexer(corpus)
+        indexer = self.indexer(corpus, spending)
         indexer.begin(plan)
         advance = progress(corpus) if progress else None
         if advance:
@@ -314,6 +337,13 @@ class FindingAid:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
 
+    def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
+        """The anchored summaries that an artifact has had, oldest first; [] where there is none.
+
+        Raises QueryError for an unknown id.
+        """
+        return summaries(self.store, artifact_or_record_id, corpus)
+
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""
         return [status(self.store, name) for name in self._names(corpora)]
@@ -339,6 +369,10 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
         truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
+        usage=sum((r.usage for r in reports), NO_USAGE),
+        cost=total(r.cost for r in reports),
+        pending=sum(r.pending for r in reports),
+        waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
 
 

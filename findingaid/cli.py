@@ -21,6 +21,7 @@ from findingaid.config import parse_override
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
 from findingaid.query.fields import Field
+from findingaid.query.show import CorpusStatus, SummaryView
 from findingaid.query.where import ALWAYS
 
 SNIPPET = 160
@@ -82,7 +83,7 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
       findingaid plan --corpus docs --json
     """
     report = aid.plan(corpora)
-    _print_report(report, as_json, ">to embed", ">to write")
+    _print_report(report, as_json, ">to embed", ">to write", "at most ")
     _exit_with(report)
 
 
@@ -155,15 +156,19 @@ def search(
 @main.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: bool) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show --history -- -home-ada-shop/84a7e050
     """
+    if history:
+        return _print_history(aid.history(id_, corpus), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -179,16 +184,29 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
     return None
 
 
+def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
+    if as_json:
+        return _print_json([view.to_dict() for view in found])
+    for view in found:
+        _print(f"[bold]iteration {view.iteration}[/bold]  {view.segments} segments  {view.at}  by {view.producer_id}")
+        _print(escape(f"\n{view.summary.to_prompt_text()}\n"))
+    if not found:
+        _print("no anchored summary of it was written")
+    return None
+
+
 @main.command()
 @corpus_option
 @click.option("--fields", is_flag=True, help="Show the fields that `search --where` can name, with their types.")
+@click.option("--failed", is_flag=True, help="Only what failed, one line each.")
 @common
-def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, as_json: bool) -> None:
-    """Show what the index holds of each corpus, and what failed.
+def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool, as_json: bool) -> None:
+    """Show what the index holds of each corpus, what failed, and what synthesizers have used.
 
     \b
     Examples:
       findingaid status
+      findingaid status --failed
       findingaid status --corpus docs --json
       findingaid status --fields
     """
@@ -197,6 +215,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, as_json: boo
     found = aid.status(corpora)
     if as_json:
         return _print_json([s.to_dict() for s in found])
+    if failed:
+        return _print_failures(found)
     table = _table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
@@ -211,9 +231,15 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, as_json: boo
         )
     _print(table)
     for s in found:
+        for used in s.usage:
+            _print(escape(f"{s.corpus}: {used}"))
+    return _print_failures(found)
+
+
+def _print_failures(found: Sequence[CorpusStatus]) -> None:
+    for s in found:
         for failure in s.failed:
             _print(f"{s.corpus}: {escape(str(failure))}")
-    return None
 
 
 @main.command()
@@ -323,7 +349,7 @@ def _print_served(version: int, as_json: bool) -> None:
     return _print(f"readers have version {version}")
 
 
-def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) -> None:
+def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, spent: str = "") -> None:
     if as_json:
         return _print_json(report.to_dict())
     table = _table("corpus", ">total", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s")
@@ -334,8 +360,8 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str) ->
     for line in report.repaired:
         _print(escape(line))
     for name, c in report.corpora.items():
-        if c.warning:
-            _print(escape(f"{name}: {c.warning}"))
+        for line in filter(None, (c.warning, c.spent and f"{spent}{c.spent}", c.left)):
+            _print(escape(f"{name}: {line}"))
     for problem in report.problems():
         click.echo(f"Error: {problem}", err=True)
     return None

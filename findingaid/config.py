@@ -29,11 +29,13 @@ from pydantic import (
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import Corpus, Embedder, Synthesizer
+from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
 from findingaid.registry import one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
+from findingaid.spending import Budget, Price
 from findingaid.strategies import STRATEGIES, bound
+from findingaid.synopses import WithSynopsis
 from findingaid.synthesis import SYNTHESIZERS
 
 FILE_NAME = "findingaid.yaml"
@@ -85,6 +87,42 @@ def _plain(value: object) -> str:
 StorageOptions = Annotated[dict[str, SecretStr], BeforeValidator(_texts)]
 
 
+class SynopsisSettings(BaseModel):
+    """What is said of a corpus's synopses; the keys mean what the parameters of `with_synopsis` do."""
+
+    model_config = ConfigDict(extra="forbid")
+    synthesizer: Spec | None = None
+    when: str = "always"
+    kind: str = Field(default=SYNOPSIS, min_length=1)
+    fields: list[str] = Field(default_factory=list)
+    fallback: Spec | None = None
+    context: bool = False
+
+
+def _synopsis(said: object) -> object:
+    """`true` stands for all defaults."""
+    if not isinstance(said, bool | dict | SynopsisSettings | None):
+        raise ValueError(f"expected true, false or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
+    return {} if said is True else None if said is False else said
+
+
+class BudgetSettings(BaseModel):
+    """The most that one run may use of synthesizers."""
+
+    model_config = ConfigDict(extra="forbid")
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    money: float | None = Field(default=None, ge=0)
+
+
+class PriceSettings(BaseModel):
+    """What a model costs, a million tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
 def _sealed(value: Any) -> Any:
     """A source's spec in which options of storage, and URLs with a password in them, are shown to nobody."""
     if isinstance(value, dict):
@@ -111,7 +149,7 @@ class CorpusSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
     source: SourceSpec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
-    synopsis: bool = False
+    synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: CronText | None = None
@@ -129,6 +167,8 @@ class Settings(BaseModel):
     retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    prices: dict[str, PriceSettings] = Field(default_factory=dict)
     executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -159,7 +199,15 @@ class Config:
 
     @cached_property
     def synthesizer(self) -> Synthesizer:
-        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer")
+        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer", self.base)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(**self.settings.budget.model_dump())
+
+    @property
+    def prices(self) -> dict[str, Price]:
+        return {model: Price(price.input, price.output) for model, price in self.settings.prices.items()}
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
@@ -168,7 +216,7 @@ class Config:
     def _corpus(self, name: str, settings: CorpusSettings) -> Corpus:
         where = f"corpora.{name}"
         try:
-            strategy = STRATEGIES.create(settings.strategy, f"{where}.strategy")
+            strategy = self._strategy(settings, where)
             # A bound strategy knows what the model can see; that asks for its tokenizer, not its weights.
             counting = bound(strategy, self.embedder)
         except ConfigError as error:
@@ -177,7 +225,6 @@ class Config:
             name,
             SOURCES.create(_unsealed(settings.source), f"{where}.source", self.base),
             counting,
-            self.synthesizer if settings.synopsis else None,
             settings.max_loss,
             settings.max_failures,
             settings.schedule,
@@ -185,6 +232,16 @@ class Config:
             settings.group,
             settings.tags,
         )
+
+    def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:
+        """What cuts a corpus, with what `synopsis` adds."""
+        strategy = STRATEGIES.create(settings.strategy, f"{where}.strategy")
+        if settings.synopsis is None:
+            return strategy
+        if isinstance(strategy, WithSynopsis):
+            raise ConfigError(f"{where}.synopsis: the strategy is with_synopsis already: keep one")
+        said = {"synthesizer": self.synthesizer} | settings.synopsis.model_dump(exclude_defaults=True)
+        return STRATEGIES.create({"name": "WithSynopsis", "inner": strategy, **said}, f"{where}.synopsis", self.base)
 
 
 def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:

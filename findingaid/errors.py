@@ -92,3 +92,22 @@ class UnreachableError(FindingAidError):
 
 class QueryError(FindingAidError):
     """The query cannot be answered as it was put."""
+
+
+def failure_kind(error: BaseException) -> str:
+    """The stable kind of any error that a source, strategy, synthesizer or embedder raised."""
+    match error:
+        case ArtifactError():
+            return error.kind
+        case TimeoutError():
+            return "timeout"
+        case ConnectionError():
+            return "transport"
+        case _:
+            return "other"
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, led by its type where findingaid did not raise it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"

@@ -21,11 +21,13 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError
-from findingaid.identity import call_key, payload_bytes, producer_id, text_hash
+from findingaid.identity import call_key, payload_bytes, producer_id
 from findingaid.model import (
     NAMED_CUT_OFF,
     NO_CALLS,
+    NO_USAGE,
     NOTHING_CUT_OFF,
+    SYNOPSIS,
     Artifact,
     Calls,
     Corpus,
@@ -36,25 +38,30 @@ from findingaid.model import (
     Outcome,
     ResumableSource,
     Stage,
+    Strategy,
+    Usage,
 )
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
+from findingaid.spending import Spending
 from findingaid.stages import (
     Batch,
     Embeddings,
-    Progress,
     artifact_of,
     artifact_rows,
     artifact_version,
     decompose,
+    put_in_context,
     read,
     record_rows,
+    summary_rows,
     surface_rows,
-    synopsis_key,
     synopsis_rows,
     synthesize,
 )
-from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, schemas
+from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, history, schemas
 from findingaid.store.sql import equals, one_of
+from findingaid.synopses import WithSynopsis, taken_apart
+from findingaid.synthesizing import Asked, Progress, synopsis_key
 
 ALL_STAGES = tuple(Stage)
 
@@ -79,6 +86,10 @@ class BatchReport:
     calls: Calls = NO_CALLS
     tokens: int = 0
     truncated: CutOff = NOTHING_CUT_OFF
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    pending: int = 0
+    waiting: str = ""
 
 
 @dataclass
@@ -97,6 +108,7 @@ class Work:
     embeddings: Embeddings
     missing: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = NO_CALLS
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,21 @@ class Indexer:
     of: Corpus
     embedder: Embedder
     store: Store
+    spending: Spending
+
+    @cached_property
+    def _parts(self) -> tuple[Strategy, WithSynopsis | None]:
+        return taken_apart(self.of.strategy)
+
+    @property
+    def strategy(self) -> Strategy:
+        """What cuts, synopses apart."""
+        return self._parts[0]
+
+    @property
+    def synopses(self) -> WithSynopsis | None:
+        """What is said of synopses; None where none are wanted."""
+        return self._parts[1]
 
     @property
     def corpus(self) -> str:
@@ -117,8 +144,12 @@ class Indexer:
 
     @cached_property
     def recipe(self) -> Recipe:
-        synthesizer_id = NO_SYNOPSIS if self.of.synthesizer is None else self.of.synthesizer.id
-        return Recipe(producer_id(self.of.strategy), synthesizer_id, self.embedder.id, schemas.RECORDS_VERSION)
+        synopses, records = NO_SYNOPSIS, schemas.RECORDS_VERSION
+        if self.synopses is not None:
+            synopses = self.synopses.id
+            records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
+            records += "-context" if self.synopses.context else ""
+        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records)
 
     @property
     def leases(self) -> Leases:
@@ -146,9 +177,9 @@ class Indexer:
         work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        calls = Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)
+        calls = Calls(len(fresh) + work.asked.unwritten, work.calls.synthesize)
         report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
-        return replace(report, records=report.records + work.calls.synthesize)
+        return replace(report, records=report.records + work.asked.unwritten)
 
     def build(
         self,
@@ -270,23 +301,25 @@ class Indexer:
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
         self._load(ids, stages, force, batch)
-        decompose(self.of.strategy, batch)
+        decompose(self.strategy, self.synopses, batch)
         if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
-        if pay_again and Stage.SYNOPSES in stages and self.of.synthesizer is not None:
-            producer = self.of.synthesizer.id
+        if pay_again and Stage.SYNOPSES in stages and self.synopses is not None:
+            producer = self.synopses.synthesizer.id
             self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
-        asks = synthesize(self.of.synthesizer, batch, self.store, pay and Stage.SYNOPSES in stages, progress)
-        if pay and _is_input(Stage.SYNOPSES, stages) and self.of.synthesizer is not None:
+        writes = pay and Stage.SYNOPSES in stages
+        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress, writes and pay_again)
+        if pay and _is_input(Stage.SYNOPSES, stages) and self.synopses is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
+        put_in_context(self.synopses, batch, self.embedder)
         embeddings = Embeddings(self.embedder, self.store)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
         if pay_again and Stage.EMBEDDINGS in stages:
             self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in texts])
         missing = embeddings.load(texts)
-        calls = Calls(0 if pay else len(missing), asks)
+        calls = Calls(0 if pay else len(missing), asked.calls)
         if pay and Stage.EMBEDDINGS in stages:
-            calls = Calls(embeddings.make(missing, progress), asks)
+            calls = Calls(embeddings.make(missing, progress), asked.calls)
             self._drop_unembedded(batch, embeddings)
         elif pay and Stage.RECORDS in stages:
             self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
@@ -295,7 +328,7 @@ class Indexer:
         stamps = {listing.artifact_id: listing.stamp for listing in listings}
         if Stage.ARTIFACTS not in stages:  # the payload is that of the stamp in the ledger, whatever the source has now
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
-        return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls)
+        return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls, asked)
 
     def _load(self, ids: Sequence[str], stages: Collection[Stage], force: bool, batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
@@ -334,9 +367,9 @@ class Indexer:
                 del batch.plans[artifact_id]
 
     def _versions(self, batch: Batch, artifact_id: str) -> dict[Stage, str | None]:
-        failed = batch.synopsis(artifact_id).outcome is Outcome.FAILED
-        shown = text_hash(batch.shown[artifact_id]) if self.of.synthesizer is not None else ""
-        return self.recipe.versions(batch.versions[artifact_id], shown, failed, batch.texts(artifact_id))
+        settled = batch.synopsis(artifact_id).outcome.settled
+        shown = synopsis_key("", batch.shown[artifact_id]) if self.synopses is not None else ""
+        return self.recipe.versions(batch.versions[artifact_id], shown, settled, batch.texts(artifact_id))
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -355,6 +388,7 @@ class Indexer:
         # Between intent and word the order of the tables does not matter, so they are written side by side.
         with ThreadPoolExecutor(len(tables) or 1) as pool:
             list(pool.map(lambda table: self.store.replace(table, self.corpus, *tables[table]), tables))
+        self._remember(work)
         after = [self._after(work, row_of(i)) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
         self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo])
@@ -367,10 +401,17 @@ class Indexer:
         made = {
             "artifacts": artifact_rows(self.corpus, batch, ids[Stage.ARTIFACTS]),
             "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
-            "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.recipe.synthesizer_id),
-            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.of.synthesizer, work.embeddings),
+            "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.synopses),
+            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
         }
         return {table: (ids[Stage(table)], rows) for table, rows in made.items() if ids[Stage(table)]}
+
+    def _remember(self, work: Work) -> None:
+        """Add the anchored summaries that are new to the history of their artifacts."""
+        ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
+        if ids:
+            latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}
+            self.store.append("summaries", summary_rows(self.corpus, work.batch, ids, latest))
 
     def _after(self, work: Work, row: LedgerRow) -> LedgerRow:
         """An artifact's ledger row once everything of it is written."""
@@ -379,16 +420,18 @@ class Indexer:
         counts = {
             Stage.ARTIFACTS: 1,
             Stage.SURFACES: len(batch.plans[row.artifact_id].surfaces),
-            Stage.SYNOPSES: int(synopsis.outcome not in {Outcome.FAILED, Outcome.SKIPPED}),
+            Stage.SYNOPSES: int(synopsis.kept),
             Stage.RECORDS: self._count(batch, row.artifact_id),
         }
         written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
         written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
         if Stage.ARTIFACTS in again:
             written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id].raw)
-        if Stage.SYNOPSES in again or synopsis.outcome is Outcome.FAILED:
-            written["synopsis_outcome"] = synopsis.outcome.value
-        current = all(stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES)
+        if Stage.SYNOPSES in again or not synopsis.outcome.settled:
+            written["synopsis_outcome"] = synopsis.outcome.value if self.synopses is not None else ""
+        current = synopsis.outcome.settled and all(
+            stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES
+        )
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
@@ -424,6 +467,10 @@ class Indexer:
             calls=work.calls,
             tokens=sum(tokens.values()),
             truncated=self._cut_off(work, tokens),
+            usage=work.asked.usage,
+            cost=work.asked.cost,
+            pending=sum(batch.synopsis(i).outcome is Outcome.PENDING for i in work.versions),
+            waiting=work.asked.waiting,
         )
 
     def _cut_off(self, work: Work, tokens: Mapping[str, int]) -> CutOff:
@@ -437,7 +484,7 @@ class Indexer:
 
     def _count(self, batch: Batch, artifact_id: str) -> int:
         """Records of an artifact: its surfaces, and its synopsis where there is one."""
-        return len(batch.plans[artifact_id].surfaces) + int(batch.synopsis(artifact_id).outcome is Outcome.OK)
+        return len(batch.plans[artifact_id].surfaces) + bool(batch.synopsis(artifact_id).text)
 
 
 def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
@@ -456,7 +503,17 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         calls=sum((r.calls for r in reports), NO_CALLS),
         tokens=sum(r.tokens for r in reports),
         truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
+        usage=sum((r.usage for r in reports), NO_USAGE),
+        cost=total([r.cost for r in reports]),
+        pending=sum(r.pending for r in reports),
+        waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
+
+
+def total(costs: Iterable[float | None]) -> float | None:
+    """The sum of costs; None where one is not known."""
+    known = list(costs)
+    return None if None in known else sum(filter(None, known))
 
 
 @contextmanager

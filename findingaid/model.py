@@ -32,12 +32,18 @@ class Stage(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a synthesizer call came to. Empty is not failed: it is never tried again."""
+    """What became of a synopsis. Empty is not failed: it is never tried again. Failed and pending are, next run."""
 
     OK = "ok"
     EMPTY = "empty"
     FAILED = "failed"
     SKIPPED = "skipped"
+    PENDING = "pending"
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more is to come."""
+        return self not in {Outcome.FAILED, Outcome.PENDING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,10 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
 
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.calls + other.calls,
@@ -134,24 +144,47 @@ class Usage:
             self.output_tokens + other.output_tokens,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls - other.calls,
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+        )
+
 
 NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A turn of a session: what was asked, and what came of it. A text that has no turns is one answer."""
+
+    turn: int
+    request: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """What a synthesizer is shown of one artifact."""
+    """What a synthesizer is shown of one artifact.
+
+    One that goes on from a state, see `Resuming`, is shown `segments`, and the `state` it left.
+    """
 
     artifact_id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: Sequence[Segment] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Synopsis:
-    """What came of asking for one synopsis; `text` is empty unless the outcome is ok.
+    """What came of asking for one synopsis; `text` is empty unless the outcome is ok, or a fallback wrote it.
 
-    Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line.
+    Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line; of
+    kind unavailable are those that were not asked for any more, since those before had all failed. `state` is what
+    its synthesizer can go on from, where it can.
     """
 
     outcome: Outcome
@@ -159,6 +192,13 @@ class Synopsis:
     kind: str = ""
     message: str = ""
     usage: Usage = NO_USAGE
+    producer_id: str = ""
+    state: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is something to keep: a text, or the word that there is nothing to say."""
+        return bool(self.text) or self.outcome is Outcome.EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +264,8 @@ class CorpusReport:
     """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
 
     `tokens` are those of the texts that were embedded, by the embedder's own tokenizer; a plan cannot
-    know those of synopses that are not written yet.
+    know those of synopses that are not written yet. `usage` is the synthesizer's, in a plan at most; its `cost` is
+    None where the model has no price. `pending` synopses are left to the next run, for the reason `waiting`.
     """
 
     artifacts: int = 0
@@ -237,6 +278,10 @@ class CorpusReport:
     calls: Calls = NO_CALLS
     tokens: int = 0
     truncated: CutOff = NOTHING_CUT_OFF
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    pending: int = 0
+    waiting: str = ""
     seconds: float = 0.0
     error: str | None = None
 
@@ -251,6 +296,22 @@ class CorpusReport:
     def active(self) -> bool:
         """Whether anything was done, or failed."""
         return bool(self.new or self.changed or self.deleted or self.failed or self.error)
+
+    @property
+    def spent(self) -> str:
+        """What the synthesizer used; "" where nothing."""
+        if not self.usage.tokens:
+            return ""
+        money = "" if self.cost is None else f", {self.cost:,.2f} by the prices configured"
+        return (
+            f"{self.usage.calls:,} synthesizer calls, {self.usage.input_tokens:,} tokens in,"
+            f" {self.usage.output_tokens:,} out{money}"
+        )
+
+    @property
+    def left(self) -> str:
+        """Which synopses are left to the next run, and why; "" where none."""
+        return f"{self.pending:,} synopses are left to the next run: {self.waiting}" if self.pending else ""
 
     @property
     def warning(self) -> str | None:
@@ -352,6 +413,29 @@ class ConcurrentSynthesizer(Synthesizer, Protocol):
 
 
 @runtime_checkable
+class Resuming(Synthesizer, Protocol):
+    """A synthesizer that, when an artifact grew, is shown what is new of it and the state that it left before."""
+
+    @property
+    def at_once(self) -> int:
+        """How many calls may be under way at once, from several threads."""
+
+    @property
+    def stand_in(self) -> Resuming | None:
+        """Who writes where this one fails and has written nothing before; never fails itself."""
+
+    def left(self, shown: Shown, state: str) -> list[Shown]:
+        """What is still to be shown, in as many calls as that takes; [] where `state` covers everything.
+
+        Each call goes on from the state that the one before it left, the first from that in it, which is "" where
+        `state` is of no use.
+        """
+
+    def resume(self, shown: Shown) -> Synopsis:
+        """One such call; never raises. What it leaves is the synopsis's `state`."""
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """Who turns texts into vectors of unit length."""
 
@@ -381,7 +465,7 @@ class Embedder(Protocol):
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    `synthesizer` is None where no synopses are wanted. A run that would lose more than `max_loss`, a share of
+    Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
     the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
     `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
@@ -389,7 +473,6 @@ class Corpus:
     name: str
     source: Source
     strategy: Strategy
-    synthesizer: Synthesizer | None = None
     max_loss: float = 0.5
     max_failures: float = 0.5
     schedule: str | None = None

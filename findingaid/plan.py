@@ -39,15 +39,13 @@ class Recipe:
             Stage.RECORDS: self.records_version,
         }[stage]
 
-    def versions(
-        self, artifact: str, shown: str, synopsis_failed: bool, texts: Collection[str]
-    ) -> dict[Stage, str | None]:
-        """The version wanted of each stage, from hashes of its inputs; None for a stage that failed.
+    def versions(self, artifact: str, shown: str, settled: bool, texts: Collection[str]) -> dict[Stage, str | None]:
+        """The version wanted of each stage, from hashes of its inputs; None for synopses still to come.
 
-        `shown` is the hash of the text the synthesizer is shown, `texts` the hashes of all texts to embed.
+        `shown` is the hash of what the synthesizer is shown, `texts` the hashes of all texts to embed.
         """
         surfaces = content_hash(artifact, self.strategy_id)
-        synopses = None if synopsis_failed else content_hash(shown, self.synthesizer_id)
+        synopses = content_hash(shown, self.synthesizer_id) if settled else None
         embeddings = content_hash(sorted(set(texts)), self.embedder_id)
         return {
             Stage.ARTIFACTS: artifact,

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    PydanticUserError,
+    SkipValidation,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from findingaid.errors import ConfigError
 from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
 
@@ -30,13 +41,32 @@ ConfigPath = Annotated[Path, AfterValidator(_beside_the_config)]
 """A path that, in a configuration, is relative to the folder of its file."""
 
 
+def _function(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(value, str):
+        return value
+    where = f"{(info.context or {}).get('where', '')}.{info.field_name}".removeprefix(".")
+    found = imported(value, where)
+    if not callable(found):
+        raise ConfigError(f"{where}: {value!r} is a {type(found).__name__}, expected a function")
+    return found
+
+
+Importable = Annotated[SkipValidation[Callable[..., Any]], BeforeValidator(_function)]
+"""A parameter that is a function; in a configuration its import path, "module:function"."""
+
+
 FAMILIES: Mapping[str, tuple[str, type]] = {
     "source": ("findingaid.sources", Source),
     "strategy": ("findingaid.strategies", Strategy),
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
+    "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
+
+
+REGISTRIES: list[Registry[Any]] = []
+"""Every registry that was made, so that a parameter which is a member itself can be told from a value."""
 
 
 class Registry(Generic[T]):
@@ -53,6 +83,7 @@ class Registry(Generic[T]):
         self.key = key
         self.group, self._protocol = FAMILIES[family]
         self._members = dict(members)
+        REGISTRIES.append(self)
 
     def known(self) -> list[str]:
         """The names that ship."""
@@ -60,24 +91,15 @@ class Registry(Generic[T]):
 
     def name_of(self, member: type) -> str | None:
         """The name under which a class ships, None for any other."""
-        path = f"{member.__module__}:{member.__qualname__}"
+        path = import_path(member)
         return next((name for name, shipped in self._members.items() if shipped == path), None)
 
     def member(self, name: str, where: str) -> type[T]:
         """The class behind a name. Raises ConfigError that lists the known ones."""
         path = self._members.get(name) or self._plug_in(name, where) or name
-        module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
-        if not module or not attribute:
+        if "" in _parted(path):
             raise ConfigError(f"{where}.{self.key}: unknown {self.family} {name!r}. Known: {', '.join(self._named())}")
-        try:
-            loaded: Any = importlib.import_module(module)
-            for part in attribute.split("."):
-                loaded = getattr(loaded, part)
-        except Exception as error:  # noqa: BLE001  # a module that findingaid does not ship may raise anything
-            raise ConfigError(
-                f"{where}.{self.key}: {name!r} cannot be imported: {said(error)}."
-                " Is it installed, or its folder on PYTHONPATH?"
-            ) from None
+        loaded = imported(path, f"{where}.{self.key}", name)
         if not callable(loaded):
             raise ConfigError(f"{where}.{self.key}: {name!r} is a {type(loaded).__name__}, expected a class")
         member: type[T] = loaded
@@ -100,6 +122,25 @@ class Registry(Generic[T]):
             wanted = [m for m in protocol_members(self._protocol) if not hasattr(made, m)]
             raise ConfigError(f"{where}.{self.key}: {name!r} is no {self.family}: it has no {', '.join(wanted)}")
         return made
+
+    def spec_of(self, made: Any) -> dict[str, Any]:
+        """The `{key, "params"}` spec of a member, for YAML or JSON; parameters at their default are left out.
+
+        What does not ship is named by its import path. Raises ConfigError for what no spec can say.
+        """
+        name = self.name_of(type(made)) or import_path(type(made))
+        if "<locals>" in name or not dataclasses.is_dataclass(made):
+            raise ConfigError(f"{name} has no spec: only a dataclass at the top level of a module has one")
+        params = {
+            f.name: _plain(value, f"{name}.{f.name}")
+            for f in dataclasses.fields(made)
+            if f.init and f.metadata.get("spec", True) and (value := getattr(made, f.name)) != _default(f)
+        }
+        return {self.key: name, "params": params}
+
+    def is_member(self, value: Any) -> bool:
+        """Whether a value is of this family."""
+        return isinstance(value, self._protocol) and not isinstance(value, type)
 
     def _make(self, member: Any, params: dict[str, Any], where: str, base: Path | None) -> T:
         fields = parameters(member) if dataclasses.is_dataclass(member) else None
@@ -135,6 +176,55 @@ class Registry(Generic[T]):
                 f" name one by its import path, {' or '.join(sorted(found))}"
             )
         return next(iter(found), None)
+
+
+def imported(path: str, where: str, name: str | None = None) -> Any:
+    """What stands at "module:attribute" or "module.attribute". Raises ConfigError, by `name` where it has another."""
+    module, attribute = _parted(path)
+    try:
+        loaded: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            loaded = getattr(loaded, part)
+    except Exception as error:  # noqa: BLE001  # a module that findingaid does not ship may raise anything
+        raise ConfigError(
+            f"{where}: {name or path!r} cannot be imported: {said(error)}."
+            " Is it installed, or its folder on PYTHONPATH?"
+        ) from None
+    return loaded
+
+
+def import_path(code: Any) -> str:
+    """ "module:attribute" of a class or a function."""
+    return f"{code.__module__}:{code.__qualname__}"
+
+
+def _parted(path: str) -> tuple[str, str]:
+    module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")
+    return module, attribute
+
+
+def _default(f: dataclasses.Field[Any]) -> Any:
+    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A parameter as YAML and JSON know it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if of := [registry for registry in REGISTRIES if registry.is_member(value)]:
+        # What is of two families goes by the name that it ships under.
+        return next((registry for registry in of if registry.name_of(type(value))), of[0]).spec_of(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, where) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item, where) for item in value), key=repr)
+    if isinstance(value, Path):
+        return str(value)
+    if inspect.isfunction(value) and "<" not in value.__qualname__:
+        return import_path(value)
+    raise ConfigError(f"{where}: no spec can say a {type(value).__name__}")
 
 
 def parameters(member: Any) -> list[str]:

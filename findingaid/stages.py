@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -13,27 +14,31 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from findingaid.errors import ArtifactError, ConfigError, ReadError
+from findingaid import resuming, synthesizing
+from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
 from findingaid.model import (
-    SYNOPSIS,
     Artifact,
     ConcurrentSource,
     Embedder,
     Failure,
     Outcome,
     ResumableSource,
+    Resuming,
+    Shown,
     Source,
     Stage,
     Strategy,
     Surface,
     SurfacePlan,
     Synopsis,
-    Synthesizer,
     Vectors,
 )
+from findingaid.spending import Spending
 from findingaid.store import Store, schemas
-from findingaid.strategies.base import shown_text
+from findingaid.synopses import WithSynopsis, contexts
+from findingaid.synthesis.anchored import State
+from findingaid.synthesizing import Asked, Progress, synopsis_key
 
 GROUP_SECONDS = 5.0
 """What a crash may cost in embedding work done again: vectors are kept at least this often."""
@@ -41,56 +46,49 @@ GROUP_SECONDS = 5.0
 EMBED_GROUP = 64
 """Texts sent to the embedder at once; between groups progress is shown."""
 
-SYNTHESIZE_GROUP = 32
-"""Synthesizer results kept at once: at most so many calls are paid again after a crash."""
+NOT_WANTED = Synopsis(Outcome.SKIPPED)
+"""Of artifacts in a corpus without synopses."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with a stage, how many more of its artifacts or texts there are, and how many more are done."""
-
-SKIPPED = Synopsis(Outcome.SKIPPED)
+WANTED = Synopsis(Outcome.PENDING)
 
 
 @dataclass
 class Batch:
     """A batch on its way through the stages, all by artifact id; what fails leaves it with a reason.
 
-    `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order.
+    `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order, and
+    `contexts` what those are embedded and searched with, where a corpus wants that.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     plans: dict[str, SurfacePlan] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     hashes: dict[str, list[str]] = field(default_factory=dict)
-    shown: dict[str, str] = field(default_factory=dict)
+    shown: dict[str, Shown] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
+    contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
     def fail(self, artifact_id: str, stage: Stage, error: BaseException) -> None:
-        self.failures[artifact_id] = Failure(artifact_id, stage.value, failure_kind(error), _one_line(error))
+        self.failures[artifact_id] = Failure(artifact_id, stage.value, failure_kind(error), one_line(error))
 
     def synopsis(self, artifact_id: str) -> Synopsis:
         """The synopsis of an artifact, skipped where none was asked for."""
-        return self.synopses.get(artifact_id, SKIPPED)
+        return self.synopses.get(artifact_id, NOT_WANTED)
 
     def texts(self, artifact_id: str) -> dict[str, str]:
         """hash -> text of everything of an artifact that is embedded."""
-        surfaces = self.plans[artifact_id].surfaces
-        texts = dict(zip(self.hashes[artifact_id], (s.text for s in surfaces), strict=True))
+        texts = {h: text for text, h, _ in self.searched(artifact_id)}
         synopsis = self.synopsis(artifact_id)
-        return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.outcome is Outcome.OK else texts
+        return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.text else texts
 
-
-def failure_kind(error: BaseException) -> str:
-    """The stable kind of any error that a source, strategy, synthesizer or embedder raised."""
-    match error:
-        case ArtifactError():
-            return error.kind
-        case TimeoutError():
-            return "timeout"
-        case ConnectionError():
-            return "transport"
-        case _:
-            return "other"
+    def searched(self, artifact_id: str) -> list[tuple[str, str, int]]:
+        """(text with its context, its hash, where the text itself begins) of each surface, in plan order."""
+        surfaces, contexts = self.plans[artifact_id].surfaces, self.contexts.get(artifact_id)
+        if contexts is None:
+            return [(s.text, h, 0) for s, h in zip(surfaces, self.hashes[artifact_id], strict=True)]
+        texts = [context + s.text for context, s in zip(contexts, surfaces, strict=True)]
+        return [(text, text_hash(text), len(context)) for text, context in zip(texts, contexts, strict=True)]
 
 
 def read(source: Source, artifact_ids: Iterable[str], batch: Batch, before: Mapping[str, Artifact]) -> None:
@@ -127,12 +125,13 @@ def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> A
         return error
 
 
-def decompose(strategy: Strategy, batch: Batch) -> None:
-    """Stage 2: surfaces in plan order, without blank ones, and the text a synthesizer would be shown."""
+def decompose(strategy: Strategy, of: WithSynopsis | None, batch: Batch) -> None:
+    """Stage 2: surfaces in plan order, without blank ones, and what a synthesizer would be shown."""
     for artifact_id, artifact in batch.artifacts.items():
         try:
             plan = strategy.decompose(artifact_id, artifact.raw, artifact.metadata)
-            batch.shown[artifact_id] = shown_text(strategy, artifact.raw)
+            if of is not None:
+                batch.shown[artifact_id] = of.shown(artifact_id, artifact.raw, artifact.metadata)
         except Exception as error:  # noqa: BLE001  # a strategy may raise anything; it fails this artifact alone
             batch.fail(artifact_id, Stage.SURFACES, error)
         else:
@@ -142,66 +141,47 @@ def decompose(strategy: Strategy, batch: Batch) -> None:
 
 
 def synthesize(
-    synthesizer: Synthesizer | None, batch: Batch, store: Store, pay: bool = True, progress: Progress | None = None
-) -> int:
-    """Stage 3: synopses, from the call cache or by calls that are kept as they come; returns the calls made.
+    of: WithSynopsis | None,
+    batch: Batch,
+    spending: Spending,
+    corpus: str,
+    pay: bool = True,
+    progress: Progress | None = None,
+    again: bool = False,
+) -> Asked:
+    """Stage 3: synopses of those artifacts that the gate lets through and that have text to be shown.
 
-    With `pay` false nothing is called: what is not in the cache is left out, and counted.
+    `again` is for synthesizers that go on from where they were: they begin from nothing.
     """
-    if synthesizer is None:
-        return 0
-    keys = {i: synopsis_key(synthesizer.id, batch.shown[i]) for i in batch.plans}
-    cached = store.lookup("calls", "key", set(keys.values()), ("key", "outcome", "text")).to_pylist()
-    known = {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"]) for row in cached}
-    known |= {keys[i]: Synopsis(Outcome.EMPTY) for i in keys if not batch.shown[i].strip()}
-    missing = {key: i for i, key in keys.items() if key not in known}
-    if pay:
-        known |= _call_all(synthesizer, batch, missing, store, progress)
-    batch.synopses |= {i: known[key] for i, key in keys.items() if key in known}
-    return len(missing)
+    if of is None:
+        return Asked()
+    batch.synopses |= {i: _gated(of, batch, i) for i in batch.plans}
+    wanted = {i: batch.shown[i] for i in batch.plans if batch.synopses[i] is WANTED}
+    if isinstance(of.synthesizer, Resuming):
+        asked = resuming.ask(of, of.synthesizer, wanted, spending, corpus, pay, progress, again)
+    else:
+        asked = synthesizing.ask(of, wanted, spending, corpus, pay, progress)
+    batch.synopses = {i: s for i, s in batch.synopses.items() if s is not WANTED} | dict(asked.synopses)
+    return asked
 
 
-def synopsis_key(producer: str, shown: str) -> str:
-    """The key of a synthesizer's result for a text in the call cache."""
-    return call_key(producer, text_hash(shown))
-
-
-def _call_all(
-    synthesizer: Synthesizer, batch: Batch, missing: Mapping[str, str], store: Store, progress: Progress | None
-) -> dict[str, Synopsis]:
-    """Call for each key -> artifact id, keeping a group of results at a time; failed ones are not kept."""
-    if progress and missing:
-        progress(Stage.SYNOPSES.value, len(missing), 0)
-    made: dict[str, Synopsis] = {}
-    fresh: dict[str, Synopsis] = {}
-    for key, artifact_id in missing.items():
-        made[key] = synopsis = _call(synthesizer, batch, artifact_id)
-        if synopsis.outcome is not Outcome.FAILED:
-            fresh[key] = synopsis
-        if len(fresh) == SYNTHESIZE_GROUP:
-            _keep_calls(store, synthesizer, fresh)
-            fresh = {}
-        if progress:
-            progress(Stage.SYNOPSES.value, 0, 1)
-    _keep_calls(store, synthesizer, fresh)
-    return made
-
-
-def _call(synthesizer: Synthesizer, batch: Batch, artifact_id: str) -> Synopsis:
+def _gated(of: WithSynopsis, batch: Batch, artifact_id: str) -> Synopsis:
+    """What is known of a synopsis before anybody is asked for it."""
     try:
-        text = synthesizer.synthesize(batch.shown[artifact_id], batch.artifacts[artifact_id].metadata)
-    except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
-        return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=_one_line(error))
-    text = text.strip() if isinstance(text, str) else ""
-    return Synopsis(Outcome.OK, text) if text else Synopsis(Outcome.EMPTY)
+        if not of.when(batch.plans[artifact_id]):
+            return Synopsis(Outcome.SKIPPED)
+    except Exception as error:  # noqa: BLE001  # a gate may raise anything; the artifact keeps its other surfaces
+        return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=f"when: {one_line(error)}")
+    return WANTED if batch.shown[artifact_id].text.strip() else Synopsis(Outcome.EMPTY)
 
 
-def _keep_calls(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -> None:
-    rows = [
-        {"key": key, "producer_id": synthesizer.id, "outcome": synopsis.outcome.value, "text": synopsis.text}
-        for key, synopsis in made.items()
-    ]
-    store.append("calls", pa.Table.from_pylist(rows, schema=schemas.CALLS))
+def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) -> None:
+    """What chunks are embedded with, where the corpus wants that: needs their synopses."""
+    if of is None or not of.context:
+        return
+    for artifact_id, plan in batch.plans.items():
+        title = str(batch.artifacts[artifact_id].metadata.get("title") or "")
+        batch.contexts[artifact_id] = contexts(plan.surfaces, batch.synopsis(artifact_id).text, title, embedder)
 
 
 class Embeddings:
@@ -310,63 +290,97 @@ def surface_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.T
     return _ordered(columns, schemas.SURFACES)
 
 
-def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], producer: str) -> pa.Table:
-    """Rows of the synopses table: one an artifact that was asked about, failed ones left out."""
-    made = [(i, batch.synopses[i]) for i in artifact_ids if i in batch.synopses]
-    kept = [(i, synopsis) for i, synopsis in made if synopsis.outcome is not Outcome.FAILED]
+def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], of: WithSynopsis | None) -> pa.Table:
+    """Rows of the synopses table: one an artifact of which there is something to keep."""
+    made = [(i, synopsis) for i in artifact_ids if (synopsis := batch.synopsis(i)).kept]
     columns = {
-        "corpus": [corpus] * len(kept),
-        "artifact_id": [i for i, _ in kept],
-        "key": [synopsis_key(producer, batch.shown[i]) for i, _ in kept],
-        "outcome": [synopsis.outcome.value for _, synopsis in kept],
-        "text": [synopsis.text for _, synopsis in kept],
-        "producer_id": [producer] * len(kept),
+        "corpus": [corpus] * len(made),
+        "artifact_id": [i for i, _ in made],
+        "key": [synopsis_key(of.synthesizer.id, batch.shown[i]) if of else "" for i, _ in made],
+        "outcome": [synopsis.outcome.value for _, synopsis in made],
+        "text": [synopsis.text for _, synopsis in made],
+        "producer_id": [synopsis.producer_id for _, synopsis in made],
+        "state": [synopsis.state or None for _, synopsis in made],
     }
     return pa.table(columns, schema=schemas.SYNOPSES)
 
 
+def summary_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], latest: Mapping[str, str]) -> pa.Table:
+    """Rows of the summaries table: the anchored summaries that are not the `latest` of their artifact there."""
+    made = [(i, batch.synopsis(i)) for i in artifact_ids]
+    known = [(i, s, state) for i, s in made if s.outcome.settled and (state := State.of(s.state))]
+    now = datetime.now(UTC)
+    rows: list[dict[str, Any]] = [
+        {
+            "corpus": corpus,
+            "artifact_id": i,
+            "iteration": state.summary.iteration,
+            "segments": len(state.covered),
+            "covers": content_hash(state.covered),
+            "summary": state.summary.model_dump_json(),
+            "producer_id": synopsis.producer_id,
+            "at": now,
+        }
+        for i, synopsis, state in known
+    ]
+    return pa.Table.from_pylist([r for r in rows if latest.get(r["artifact_id"]) != r["summary"]], schemas.SUMMARIES)
+
+
 def record_rows(
-    corpus: str, batch: Batch, artifact_ids: Sequence[str], synthesizer: Synthesizer | None, embeddings: Embeddings
+    corpus: str, batch: Batch, artifact_ids: Sequence[str], of: WithSynopsis | None, embeddings: Embeddings
 ) -> pa.Table:
     """Rows of the records table; the surfaces of an artifact in plan order, its synopsis at position 0.
 
     Where a corpus has synopses position 0 is theirs, even when one failed or was empty, so that the ids of
     the others do not change when it comes.
     """
-    placed = [(i, *position) for i in artifact_ids for position in _positions(batch, i, synthesizer)]
-    surfaces = [surface for _, _, surface, _, _ in placed]
+    placed = [(i, record) for i in artifact_ids for record in _placed(batch, i, of)]
+    surfaces = [record.surface for _, record in placed]
     titles = {i: str(batch.artifacts[i].metadata.get("title") or i) for i in artifact_ids}
     fields = {i: batch.plans[i].filter_fields for i in artifact_ids}
     kinds = _columns_of(surfaces)
     embedder = embeddings.embedder
-    vectors = pa.array(embeddings.matrix([h for *_, h in placed]).ravel(), pa.float16())
+    vectors = pa.array(embeddings.matrix([record.hash for _, record in placed]).ravel(), pa.float16())
     columns = {
         **kinds,
-        "record_id": [record_id(corpus, i, surface.kind, index) for i, index, surface, _, _ in placed],
+        "record_id": [record_id(corpus, i, record.surface.kind, record.index) for i, record in placed],
         "corpus": [corpus] * len(placed),
-        "artifact_id": [i for i, *_ in placed],
+        "artifact_id": [i for i, _ in placed],
         "surface_kind": kinds["kind"],
-        "surface_index": [index for _, index, *_ in placed],
-        "title": [titles[i] for i, *_ in placed],
-        "metadata": [to_json({**fields[i], **surface.metadata}) for i, _, surface, _, _ in placed],
-        "artifact_version": [batch.versions[i] for i, *_ in placed],
-        "producer_id": [producer for _, _, _, producer, _ in placed],
+        "surface_index": [record.index for _, record in placed],
+        "title": [titles[i] for i, _ in placed],
+        "text": [record.text for _, record in placed],
+        "text_start": [record.start for _, record in placed],
+        "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
+        "artifact_version": [batch.versions[i] for i, _ in placed],
+        "producer_id": [record.producer for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
         "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
     }
     return _ordered(columns, schemas.records(embedder.dim))
 
 
-def _positions(
-    batch: Batch, artifact_id: str, synthesizer: Synthesizer | None
-) -> Iterator[tuple[int, Surface, str, str]]:
-    """(surface index, surface, producer id, text hash) of everything an artifact publishes."""
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A surface at its place among all of its artifact, with the text it is searched by."""
+
+    index: int
+    surface: Surface
+    text: str
+    hash: str
+    start: int = 0
+    producer: str = ""
+
+
+def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[_Record]:
+    """Everything an artifact publishes."""
     synopsis = batch.synopsis(artifact_id)
-    if synthesizer is not None and synopsis.outcome is Outcome.OK:
-        yield 0, Surface(SYNOPSIS, synopsis.text, "document"), synthesizer.id, text_hash(synopsis.text)
-    surfaces = zip(batch.plans[artifact_id].surfaces, batch.hashes[artifact_id], strict=True)
-    for index, (surface, h) in enumerate(surfaces, 0 if synthesizer is None else 1):
-        yield index, surface, "", h
+    if of is not None and synopsis.text:
+        surface = Surface(of.kind, synopsis.text, "document")
+        yield _Record(0, surface, synopsis.text, text_hash(synopsis.text), 0, synopsis.producer_id)
+    surfaces = zip(batch.plans[artifact_id].surfaces, batch.searched(artifact_id), strict=True)
+    for index, (surface, searched) in enumerate(surfaces, 0 if of is None else 1):
+        yield _Record(index, surface, *searched)
 
 
 def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:
@@ -403,8 +417,3 @@ def _storable(artifact: Artifact) -> Artifact:
     except TypeError as error:  # orjson's word for a lone surrogate
         raise ReadError(f"holds what is no Unicode text ({error})", "encoding") from error
     return artifact
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"

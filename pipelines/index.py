@@ -91,7 +91,7 @@ def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResou
     if isinstance(work, _Build) and context.retry_number == TRIES:
         return work.corpus, _lost(work)
     aid = findingaid.open()
-    indexer = aid.indexer(work.corpus)
+    indexer = aid.indexer(work.corpus, aid.spending(context.run_id))
     if isinstance(work, _Remove):
         indexer.remove(work.artifact_ids)
         return None

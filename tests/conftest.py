@@ -18,6 +18,7 @@ from findingaid import Corpus, FindingAid
 from findingaid.cli import main
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
+from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 
 PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "
@@ -56,10 +57,15 @@ def make_aid(
     """Builds the aid anew, as another process would; the store stays."""
 
     def make(**changed: Any) -> FindingAid:
-        given = {"source": source, "strategy": Chunked(chunk_size=200, overlap=0), "synthesizer": synthesizer} | changed
-        return FindingAid(
-            Store(str(tmp_path / "index")), given.pop("embedder", embedder), {"docs": Corpus("docs", **given)}
-        )
+        given = {"source": source, "strategy": Chunked(chunk_size=200, overlap=0)} | changed
+        writer = given.pop("synthesizer", synthesizer)
+        synopsis = given.pop("synopsis", {})
+        if writer is not None:
+            given["strategy"] = with_synopsis(given["strategy"], writer, **synopsis)
+        writes = given.pop("embedder", embedder)
+        of_aid = {name: given.pop(name) for name in ("budget", "prices") if name in given}
+        corpora = {"docs": Corpus("docs", given.pop("source"), given.pop("strategy"), **given)}
+        return FindingAid(Store(str(tmp_path / "index")), writes, corpora, **of_aid)
 
     return make
 

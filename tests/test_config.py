@@ -30,12 +30,20 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("stoer", "x", "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, executor,"),
+        (
+            "stoer",
+            "x",
+            "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, budget, prices,",
+        ),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
         ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
-        ("synthesizer.kind", "llm", "synthesizer.kind: unknown synthesizer 'llm'. Known: extractive, none"),
+        (
+            "synthesizer.kind",
+            "llm",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
+        ),
         (
             "corpora.docs.sourc",
             {},
@@ -63,7 +71,7 @@ def file(tmp_path: Path) -> Path:
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "max_tokens": 9}, "exclude each other"),
         ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: Input should be a list, got '*.md'"),
         ("corpora.docs.schedule", "daily", "corpora.docs.schedule: a schedule is five fields of cron"),
-        ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: Input should be a valid boolean"),
+        ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: expected true, false or keys and values, got"),
         ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name is letters, digits and _"),
         ("corpora", None, "corpora: Input should be a valid dictionary"),
         ("storage_options", "hidden", "storage_options: expected names and values"),

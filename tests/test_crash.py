@@ -17,6 +17,7 @@ import pytest
 from findingaid import Corpus, FindingAid
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
+from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import text_about
 from tests.test_incremental import docs, records
@@ -78,7 +79,8 @@ def payloads(edition: int) -> dict[str, str]:
 
 
 def aid_of(store: str, texts: dict[str, str], embedder: CountingEmbedder | None = None) -> FindingAid:
-    corpus = Corpus("docs", MemorySource(dict(texts)), Chunked(chunk_size=200, overlap=0), ScriptedSynthesizer())
+    strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), ScriptedSynthesizer())
+    corpus = Corpus("docs", MemorySource(dict(texts)), strategy)
     return FindingAid(Store(store), embedder or CountingEmbedder(), {"docs": corpus})
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from findingaid import FindingAid, Report
+from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import NO_CALLS, Calls, CorpusReport, Outcome
 from findingaid.store import Ledger
 from findingaid.strategies.whole_text import WholeText
-from findingaid.testing import CountingEmbedder, HashEmbedder, MemorySource, ScriptedSynthesizer
+from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import PARAGRAPH, text_about
 
 Make = Callable[..., FindingAid]

@@ -26,6 +26,7 @@ from findingaid.model import NO_CALLS, Vectors
 from findingaid.store import Leases, Store
 from findingaid.store.leases import Held, this_host
 from findingaid.strategies.chunked import Chunked
+from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import Cli, text_about
 from tests.test_incremental import docs, records
@@ -93,8 +94,8 @@ class PaidSynthesizer(ScriptedSynthesizer):
 def slow_aid(store: str, name: str) -> FindingAid:
     paid = Paid(f"{local(store)}.{name}.paid")
     texts = {f"{i}.md": text_about(f"topic {i}", f"more of {i}") for i in range(100, 100 + ARTIFACTS)}
-    strategy = Chunked(chunk_size=200, overlap=0)
-    corpus = Corpus("docs", MemorySource(texts), strategy, PaidSynthesizer(paid=paid))
+    strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), PaidSynthesizer(paid=paid))
+    corpus = Corpus("docs", MemorySource(texts), strategy)
     return FindingAid(Store(store), PaidEmbedder(paid=paid), {"docs": corpus})
 
 

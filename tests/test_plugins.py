@@ -234,7 +234,8 @@ def test_an_installed_distribution_adds_names_to_every_family(tmp_path: Path, mo
 
     config = load(file)
 
-    made = [config.corpora["docs"].source, config.corpora["docs"].strategy, config.embedder, config.synthesizer]
+    strategy: Any = config.corpora["docs"].strategy
+    made = [config.corpora["docs"].source, strategy.inner, config.embedder, strategy.synthesizer]
     assert [type(x).__name__ for x in made] == ["OwnFiles", "Lines", "OwnEmbedder", "OwnExtractive"]
     with pytest.raises(ConfigError, match=r"unknown strategy 'Line'\. Known: Chunked, ClaudeSession, .*Lines"):
         STRATEGIES.create({"name": "Line"}, "strategy")

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from findingaid import FindingAid
+from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import NO_CALLS
-from findingaid.testing import CountingEmbedder, HashEmbedder, MemorySource
+from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
 from tests.test_incremental import docs, records
 

@@ -277,6 +277,7 @@ import sys
 from findingaid import Corpus, FindingAid
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
+from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.test_s3 import texts
 from findingaid import plan
@@ -284,7 +285,8 @@ from findingaid import plan
 plan.BATCH_ARTIFACTS = 5
 name = sys.argv[1]
 options = dict(pair.split("=", 1) for pair in sys.argv[3:])
-corpus = Corpus(name, MemorySource(texts(name)), Chunked(chunk_size=200, overlap=0), ScriptedSynthesizer())
+strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), ScriptedSynthesizer())
+corpus = Corpus(name, MemorySource(texts(name)), strategy)
 report = FindingAid(Store(sys.argv[2], options), CountingEmbedder(), {name: corpus}).index()
 assert not report.corpora[name].failed, report
 """

@@ -23,6 +23,7 @@ COLUMNS = (
     "surface_kind",
     "surface_index",
     "text",
+    "text_start",
     "span_start",
     "span_end",
     "metadata",
@@ -167,7 +168,7 @@ def _hit(row: Mapping[str, Any], score: float) -> Hit:
         surface_kind=row["surface_kind"],
         surface_index=row["surface_index"],
         score=float(score),
-        text=row["text"],
+        text=row["text"][row["text_start"] :],
         span=span,
         metadata=json.loads(row["metadata"]),
     )

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from findingaid.errors import QueryError, TornError
-from findingaid.model import Failure
-from findingaid.store import Ledger, Publisher, Store
+from findingaid.model import NO_USAGE, Failure, Usage
+from findingaid.store import Ledger, Publisher, Store, history
 from findingaid.store.sql import equals
+from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
     "span_start", "span_end", "metadata", "artifact_version", "producer_id", "embedder_id",
 )  # fmt: skip
 
@@ -47,6 +48,41 @@ class ArtifactView:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryView:
+    """One of the anchored summaries that an artifact has had, as it was published."""
+
+    iteration: int
+    segments: int
+    producer_id: str
+    at: str
+    summary: AnchoredSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("iteration", "segments", "producer_id", "at")} | {
+            "summary": self.summary.model_dump()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What a corpus has used of one model, in all runs and in the last that used it; `cost` by the prices of then."""
+
+    model: str
+    usage: Usage
+    cost: float | None
+    last: Usage
+    last_cost: float | None
+
+    def __str__(self) -> str:
+        return f"{self.model}: {_used(self.usage, self.cost)}; in the last run {_used(self.last, self.last_cost)}"
+
+
+def _used(usage: Usage, cost: float | None) -> str:
+    tokens = f", {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out" if usage.tokens else ""
+    return f"{usage.calls:,} calls{tokens}" + (f", {cost:,.2f}" if cost else "")
+
+
+@dataclass(frozen=True, slots=True)
 class CorpusStatus:
     """What the ledger says of one corpus. `pending` artifacts are known but not up to date or were interrupted."""
 
@@ -58,6 +94,7 @@ class CorpusStatus:
     failed: Sequence[Failure]
     updated: str | None
     published_version: int | None
+    usage: Sequence[ModelUsage] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -95,6 +132,22 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     )
 
 
+def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:
+    """The anchored summaries of an artifact that is published, oldest first."""
+    artifact = show(store, wanted, corpus)
+    rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
+    return [
+        SummaryView(
+            row.iteration,
+            row.segments,
+            row.producer_id,
+            row.at.isoformat(timespec="seconds"),
+            AnchoredSummary.model_validate_json(row.summary),
+        )
+        for row in rows
+    ]
+
+
 def _refuse_torn(store: Store, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raises TornError where not all records of an artifact are there: by their places, and by the ledger's count."""
     corpus, artifact_id = rows[0]["corpus"], rows[0]["artifact_id"]
@@ -114,7 +167,7 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
     rows = Ledger(store).rows(corpus)
     failed = [row.failure for row in rows.values() if row.failure]
-    outcomes = [row.synopsis_outcome for row in rows.values() if row.synopsis_outcome not in {"", "skipped"}]
+    outcomes = [row.synopsis_outcome for row in rows.values() if row.synopsis_outcome]
     updated = max(store.rows("ledger", ["updated"], equals("corpus", corpus))["updated"].to_pylist(), default=None)
     return CorpusStatus(
         corpus=corpus,
@@ -125,7 +178,27 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         failed=sorted(failed, key=lambda f: f.artifact_id),
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
+        usage=_usage(store, corpus),
     )
+
+
+def _usage(store: Store, corpus: str) -> list[ModelUsage]:
+    columns = ("run", "model", "calls", "input_tokens", "output_tokens", "cost", "at")
+    rows = store.rows("usage", columns, equals("corpus", corpus)).sort_by("at").to_pylist()
+    return [
+        _of_model(model, [row for row in rows if row["model"] == model]) for model in sorted({r["model"] for r in rows})
+    ]
+
+
+def _of_model(model: str, rows: Sequence[Mapping[str, Any]]) -> ModelUsage:
+    last = [row for row in rows if row["run"] == rows[-1]["run"]]
+    return ModelUsage(model, *_summed(rows), *_summed(last))
+
+
+def _summed(rows: Sequence[Mapping[str, Any]]) -> tuple[Usage, float | None]:
+    used = (Usage(row["calls"], row["input_tokens"], row["output_tokens"]) for row in rows)
+    costs = [row["cost"] for row in rows]
+    return sum(used, NO_USAGE), None if None in costs else sum(costs)
 
 
 def _record(row: Mapping[str, Any]) -> RecordView:
@@ -134,7 +207,7 @@ def _record(row: Mapping[str, Any]) -> RecordView:
         row["record_id"],
         row["surface_kind"],
         row["surface_index"],
-        row["text"],
+        row["text"][row["text_start"] :],
         span,
         json.loads(row["metadata"]),
         row["producer_id"],

@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-2"
+RECORDS_VERSION = "records-3"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -38,6 +38,9 @@ SPAN = (
     _int("span_start", "first character of the text in its artifact; null where the text is composed", True),
     _int("span_end", "the character after the last", True),
 )
+STATE = _text(
+    "state", "JSON: what its synthesizer goes on from when the artifact grows; null for those that never do", True
+)
 
 ARTIFACTS = _schema(
     "artifacts-1",
@@ -63,21 +66,47 @@ SURFACES = _schema(
 )
 
 SYNOPSES = _schema(
-    "synopses-1",
+    "synopses-2",
     CORPUS,
     ARTIFACT_ID,
     _text("key", "of the call in the call cache, so that purge knows which are in use"),
-    _text("outcome", "ok, or empty where there was nothing to say"),
+    _text("outcome", "ok, empty where there was nothing to say, or failed or pending with the text of a fallback"),
     _text("text", "the synopsis"),
     _text("producer_id", "the synthesizer that wrote it"),
+    STATE,
 )
 
 CALLS = _schema(
-    "calls-1",
+    "calls-2",
     _text("key", "hash of producer id and input"),
     _text("producer_id", "the synthesizer that was called"),
     _text("outcome", "ok or empty; failures are not kept"),
     _text("text", "what it wrote"),
+    STATE,
+)
+
+SUMMARIES = _schema(
+    "summaries-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _int("iteration", "how often the summary had been written on"),
+    _int("segments", "how many turns, or parts of long ones, it covers"),
+    _text("covers", "hash of these, so that purge knows whether they are still there"),
+    _text("summary", "JSON: its sections, with the turns that each point cites"),
+    _text("producer_id", "the synthesizer that wrote it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it became the synopsis"),
+)
+
+USAGE = _schema(
+    "usage-1",
+    _text("run", "the run that paid"),
+    CORPUS,
+    _text("model", "the model as it is priced, or the synthesizer's id"),
+    _int("calls", "requests that were answered"),
+    _column("input_tokens", pa.int64(), "as the endpoint counts them"),
+    _column("output_tokens", pa.int64(), "as above"),
+    _column("cost", pa.float64(), "by the prices of then; null where the model had none", True),
+    _column("at", pa.timestamp("ms", "UTC"), "when this was used"),
 )
 
 EMBEDDINGS = _schema(
@@ -85,6 +114,16 @@ EMBEDDINGS = _schema(
     _text("key", "hash of embedder id and text"),
     _text("producer_id", "the embedder"),
     _column("vector", pa.list_(pa.float16()), "of any length: models of several widths share the cache"),
+)
+
+BATCHES = _schema(
+    "batches-1",
+    _text("tag", "hash of the keys, by which the endpoint is asked whether it has the batch"),
+    _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
+    CORPUS,
+    _text("producer_id", "the synthesizer that is asked"),
+    _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
 )
 
 LEDGER = _schema(
@@ -98,7 +137,7 @@ LEDGER = _schema(
     _text("synopses", "as above", True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
-    _text("synopsis_outcome", "ok, empty, failed or skipped"),
+    _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
     _column("bytes", pa.int64(), "size of the payload"),
     _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
@@ -126,7 +165,10 @@ FIXED = {
     "surfaces": SURFACES,
     "synopses": SYNOPSES,
     "calls": CALLS,
+    "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
+    "usage": USAGE,
+    "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
 }
@@ -154,6 +196,7 @@ def records(dim: int) -> pa.Schema:
         _text("granularity", "how much of the artifact it stands for"),
         _text("title", "the artifact's title, else its id"),
         _text("text", "what is embedded and searched"),
+        _int("text_start", "where in it the surface's own text begins; what stands before is its context"),
         *SPAN,
         _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
         _text("artifact_version", "the version of the artifact that it was made from"),

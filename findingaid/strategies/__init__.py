@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, InstanceOf, ValidationInfo
 
-from findingaid.errors import ConfigError
 from findingaid.model import Embedder, Strategy
 from findingaid.registry import Registry
 from findingaid.strategies.base import WithTokenizer
@@ -24,6 +22,7 @@ STRATEGIES: Registry[Strategy] = Registry(
         "Package": "findingaid.strategies.package:Package",
         "Skill": "findingaid.strategies.skill:Skill",
         "WholeText": "findingaid.strategies.whole_text:WholeText",
+        "WithSynopsis": "findingaid.synopses:WithSynopsis",
     },
 )
 
@@ -33,16 +32,7 @@ def strategy_to_spec(strategy: Any) -> dict[str, Any]:
 
     What does not ship is named by its import path. Raises ConfigError for what no spec can say.
     """
-    made = type(strategy)
-    name = STRATEGIES.name_of(made) or f"{made.__module__}:{made.__qualname__}"
-    if "<locals>" in name or not dataclasses.is_dataclass(strategy):
-        raise ConfigError(f"{name} has no spec: only a dataclass at the top level of a module has one")
-    params = {
-        f.name: _plain(value, f"{name}.{f.name}")
-        for f in dataclasses.fields(strategy)
-        if f.init and f.metadata.get("spec", True) and (value := getattr(strategy, f.name)) != _default(f)
-    }
-    return {"name": name, "params": params}
+    return STRATEGIES.spec_of(strategy)
 
 
 def strategy_from_spec(spec: Mapping[str, Any] | None, where: str = "strategy") -> Strategy | None:
@@ -81,27 +71,6 @@ def _nested(value: Any, info: ValidationInfo) -> Any:
 
 NestedStrategy = Annotated[Strategy, InstanceOf(), BeforeValidator(_nested)]
 """The type of a parameter that is a strategy itself, given as a spec in a configuration."""
-
-
-def _default(f: dataclasses.Field[Any]) -> Any:
-    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
-
-
-def _plain(value: Any, where: str) -> Any:
-    """A parameter as YAML and JSON know it."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Strategy):
-        return strategy_to_spec(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, where) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, where) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item, where) for item in value), key=repr)
-    if isinstance(value, Path):
-        return str(value)
-    raise ConfigError(f"{where}: no spec can say a {type(value).__name__}")
 
 
 __all__ = ["STRATEGIES", "NestedStrategy", "WithTokenizer", "bound", "strategy_from_spec", "strategy_to_spec"]

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from findingaid import Synthesizer
+from findingaid.model import ConcurrentSynthesizer, Shown
+from findingaid.synthesis.anchored import Anchored
 from findingaid.synthesis.extractive import Extractive, sentences_of
 from findingaid.synthesis.none import NoSynthesizer
-from findingaid.testing import ScriptedSynthesizer
+from findingaid.synthesis.openai_chat import OpenAISynthesizer
+from findingaid.synthesis.openai_summary import OpenAISummarizer
+from findingaid.testing import OpenAIServer, ScriptedSynthesizer
 
-EVERY: list[Synthesizer] = [Extractive(), Extractive(sentences=1), NoSynthesizer(), ScriptedSynthesizer()]
+EVERY: dict[str, Callable[[OpenAIServer], Synthesizer]] = {
+    "extractive": lambda _: Extractive(),
+    "extractive of one": lambda _: Extractive(sentences=1),
+    "anchored": lambda _: Anchored(),
+    "anchored by openai": lambda server: Anchored(OpenAISummarizer("m", server.base_url)),
+    "none": lambda _: NoSynthesizer(),
+    "scripted": lambda _: ScriptedSynthesizer(),
+    "openai": lambda server: OpenAISynthesizer("m", server.base_url),
+    "openai in words": lambda server: OpenAISynthesizer("m", server.base_url, structured=False),
+}
 
 MARKDOWN = """# Storage
 
@@ -31,12 +46,39 @@ Dr. Smith measured 3.5 seconds for a ledger of 10,000 artifacts on an ordinary m
 """
 
 
-@pytest.mark.parametrize("synthesizer", EVERY, ids=repr)
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def synthesizer(request: pytest.FixtureRequest, server: OpenAIServer) -> Synthesizer:
+    return EVERY[request.param](server)
+
+
 @settings(max_examples=50, deadline=None)
 @given(text=st.text(max_size=300))
 def test_the_same_text_gives_the_same_synopsis(synthesizer: Synthesizer, text: str) -> None:
     assert synthesizer.synthesize(text, {}) == synthesizer.synthesize(text, {})
+
+
+def test_its_id_is_the_same_in_another_object(synthesizer: Synthesizer, server: OpenAIServer) -> None:
     assert isinstance(synthesizer.id, str)
+    assert [make(server).id for make in EVERY.values()].count(synthesizer.id) == 1
+
+
+@pytest.mark.parametrize("name", ["openai", "openai in words"])
+def test_several_at_once_give_what_each_alone_gives(name: str, server: OpenAIServer) -> None:
+    synthesizer = EVERY[name](server)
+    assert isinstance(synthesizer, ConcurrentSynthesizer)
+    texts = [MARKDOWN, "", "A short text.", MARKDOWN[:40]]
+
+    together = dict(synthesizer.synthesize_all([Shown(str(i), text) for i, text in enumerate(texts)]))
+
+    assert {i: s.text for i, s in together.items()} == {
+        i: synthesizer.synthesize(text, {}) for i, text in enumerate(texts)
+    }
 
 
 def test_an_extractive_synopsis_is_whole_sentences_in_the_order_of_the_text() -> None:

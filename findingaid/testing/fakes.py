@@ -1,7 +1,4 @@
-"""Fakes that behave as the real ones do, for tests of findingaid and of what is built on it.
-
-Each stands at the boundary, behind the protocol of the real thing, so that tests patch nothing.
-"""
+"""Sources, embedders and synthesizers in memory, behind the protocols of the real ones."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from typing import Any
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import EmbedError, ReadError
 from findingaid.model import Artifact, Discovery, Listing, Raw, Vectors
-
-__all__ = ["CountingEmbedder", "MemorySource", "ScriptedSynthesizer"]
 
 
 @dataclass

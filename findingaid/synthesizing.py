@@ -1,0 +1,209 @@
+"""Stage 3: synopses from the call cache, or by calls whose results are kept as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+
+from findingaid.batching import PRICE, UNAVAILABLE, Batches, Batching, cached, keep
+from findingaid.errors import SynthesisError, failure_kind, one_line
+from findingaid.identity import call_key, content_hash
+from findingaid.model import (
+    NO_USAGE,
+    ConcurrentSynthesizer,
+    Outcome,
+    Resuming,
+    Shown,
+    Stage,
+    Synopsis,
+    Synthesizer,
+    Usage,
+)
+from findingaid.spending import Spending, estimate_of
+from findingaid.synopses import WithSynopsis
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how many more of its artifacts or texts there are, and how many more are done."""
+
+GROUP, GROUP_SECONDS = 16, 1.0
+"""Results are kept when there are so many, or so long after the last ones: what a crash makes paid again, beside
+the calls that are under way."""
+
+TRIES = 5
+"""Failures in a row to reach a synthesizer after which it is not tried any more."""
+
+UNREACHED = frozenset({"transport", "timeout"})
+
+OVER_BUDGET = "the budget of this run is spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What asking for synopses came to, or would; `waiting` says why some are left for the next run.
+
+    `unwritten` counts the synopses that were only foreseen; one may take several calls.
+    """
+
+    synopses: Mapping[str, Synopsis] = field(default_factory=dict)
+    calls: int = 0
+    unwritten: int = 0
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    waiting: str = ""
+
+
+def synopsis_key(producer: str, shown: Shown) -> str:
+    """The key of what a synthesizer makes of what it is shown, in the call cache."""
+    read = (shown.text, shown.metadata, shown.segments) if shown.segments else (shown.text, shown.metadata)
+    return call_key(producer, content_hash(*read))
+
+
+def ask(
+    of: WithSynopsis,
+    shown: Mapping[str, Shown],
+    spending: Spending,
+    corpus: str,
+    pay: bool = True,
+    progress: Progress | None = None,
+) -> Asked:
+    """Synopses by artifact id. With `pay` false nothing is called: what the cache lacks is left out, and estimated."""
+    keys = {i: synopsis_key(of.synthesizer.id, what) for i, what in shown.items()}
+    known = cached(spending.store, of.synthesizer, set(keys.values()))
+    missing = {key: shown[i] for i, key in keys.items() if key not in known}
+    if pay:
+        asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
+        known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+    else:
+        usage = sum((estimate_of(of.synthesizer, what.text) for what in missing.values()), NO_USAGE)
+        asked = Asked({}, len(missing), len(missing), usage, spending.price(of.synthesizer, usage))
+    return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
+
+
+@dataclass
+class Asking:
+    """Calls of one synthesizer for one corpus, within the run's budget."""
+
+    synthesizer: Synthesizer
+    spending: Spending
+    corpus: str
+    progress: Progress | None
+    usage: Usage = NO_USAGE
+    made: dict[str, Synopsis] = field(default_factory=dict)
+
+    def all(self, missing: Mapping[str, Shown]) -> Asked:
+        if self.progress and missing:
+            self.progress(Stage.SYNOPSES.value, len(missing), 0)
+        waiting, sent = "", {}
+        if missing and isinstance(self.synthesizer, Batching) and self.synthesizer.batch_from:
+            sent = self._by_batch(self.synthesizer, missing)
+            missing = {key: shown for key, shown in missing.items() if key not in sent and key not in self.made}
+        while left := {key: shown for key, shown in missing.items() if key not in self.made}:
+            if waiting := self.spending.stopped.get(self.synthesizer.id, ""):
+                break
+            count = self.spending.affordable(self.synthesizer, [shown.text for shown in left.values()])
+            if not count:
+                waiting = OVER_BUDGET
+                break
+            self._some(dict(list(left.items())[:count]))
+        calls = len(self.made)
+        self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
+        self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in sent.items()}
+        waiting = waiting or next(iter(sent.values()), "")
+        return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+
+    def _by_batch(self, synthesizer: Batching, missing: Mapping[str, Shown]) -> dict[str, str]:
+        """Key -> the batch that it waits for, of those sent by batch; what failed in one that ended is made."""
+        batches = self.spending.kept(self.synthesizer.id, lambda: self._batches(synthesizer))
+        self.made |= cached(self.spending.store, self.synthesizer, set(missing))
+        self.made |= {key: batches.failed[key] for key in missing if key in batches.failed}
+        new = {
+            key: shown
+            for key, shown in missing.items()
+            if key not in self.made and key not in batches.waiting and batches.api.takes(shown.text)
+        }
+        texts = [shown.text for shown in new.values()]
+        count = self.spending.affordable(self.synthesizer, texts, PRICE)
+        if len(new) >= (synthesizer.batch_from or 0) and count and self.synthesizer.id not in self.spending.stopped:
+            try:
+                batches.send(self.corpus, dict(list(new.items())[:count]))
+            except SynthesisError as error:
+                self.spending.stopped[self.synthesizer.id] = f"no batch was sent: {error}"
+            self.spending.reserve(self.synthesizer, texts[:count], PRICE)
+        return {key: batches.waiting[key] for key in missing if key in batches.waiting}
+
+    def _batches(self, synthesizer: Batching) -> Batches:
+        batches = Batches(self.synthesizer, synthesizer.batches(), self.spending)
+        batches.take_in()
+        return batches
+
+    def _some(self, missing: Mapping[str, Shown]) -> None:
+        """Ask for all of these, keeping a group of results at a time."""
+        keys = list(missing)
+        group: dict[str, Synopsis] = {}
+        since = time.monotonic()
+        for place, synopsis in _results(self.synthesizer, list(missing.values())):
+            if synopsis.kind == UNAVAILABLE:
+                self.spending.stopped[self.synthesizer.id] = synopsis.message
+                continue
+            group[keys[place]] = replace(synopsis, producer_id=self.synthesizer.id)
+            if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
+                self._keep(group)
+                group, since = {}, time.monotonic()
+            if self.progress:
+                self.progress(Stage.SYNOPSES.value, 0, 1)
+        self._keep(group)
+
+    def _keep(self, group: Mapping[str, Synopsis]) -> None:
+        keep(self.spending.store, self.synthesizer, group)
+        used = sum((synopsis.usage for synopsis in group.values()), NO_USAGE)
+        self.spending.spend(self.corpus, self.synthesizer, used)
+        self.usage += used
+        self.made |= group
+
+
+def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    """Synopses as they come, each with its place in `shown`."""
+    if isinstance(synthesizer, ConcurrentSynthesizer):
+        yield from synthesizer.synthesize_all(shown)
+        return
+    if isinstance(synthesizer, Resuming) and synthesizer.at_once > 1:
+        yield from _side_by_side(synthesizer, shown)
+        return
+    unreached = 0
+    for place, what in enumerate(shown):
+        if unreached < TRIES:
+            last = _written(synthesizer, what)
+            unreached = unreached + 1 if last.kind in UNREACHED else 0
+            yield place, last
+        else:
+            yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
+
+
+def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    with ThreadPoolExecutor(synthesizer.at_once) as pool:
+        calls = {pool.submit(synthesizer.resume, what): place for place, what in enumerate(shown)}
+        try:
+            for call in as_completed(calls):
+                yield calls[call], call.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    if shown.segments and isinstance(synthesizer, Resuming):
+        return synthesizer.resume(shown)
+    try:
+        text = synthesizer.synthesize(shown.text, shown.metadata)
+    except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
+        return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=one_line(error), usage=Usage(calls=1))
+    text = text.strip() if isinstance(text, str) else ""
+    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
+
+
+def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
+    """A synopsis that did not come, with what the fallback writes in its place until it does."""
+    if of.fallback is None or synopsis.outcome.settled:
+        return synopsis
+    return replace(synopsis, text=_written(of.fallback, shown).text, producer_id=of.fallback.id)
