@@ -145,7 +145,7 @@ class Asking:
         since = time.monotonic()
         for place, synopsis in _results(self.synthesizer, list(missing.values())):
             if synopsis.kind == UNAVAILABLE:
-                self.spending.stopped[self.synthesizer.id] = synopsis.message
+                self.spending.stopped[self.synthesizer.id] = synopsis.message or "not tried"
                 continue
             group[keys[place]] = replace(synopsis, producer_id=self.synthesizer.id)
             if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
@@ -154,6 +154,9 @@ class Asking:
             if self.progress:
                 self.progress(Stage.SYNOPSES.value, 0, 1)
         self._keep(group)
+        if self.synthesizer.id not in self.spending.stopped:  # else nothing would ever be left
+            silent = Synopsis(Outcome.FAILED, kind="other", message="the synthesizer gave no answer")
+            self.made |= dict.fromkeys(missing.keys() - self.made.keys(), silent)
 
     def _keep(self, group: Mapping[str, Synopsis]) -> None:
         keep(self.spending.store, self.synthesizer, group)
