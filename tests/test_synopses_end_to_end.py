@@ -48,12 +48,14 @@ class Project:
             "synopsis": {},
         }
         self.prices = {"small": {"input": 1000.0, "output": 2000.0}}
+        self.environment: dict[str, str] = {}
+        self.command = [sys.executable, "-m", "findingaid"]
 
     def write(self, *topics: str) -> None:
         for topic in topics:
             (self.docs / f"{topic}.md").write_text(text(topic))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def configure(self) -> Path:
         settings = {
             "store": "index",
             "embedder": {"kind": "hash"},
@@ -61,13 +63,18 @@ class Project:
             "prices": self.prices,
             "corpora": {"docs": self.corpus},
         }
-        (self.folder / "findingaid.yaml").write_text(yaml.safe_dump(settings))
+        file = self.folder / "findingaid.yaml"
+        file.write_text(yaml.safe_dump(settings))
+        return file
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        self.configure()
         own = ("FINDINGAID", "DAGSTER", "OPENAI", "PYTHONPATH")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         return subprocess.Popen(
-            [sys.executable, "-m", "findingaid", *arguments],
+            [*self.command, *arguments],
             cwd=self.folder,
-            env=environment | {"PYTHONPATH": str(ROOT)},
+            env=environment | {"PYTHONPATH": str(ROOT)} | self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
