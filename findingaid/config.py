@@ -1,8 +1,8 @@
 """findingaid.yaml and the environment -> typed settings, and from them the objects they name.
 
 Order of precedence, highest first: overrides given in code or by `--set key=value`, environment variables
-(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file; those of
-storage_options are taken as they are, since a password may look like anything.
+(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file; keys and those of
+storage_options and default_headers are taken as they are, since a password may look like anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pydantic import (
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
 from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
-from findingaid.registry import one_line
+from findingaid.registry import UNSHOWN, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
@@ -41,10 +41,26 @@ from findingaid.synthesis import SYNTHESIZERS
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
-UNSHOWN = "storage_options"
-"""The key whose values are shown to nobody, since there are secrets among them."""
 
-Spec = dict[str, Any]
+
+def _sealed(value: Any) -> Any:
+    """A spec in which keys, options of storage, and URLs with a password in them are shown to nobody."""
+    if isinstance(value, dict):
+        return {key: Secret[Any](within) if key in UNSHOWN else _sealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_sealed(within) for within in value]
+    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
+
+
+def _unsealed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unsealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_unsealed(within) for within in value]
+    return value.get_secret_value() if isinstance(value, Secret) else value
+
+
+Spec = Annotated[dict[str, Any], AfterValidator(_sealed)]
 
 
 def _plain_name(name: str) -> str:
@@ -123,31 +139,11 @@ class PriceSettings(BaseModel):
     output: float = Field(ge=0)
 
 
-def _sealed(value: Any) -> Any:
-    """A source's spec in which options of storage, and URLs with a password in them, are shown to nobody."""
-    if isinstance(value, dict):
-        return {key: Secret[Any](within) if key == UNSHOWN else _sealed(within) for key, within in value.items()}
-    if isinstance(value, list):
-        return [_sealed(within) for within in value]
-    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
-
-
-def _unsealed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _unsealed(within) for key, within in value.items()}
-    if isinstance(value, list):
-        return [_unsealed(within) for within in value]
-    return value.get_secret_value() if isinstance(value, Secret) else value
-
-
-SourceSpec = Annotated[Spec, AfterValidator(_sealed)]
-
-
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
     model_config = ConfigDict(extra="forbid")
-    source: SourceSpec
+    source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
     max_loss: float = Field(default=0.5, ge=0, le=1)
@@ -169,7 +165,7 @@ class Settings(BaseModel):
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
-    executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})
+    executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
     corpora: dict[CorpusName, CorpusSettings]
@@ -195,11 +191,11 @@ class Config:
 
     @cached_property
     def embedder(self) -> Embedder:
-        return EMBEDDERS.create(self.settings.embedder, "embedder")
+        return EMBEDDERS.create(_unsealed(self.settings.embedder), "embedder")
 
     @cached_property
     def synthesizer(self) -> Synthesizer:
-        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer", self.base)
+        return SYNTHESIZERS.create(_unsealed(self.settings.synthesizer), "synthesizer", self.base)
 
     @property
     def budget(self) -> Budget:
@@ -235,12 +231,12 @@ class Config:
 
     def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:
         """What cuts a corpus, with what `synopsis` adds."""
-        strategy = STRATEGIES.create(settings.strategy, f"{where}.strategy")
+        strategy = STRATEGIES.create(_unsealed(settings.strategy), f"{where}.strategy")
         if settings.synopsis is None:
             return strategy
         if isinstance(strategy, WithSynopsis):
             raise ConfigError(f"{where}.synopsis: the strategy is with_synopsis already: keep one")
-        said = {"synthesizer": self.synthesizer} | settings.synopsis.model_dump(exclude_defaults=True)
+        said = {"synthesizer": self.synthesizer} | _unsealed(settings.synopsis.model_dump(exclude_defaults=True))
         return STRATEGIES.create({"name": "WithSynopsis", "inner": strategy, **said}, f"{where}.synopsis", self.base)
 
 
@@ -300,12 +296,13 @@ def _environment() -> Iterator[tuple[str, Any]]:
 
 def _value(key: str, text: str, where: str) -> Any:
     """A setting from outside the file."""
-    if UNSHOWN in key.split(".")[:-1]:
+    *folders, last = key.split(".")
+    if last == "api_key" or not UNSHOWN.isdisjoint(folders):
         return text
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        shown = "this" if key.split(".")[-1] == UNSHOWN else repr(text)
+        shown = "this" if last in UNSHOWN else repr(text)
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 

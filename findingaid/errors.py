@@ -109,5 +109,5 @@ def failure_kind(error: BaseException) -> str:
 
 def one_line(error: BaseException) -> str:
     """What an error says, led by its type where findingaid did not raise it."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
     return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"

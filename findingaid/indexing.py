@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.errors import ArtifactError
-from findingaid.identity import call_key, payload_bytes, producer_id
+from findingaid.identity import call_key, content_hash, payload_bytes, producer_id
 from findingaid.model import (
     NAMED_CUT_OFF,
     NO_CALLS,
@@ -179,7 +179,7 @@ class Indexer:
         seen.update(fresh)
         calls = Calls(len(fresh) + work.asked.unwritten, work.calls.synthesize)
         report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
-        return replace(report, records=report.records + work.asked.unwritten)
+        return replace(report, records=report.records + len(work.batch.unwritten))
 
     def build(
         self,
@@ -367,9 +367,17 @@ class Indexer:
                 del batch.plans[artifact_id]
 
     def _versions(self, batch: Batch, artifact_id: str) -> dict[Stage, str | None]:
-        settled = batch.synopsis(artifact_id).outcome.settled
-        shown = synopsis_key("", batch.shown[artifact_id]) if self.synopses is not None else ""
-        return self.recipe.versions(batch.versions[artifact_id], shown, settled, batch.texts(artifact_id))
+        made_of = self._made_of(batch, artifact_id)
+        return self.recipe.versions(batch.versions[artifact_id], made_of, batch.texts(artifact_id))
+
+    def _made_of(self, batch: Batch, artifact_id: str) -> str | None:
+        """What stands for a synopsis in its version: what was shown, that the gate held it back, or what stands in."""
+        synopsis = batch.synopsis(artifact_id)
+        if synopsis.outcome is Outcome.SKIPPED:
+            return synopsis.outcome.value
+        if synopsis.outcome.settled:
+            return synopsis_key("", batch.shown[artifact_id])
+        return content_hash(synopsis.producer_id, synopsis.text) if synopsis.text else None
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -55,6 +55,9 @@ Importable = Annotated[SkipValidation[Callable[..., Any]], BeforeValidator(_func
 """A parameter that is a function; in a configuration its import path, "module:function"."""
 
 
+UNSHOWN = frozenset({"storage_options", "default_headers", "api_key"})
+"""Keys whose values, all of those that hold several, are shown to nobody, since they are secrets or hold some."""
+
 FAMILIES: Mapping[str, tuple[str, type]] = {
     "source": ("findingaid.sources", Source),
     "strategy": ("findingaid.strategies", Strategy),
@@ -257,7 +260,8 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
             message = str(first["ctx"]["error"])
         case _:
             shown = repr(first["input"])
-            expected = first["msg"].replace("a valid tuple", "a list")
-            message = f"{expected}, got {shown if len(shown) < 80 else shown[:77] + '...'}"
+            message = first["msg"].replace("a valid tuple", "a list")
+            if UNSHOWN.isdisjoint(first["loc"]):
+                message += f", got {shown if len(shown) < 80 else shown[:77] + '...'}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{key}: {message}{more}"

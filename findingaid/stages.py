@@ -57,7 +57,8 @@ class Batch:
     """A batch on its way through the stages, all by artifact id; what fails leaves it with a reason.
 
     `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order, and
-    `contexts` what those are embedded and searched with, where a corpus wants that.
+    `contexts` what those are embedded and searched with, where a corpus wants that. `unwritten` are those whose
+    synopses nobody was asked for, though one is wanted, as in a plan.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Batch:
     hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, Shown] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
+    unwritten: set[str] = field(default_factory=set)
     contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
@@ -162,6 +164,7 @@ def synthesize(
     else:
         asked = synthesizing.ask(of, wanted, spending, corpus, pay, progress)
     batch.synopses = {i: s for i, s in batch.synopses.items() if s is not WANTED} | dict(asked.synopses)
+    batch.unwritten = wanted.keys() - asked.synopses.keys()
     return asked
 
 
@@ -181,7 +184,10 @@ def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) ->
         return
     for artifact_id, plan in batch.plans.items():
         title = str(batch.artifacts[artifact_id].metadata.get("title") or "")
-        batch.contexts[artifact_id] = contexts(plan.surfaces, batch.synopsis(artifact_id).text, title, embedder)
+        synopsis = batch.synopsis(artifact_id).text
+        if artifact_id in batch.unwritten:  # something that nothing was embedded with yet
+            synopsis = synopsis_key("", batch.shown[artifact_id])
+        batch.contexts[artifact_id] = contexts(plan.surfaces, synopsis, title, embedder)
 
 
 class Embeddings:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from findingaid.batching import PRICE, UNAVAILABLE, Batches, Batching, cached, keep
 from findingaid.errors import SynthesisError, failure_kind, one_line
@@ -102,16 +103,21 @@ class Asking:
         while left := {key: shown for key, shown in missing.items() if key not in self.made}:
             if waiting := self.spending.stopped.get(self.synthesizer.id, ""):
                 break
-            count = self.spending.affordable(self.synthesizer, [shown.text for shown in left.values()])
+            # One that is too long for what is left must not keep those behind it from their turn.
+            fitting = {key: shown for key, shown in left.items() if self._affordable(shown.text)}
+            count = self._affordable(*(shown.text for shown in fitting.values()))
             if not count:
                 waiting = OVER_BUDGET
                 break
-            self._some(dict(list(left.items())[:count]))
+            self._some(dict(islice(fitting.items(), count)))
         calls = len(self.made)
         self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
         self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in sent.items()}
         waiting = waiting or next(iter(sent.values()), "")
         return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+
+    def _affordable(self, *texts: str) -> int:
+        return self.spending.affordable(self.synthesizer, texts)
 
     def _by_batch(self, synthesizer: Batching, missing: Mapping[str, Shown]) -> dict[str, str]:
         """Key -> the batch that it waits for, of those sent by batch; what failed in one that ended is made."""
@@ -143,17 +149,19 @@ class Asking:
         keys = list(missing)
         group: dict[str, Synopsis] = {}
         since = time.monotonic()
-        for place, synopsis in _results(self.synthesizer, list(missing.values())):
-            if synopsis.kind == UNAVAILABLE:
-                self.spending.stopped[self.synthesizer.id] = synopsis.message or "not tried"
-                continue
-            group[keys[place]] = replace(synopsis, producer_id=self.synthesizer.id)
-            if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
-                self._keep(group)
-                group, since = {}, time.monotonic()
-            if self.progress:
-                self.progress(Stage.SYNOPSES.value, 0, 1)
-        self._keep(group)
+        try:
+            for place, synopsis in _results(self.synthesizer, list(missing.values())):
+                if synopsis.kind == UNAVAILABLE:
+                    self.spending.stopped[self.synthesizer.id] = synopsis.message or "not tried"
+                    continue
+                group[keys[place]] = replace(_storable(synopsis), producer_id=self.synthesizer.id)
+                if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
+                    self._keep(group)
+                    group, since = {}, time.monotonic()
+                if self.progress:
+                    self.progress(Stage.SYNOPSES.value, 0, 1)
+        finally:  # also where somebody interrupts: these are paid for
+            self._keep(group)
         if self.synthesizer.id not in self.spending.stopped:  # else nothing would ever be left
             silent = Synopsis(Outcome.FAILED, kind="other", message="the synthesizer gave no answer")
             self.made |= dict.fromkeys(missing.keys() - self.made.keys(), silent)
@@ -202,7 +210,17 @@ def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
     except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
         return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=one_line(error), usage=Usage(calls=1))
     text = text.strip() if isinstance(text, str) else ""
-    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
+    return _storable(Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1)))
+
+
+def _storable(synopsis: Synopsis) -> Synopsis:
+    """The same, failed where it is of text that no table can hold."""
+    try:
+        synopsis.text.encode()
+    except UnicodeEncodeError:
+        message = "the synthesizer wrote what is no Unicode text"
+        return Synopsis(Outcome.FAILED, kind="parse", message=message, usage=synopsis.usage)
+    return synopsis
 
 
 def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:

@@ -201,8 +201,8 @@ def trouble_of(error: Exception, where: str) -> Trouble:
 
 def _said(error: Any, code: str) -> str:
     message = error.get("message") if isinstance(error, Mapping) else None
-    words = " ".join(str(message or "").split())[:MESSAGE_CHARACTERS].rstrip(".")
-    return ": ".join(filter(None, (code, words)))
+    words = " ".join(without_controls(str(message or "")).split())[:MESSAGE_CHARACTERS].rstrip(".")
+    return ": ".join(filter(None, (without_controls(code), words)))
 
 
 def wait_of(headers: Mapping[str, str]) -> float | None:
