@@ -10,18 +10,24 @@ from .errors import StoreError as StoreError
 from .errors import TornError as TornError
 from .errors import UnreachableError as UnreachableError
 from .model import Artifact as Artifact
+from .model import ConcurrentSynthesizer as ConcurrentSynthesizer
 from .model import Corpus as Corpus
 from .model import Discovery as Discovery
 from .model import Embedder as Embedder
 from .model import Failure as Failure
 from .model import Hit as Hit
 from .model import Listing as Listing
+from .model import Outcome as Outcome
 from .model import Report as Report
+from .model import Shown as Shown
 from .model import Source as Source
 from .model import Strategy as Strategy
 from .model import Surface as Surface
 from .model import SurfacePlan as SurfacePlan
+from .model import Synopsis as Synopsis
 from .model import Synthesizer as Synthesizer
+from .summaries import AnchoredSummary as AnchoredSummary
+from .summaries import Summarizer as Summarizer
 from .synopses import with_synopsis as with_synopsis
 
 __version__: str

@@ -29,7 +29,7 @@ from findingaid.model import (
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.search import Searcher
-from findingaid.query.show import ArtifactView, CorpusStatus, show, status
+from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
@@ -341,6 +341,13 @@ class FindingAid:
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
+
+    def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
+        """The anchored summaries that an artifact has had, oldest first; [] where there is none.
+
+        Raises QueryError for an unknown id.
+        """
+        return summaries(self.store, artifact_or_record_id, corpus)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

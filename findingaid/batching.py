@@ -75,14 +75,23 @@ class Batching(Protocol):
 
 def cached(store: Store, synthesizer: Synthesizer, keys: Collection[str]) -> dict[str, Synopsis]:
     """What the call cache has of these keys."""
-    found = store.lookup("calls", "key", keys, ("key", "outcome", "text")).to_pylist()
-    return {row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id) for row in found}
+    found = store.lookup("calls", "key", keys, ("key", "outcome", "text", "state")).to_pylist()
+    return {
+        row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id, state=row["state"] or "")
+        for row in found
+    }
 
 
 def keep(store: Store, synthesizer: Synthesizer, made: Mapping[str, Synopsis]) -> None:
     """Put results into the call cache, failures apart."""
     rows = [
-        {"key": key, "producer_id": synthesizer.id, "outcome": synopsis.outcome.value, "text": synopsis.text}
+        {
+            "key": key,
+            "producer_id": synthesizer.id,
+            "outcome": synopsis.outcome.value,
+            "text": synopsis.text,
+            "state": synopsis.state or None,
+        }
         for key, synopsis in made.items()
         if synopsis.outcome.settled
     ]

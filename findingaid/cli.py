@@ -21,7 +21,7 @@ from findingaid.config import parse_override
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
 from findingaid.query.fields import Field
-from findingaid.query.show import CorpusStatus
+from findingaid.query.show import CorpusStatus, SummaryView
 from findingaid.query.where import ALWAYS
 
 SNIPPET = 160
@@ -156,15 +156,19 @@ def search(
 @main.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: bool) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show --history -- -home-ada-shop/84a7e050
     """
+    if history:
+        return _print_history(aid.history(id_, corpus), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -177,6 +181,17 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
         kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
         table.add_row(str(record.surface_index), escape(kind), span, escape(_snippet(record.text)))
     _print(table)
+    return None
+
+
+def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
+    if as_json:
+        return _print_json([view.to_dict() for view in found])
+    for view in found:
+        _print(f"[bold]iteration {view.iteration}[/bold]  {view.segments} segments  {view.at}  by {view.producer_id}")
+        _print(escape(f"\n{view.summary.to_prompt_text()}\n"))
+    if not found:
+        _print("no anchored summary of it was written")
     return None
 
 

@@ -54,11 +54,12 @@ from findingaid.stages import (
     put_in_context,
     read,
     record_rows,
+    summary_rows,
     surface_rows,
     synopsis_rows,
     synthesize,
 )
-from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, schemas
+from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, history, schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.synopses import WithSynopsis, taken_apart
 from findingaid.synthesizing import Asked, Progress, synopsis_key
@@ -177,9 +178,9 @@ class Indexer:
         work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        calls = Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)
+        calls = Calls(len(fresh) + work.asked.unwritten, work.calls.synthesize)
         report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
-        return replace(report, records=report.records + work.calls.synthesize)
+        return replace(report, records=report.records + work.asked.unwritten)
 
     def build(
         self,
@@ -313,7 +314,7 @@ class Indexer:
             producer = self.synopses.synthesizer.id
             self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
         writes = pay and Stage.SYNOPSES in stages
-        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress)
+        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress, writes and pay_again)
         if pay and _is_input(Stage.SYNOPSES, stages) and self.synopses is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         put_in_context(self.synopses, batch, self.embedder)
@@ -393,6 +394,7 @@ class Indexer:
         # Between intent and word the order of the tables does not matter, so they are written side by side.
         with ThreadPoolExecutor(len(tables) or 1) as pool:
             list(pool.map(lambda table: self.store.replace(table, self.corpus, *tables[table]), tables))
+        self._remember(work)
         after = [self._after(work, row_of(i)) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
         self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo])
@@ -409,6 +411,13 @@ class Indexer:
             "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
         }
         return {table: (ids[Stage(table)], rows) for table, rows in made.items() if ids[Stage(table)]}
+
+    def _remember(self, work: Work) -> None:
+        """Add the anchored summaries that are new to the history of their artifacts."""
+        ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
+        if ids:
+            latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}
+            self.store.append("summaries", summary_rows(self.corpus, work.batch, ids, latest))
 
     def _after(self, work: Work, row: LedgerRow) -> LedgerRow:
         """An artifact's ledger row once everything of it is written."""

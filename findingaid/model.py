@@ -156,12 +156,26 @@ NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A turn of a session: what was asked, and what came of it. A text that has no turns is one answer."""
+
+    turn: int
+    request: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """What a synthesizer is shown of one artifact."""
+    """What a synthesizer is shown of one artifact.
+
+    One that goes on from a state, see `Resuming`, is shown `segments`, and the `state` it left.
+    """
 
     artifact_id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: Sequence[Segment] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +183,8 @@ class Synopsis:
     """What came of asking for one synopsis; `text` is empty unless the outcome is ok, or a fallback wrote it.
 
     Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line; of
-    kind unavailable are those that were not asked for any more, since those before had all failed.
+    kind unavailable are those that were not asked for any more, since those before had all failed. `state` is what
+    its synthesizer can go on from, where it can.
     """
 
     outcome: Outcome
@@ -178,6 +193,7 @@ class Synopsis:
     message: str = ""
     usage: Usage = NO_USAGE
     producer_id: str = ""
+    state: str = ""
 
     @property
     def kept(self) -> bool:
@@ -394,6 +410,29 @@ class ConcurrentSynthesizer(Synthesizer, Protocol):
 
         Closing the iterator sends nothing more, and leaves what is under way.
         """
+
+
+@runtime_checkable
+class Resuming(Synthesizer, Protocol):
+    """A synthesizer that, when an artifact grew, is shown what is new of it and the state that it left before."""
+
+    @property
+    def at_once(self) -> int:
+        """How many calls may be under way at once, from several threads."""
+
+    @property
+    def stand_in(self) -> Resuming | None:
+        """Who writes where this one fails and has written nothing before; never fails itself."""
+
+    def left(self, shown: Shown, state: str) -> list[Shown]:
+        """What is still to be shown, in as many calls as that takes; [] where `state` covers everything.
+
+        Each call goes on from the state that the one before it left, the first from that in it, which is "" where
+        `state` is of no use.
+        """
+
+    def resume(self, shown: Shown) -> Synopsis:
+        """One such call; never raises. What it leaves is the synopsis's `state`."""
 
 
 @runtime_checkable

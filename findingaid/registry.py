@@ -23,6 +23,7 @@ from pydantic import (
 
 from findingaid.errors import ConfigError
 from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
 
@@ -58,6 +59,7 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "source": ("findingaid.sources", Source),
     "strategy": ("findingaid.strategies", Strategy),
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
+    "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
@@ -209,8 +211,9 @@ def _plain(value: Any, where: str) -> Any:
     """A parameter as YAML and JSON know it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if of := next((registry for registry in REGISTRIES if registry.is_member(value)), None):
-        return of.spec_of(value)
+    if of := [registry for registry in REGISTRIES if registry.is_member(value)]:
+        # What is of two families goes by the name that it ships under.
+        return next((registry for registry in of if registry.name_of(type(value))), of[0]).spec_of(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, where) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 
 from findingaid.batching import UNAVAILABLE, Batches, Batching, cached, for_batch, keep, waiting
@@ -13,6 +14,7 @@ from findingaid.model import (
     NO_USAGE,
     ConcurrentSynthesizer,
     Outcome,
+    Resuming,
     Shown,
     Stage,
     Synopsis,
@@ -39,10 +41,14 @@ OVER_BUDGET = "the budget of this run is spent"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What asking for synopses came to, or would; `waiting` says why some are left for the next run."""
+    """What asking for synopses came to, or would; `waiting` says why some are left for the next run.
+
+    `unwritten` counts the synopses that were only foreseen; one may take several calls.
+    """
 
     synopses: Mapping[str, Synopsis] = field(default_factory=dict)
     calls: int = 0
+    unwritten: int = 0
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     waiting: str = ""
@@ -50,7 +56,8 @@ class Asked:
 
 def synopsis_key(producer: str, shown: Shown) -> str:
     """The key of what a synthesizer makes of what it is shown, in the call cache."""
-    return call_key(producer, content_hash(shown.text, shown.metadata))
+    read = (shown.text, shown.metadata, shown.segments) if shown.segments else (shown.text, shown.metadata)
+    return call_key(producer, content_hash(*read))
 
 
 def ask(
@@ -66,8 +73,8 @@ def ask(
     known = cached(spending.store, of.synthesizer, set(keys.values()))
     missing = {key: shown[i] for i, key in keys.items() if key not in known}
     if pay:
-        asked = _Asking(of.synthesizer, spending, corpus, progress).all(missing)
-        known |= {key: _with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+        asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
+        known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
     else:
         asked = _foreseen(of.synthesizer, spending, missing)
         known |= asked.synopses
@@ -86,11 +93,11 @@ def _foreseen(synthesizer: Synthesizer, spending: Spending, missing: Mapping[str
     later, now = usage(by_batch), usage(new.keys() - by_batch.keys())
     cost = total([spending.price(synthesizer, later, BATCH_PRICE), spending.price(synthesizer, now)])
     pending = {key: Synopsis(Outcome.PENDING, message=str(batch)) for key, batch in waits.items()}
-    return Asked(pending, len(new), later + now, cost, next((s.message for s in pending.values()), ""))
+    return Asked(pending, len(new), len(new), later + now, cost, next((s.message for s in pending.values()), ""))
 
 
 @dataclass
-class _Asking:
+class Asking:
     """Calls of one synthesizer for one corpus, within the run's budget."""
 
     synthesizer: Synthesizer
@@ -112,7 +119,7 @@ class _Asking:
         pending = {key: sent.get(key, waits) for key in missing if key not in self.made}
         self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in pending.items()}
         cost = self.spending.price(self.synthesizer, self.usage)
-        return Asked(self.made, calls, self.usage, cost, next(iter(pending.values()), ""))
+        return Asked(self.made, calls, 0, self.usage, cost, next(iter(pending.values()), ""))
 
     def _one_by_one(self, missing: Mapping[str, Shown]) -> str:
         """Ask for these at once, as far as the budget reaches; returns why some are left."""
@@ -172,6 +179,9 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
     if isinstance(synthesizer, ConcurrentSynthesizer):
         yield from synthesizer.synthesize_all(shown)
         return
+    if isinstance(synthesizer, Resuming) and synthesizer.at_once > 1:
+        yield from _side_by_side(synthesizer, shown)
+        return
     unreached = 0
     for place, what in enumerate(shown):
         if unreached < TRIES:
@@ -182,7 +192,19 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
             yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
 
 
+def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    with ThreadPoolExecutor(synthesizer.at_once) as pool:
+        calls = {pool.submit(synthesizer.resume, what): place for place, what in enumerate(shown)}
+        try:
+            for call in as_completed(calls):
+                yield calls[call], call.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    if shown.segments and isinstance(synthesizer, Resuming):
+        return synthesizer.resume(shown)
     try:
         text = synthesizer.synthesize(shown.text, shown.metadata)
     except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
@@ -191,7 +213,7 @@ def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
     return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1))
 
 
-def _with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
+def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsis:
     """A synopsis that did not come, with what the fallback writes in its place until it does."""
     if of.fallback is None or synopsis.outcome.settled:
         return synopsis

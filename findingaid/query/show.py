@@ -9,8 +9,9 @@ from typing import Any
 
 from findingaid.errors import QueryError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
-from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store
+from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
+from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
@@ -44,6 +45,22 @@ class ArtifactView:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryView:
+    """One of the anchored summaries that an artifact has had, as it was published."""
+
+    iteration: int
+    segments: int
+    producer_id: str
+    at: str
+    summary: AnchoredSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("iteration", "segments", "producer_id", "at")} | {
+            "summary": self.summary.model_dump()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +132,22 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
         embedder_id=first["embedder_id"],
         records=[_record(row) for row in sorted(rows, key=lambda row: row["surface_index"])],
     )
+
+
+def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:
+    """The anchored summaries of an artifact that is published, oldest first."""
+    artifact = show(store, wanted, corpus)
+    rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
+    return [
+        SummaryView(
+            row.iteration,
+            row.segments,
+            row.producer_id,
+            row.at.isoformat(timespec="seconds"),
+            AnchoredSummary.model_validate_json(row.summary),
+        )
+        for row in rows
+    ]
 
 
 def _refuse_torn(store: Store, rows: Sequence[Mapping[str, Any]]) -> None:

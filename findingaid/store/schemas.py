@@ -38,6 +38,9 @@ SPAN = (
     _int("span_start", "first character of the text in its artifact; null where the text is composed", True),
     _int("span_end", "the character after the last", True),
 )
+STATE = _text(
+    "state", "JSON: what its synthesizer goes on from when the artifact grows; null for those that never do", True
+)
 
 ARTIFACTS = _schema(
     "artifacts-1",
@@ -63,21 +66,35 @@ SURFACES = _schema(
 )
 
 SYNOPSES = _schema(
-    "synopses-1",
+    "synopses-2",
     CORPUS,
     ARTIFACT_ID,
     _text("key", "of the call in the call cache, so that purge knows which are in use"),
     _text("outcome", "ok, empty where there was nothing to say, or failed or pending with the text of a fallback"),
     _text("text", "the synopsis"),
     _text("producer_id", "the synthesizer that wrote it"),
+    STATE,
 )
 
 CALLS = _schema(
-    "calls-1",
+    "calls-2",
     _text("key", "hash of producer id and input"),
     _text("producer_id", "the synthesizer that was called"),
     _text("outcome", "ok or empty; failures are not kept"),
     _text("text", "what it wrote"),
+    STATE,
+)
+
+SUMMARIES = _schema(
+    "summaries-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _int("iteration", "how often the summary had been written on"),
+    _int("segments", "how many turns, or parts of long ones, it covers"),
+    _text("covers", "hash of these, so that purge knows whether they are still there"),
+    _text("summary", "JSON: its sections, with the turns that each point cites"),
+    _text("producer_id", "the synthesizer that wrote it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it became the synopsis"),
 )
 
 USAGE = _schema(
@@ -155,6 +172,7 @@ FIXED = {
     "surfaces": SURFACES,
     "synopses": SYNOPSES,
     "calls": CALLS,
+    "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
     "usage": USAGE,
     "batches": BATCHES,
