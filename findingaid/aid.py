@@ -25,6 +25,7 @@ from findingaid.model import (
     Mode,
     Report,
     Stage,
+    Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.fields import Field, corpus_fields
@@ -98,6 +99,11 @@ class FindingAid:
         if run is None:
             return Spending(self.store, self.budget, self.prices)
         return Spending(self.store, self.budget, self.prices, run, shared=True)
+
+    def synthesizers(self) -> dict[str, Synthesizer]:
+        """Id -> who writes synopses of one or more of the corpora."""
+        found = (self.indexer(corpus).synopses for corpus in self.corpora)
+        return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
@@ -301,11 +307,7 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
-        return purge(self.store, self.corpora, self.embedder.id, self._synthesizers())
-
-    def _synthesizers(self) -> set[str]:
-        indexers = map(self.indexer, self.corpora)
-        return {indexer.synopses.synthesizer.id for indexer in indexers if indexer.synopses is not None}
+        return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
 
     def _require_fit(self, what: str) -> None:
         if unfit := self._settled(()).unfit:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ from findingaid.synopses import with_synopsis
 from findingaid.synthesis.extractive import Extractive
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, faults
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 
 ROOT = Path(__file__).parent.parent
 NAMES = [f"{i}.md" for i in range(6)]
@@ -51,12 +52,6 @@ def aid_of(store: str, base_url: str, source: MemorySource | None = None, **chan
     strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), writer(base_url, **changed), **synopsis)
     corpora = {"docs": Corpus("docs", source or MemorySource(payloads()), strategy)}
     return FindingAid(Store(store), CountingEmbedder(), corpora, **of_aid)
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
 
 
 @pytest.fixture
@@ -371,6 +366,21 @@ class TestBudget:
         assert (first.pending, second.pending) == (3, 3)
         assert (third.calls.synthesize, third.pending) == (4, 2)
 
+    def test_it_holds_for_processes_that_ask_at_the_same_time(self, make: Make, server: OpenAIServer) -> None:
+        aids = [make(budget=Budget(calls=4), batch_from=None) for _ in range(2)]
+        aids[0].prepare()
+        listings = next(iter(aids[0].plan_corpus("docs").batches()))
+        server.delay = 0.2
+
+        with ThreadPoolExecutor(2) as pool:
+            halves = (listings[:3], listings[3:])
+            reports = list(
+                pool.map(lambda aid, half: aid.indexer("docs", aid.spending("run 1")).build(half), aids, halves)
+            )
+
+        assert len(server.completions) == 4
+        assert sorted(report.calls.synthesize for report in reports) == [1, 3]
+
 
 class TestAskedOtherwise:
     def test_a_plan_says_what_waits_and_what_a_batch_will_cost(
@@ -454,9 +464,7 @@ class TestStatus:
     def test_it_shows_open_batches_without_asking_the_endpoint(self, cli: Cli, server: OpenAIServer) -> None:
         for name, text in payloads().items():
             cli.write(name, text)
-        cli.settings["synthesizer"] = {
-            "kind": "openai", "model": "small", "base_url": server.base_url, "api_key": KEY, "batch_from": 3,
-        }  # fmt: skip
+        cli.settings["synthesizer"] = openai(server, batch_from=3)
         cli.settings["corpora"]["docs"]["synopsis"] = True
         assert cli.run("index").exit_code == 0
         looks = len(server.requests)
