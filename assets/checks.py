@@ -8,6 +8,7 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.checks import CHECKS, FAILURES, LEDGER, ORPHANS, SYNOPSES, CheckResult
+from findingaid.model import Outcome
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import asset_key
@@ -83,8 +84,9 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
         if lengths := found["n"].to_pylist():
             yield "length", histogram(lengths, "How long surfaces are", "characters", "surfaces")
     elif check is SYNOPSES:
-        if result.facts.keys() - {"skipped"}:  # else nothing was asked of anyone
-            yield "outcomes", bars(result.facts, "What became of synopses", "artifacts")
+        outcomes = {o.value: result.facts[o] for o in Outcome if o in result.facts}
+        if outcomes.keys() - {"skipped"}:  # else nothing was asked of anyone
+            yield "outcomes", bars(outcomes, "What became of synopses", "artifacts")
     elif check is LEDGER:
         columns = ["artifact_id", "surface_kind", "surface_index", "text", "text_start"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()

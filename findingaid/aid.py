@@ -12,7 +12,7 @@ from typing import Any, Self
 from findingaid.checks import TORN, Checker, CheckResult
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
-from findingaid.indexing import BatchReport, Indexer, total
+from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
     NO_CALLS,
     NO_USAGE,
@@ -25,12 +25,13 @@ from findingaid.model import (
     Mode,
     Report,
     Stage,
+    Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
-from findingaid.spending import NO_BUDGET, Budget, Price, Spending
+from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
@@ -97,7 +98,12 @@ class FindingAid:
         """A new account of what a run spends; with the name of a `run` one that all its processes share."""
         if run is None:
             return Spending(self.store, self.budget, self.prices)
-        return Spending.resumed(self.store, self.budget, self.prices, run)
+        return Spending(self.store, self.budget, self.prices, run, shared=True)
+
+    def synthesizers(self) -> dict[str, Synthesizer]:
+        """Id -> who writes synopses of one or more of the corpora."""
+        found = (self.indexer(corpus).synopses for corpus in self.corpora)
+        return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
@@ -251,6 +257,7 @@ class FindingAid:
         for ids in plan.removals():
             indexer.remove(ids)
         indexer.retract_other_embedders()
+        indexer.take_in_unwanted_batches()
         return summary(plan, reports, self.count_records(corpus))
 
     def count_records(self, corpus: str) -> int:
@@ -300,7 +307,7 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
-        return purge(self.store, self.corpora, self.embedder.id)
+        return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
 
     def _require_fit(self, what: str) -> None:
         if unfit := self._settled(()).unfit:

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
-LEDGER_COLUMNS = ("failed_stage", "failed_kind", "failed_runs", "synopsis_outcome", *(f"n_{t}" for t in PER_ARTIFACT))
+LEDGER_COLUMNS = (
+    *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
+    "synopsis_outcome",
+    *(f"n_{table}" for table in PER_ARTIFACT),
+)
+
+REASONS = 5
+"""Reasons for which synopses are pending that a check names, those of most first."""
 
 SAMPLES, A_SAMPLE_OF = 2, 100
 """Records a corpus whose own text must find them: one of up to a hundred, and never more than two."""
@@ -176,10 +183,13 @@ class Checker:
         }
 
     def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
-        outcomes = Counter(filter(None, ledger["synopsis_outcome"].to_pylist()))
-        asked = outcomes.total() - outcomes[Outcome.SKIPPED]
-        problems = _too_many("synopses", outcomes[Outcome.FAILED], asked, corpus.max_failures)
-        return problems, dict(sorted(outcomes.items()))
+        named = ledger["synopsis_outcome"].to_pylist()
+        outcomes = Counter(filter(None, named))
+        answered = outcomes.total() - outcomes[Outcome.SKIPPED] - outcomes[Outcome.PENDING]
+        reasons = zip(named, ledger["failed_message"].to_pylist(), strict=True)
+        waits = Counter(f"pending: {why}" for outcome, why in reasons if outcome == Outcome.PENDING and why)
+        problems = _too_many("synopses", outcomes[Outcome.FAILED], answered, corpus.max_failures)
+        return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS))
 
     def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
         ids = set(rows["artifact_id"].to_pylist())

@@ -233,6 +233,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     for s in found:
         for used in s.usage:
             _print(escape(f"{s.corpus}: {used}"))
+        for batch in s.batches:
+            _print(escape(f"{s.corpus}: waits for {batch}"))
     return _print_failures(found)
 
 

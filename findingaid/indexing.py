@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from findingaid.batching import take_in_unwanted
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, content_hash, payload_bytes, producer_id
 from findingaid.model import (
@@ -42,7 +43,7 @@ from findingaid.model import (
     Usage,
 )
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
-from findingaid.spending import Spending
+from findingaid.spending import Spending, total
 from findingaid.stages import (
     Batch,
     Embeddings,
@@ -272,6 +273,11 @@ class Indexer:
         ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
         self.leases.in_turn(self.corpus, ids, self._retract)
 
+    def take_in_unwanted_batches(self) -> None:
+        """Take in batches of synopses that no artifact waits for any more; after a run."""
+        if self.synopses is not None:
+            take_in_unwanted(self.synopses.synthesizer, self.spending)
+
     def _retract(self, lease: Lease) -> None:
         where = f"{self.of_another_embedder} AND {one_of('artifact_id', lease.artifact_ids)}"
         ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
@@ -448,7 +454,8 @@ class Indexer:
         )
         if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        return replace(row, failed_stage="", failed_kind="", failed_message="", failed_runs=0)
+        waits_for = synopsis.message if synopsis.outcome is Outcome.PENDING else ""
+        return replace(row, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:
@@ -516,12 +523,6 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         pending=sum(r.pending for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
-
-
-def total(costs: Iterable[float | None]) -> float | None:
-    """The sum of costs; None where one is not known."""
-    known = list(costs)
-    return None if None in known else sum(filter(None, known))
 
 
 @contextmanager

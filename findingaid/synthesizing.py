@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from findingaid.batching import PRICE, UNAVAILABLE, Batches, Batching, cached, keep
+from findingaid.batching import UNAVAILABLE, Batches, Batching, cached, for_batch, keep, waiting
 from findingaid.errors import SynthesisError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash
 from findingaid.model import (
@@ -22,7 +22,7 @@ from findingaid.model import (
     Synthesizer,
     Usage,
 )
-from findingaid.spending import Spending, estimate_of
+from findingaid.spending import BATCH_PRICE, Spending, estimate_of, total
 from findingaid.synopses import WithSynopsis
 
 Progress = Callable[[str, int, int], None]
@@ -77,9 +77,24 @@ def ask(
         asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
         known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
     else:
-        usage = sum((estimate_of(of.synthesizer, what.text) for what in missing.values()), NO_USAGE)
-        asked = Asked({}, len(missing), len(missing), usage, spending.price(of.synthesizer, usage))
+        asked = _foreseen(of.synthesizer, spending, missing)
+        known |= asked.synopses
     return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
+
+
+def _foreseen(synthesizer: Synthesizer, spending: Spending, missing: Mapping[str, Shown]) -> Asked:
+    """What asking for these will take, at most; without a call. What a batch is under way for waits."""
+    waits = waiting(spending.store, synthesizer, missing)
+    new = {key: shown for key, shown in missing.items() if key not in waits}
+    by_batch = for_batch(synthesizer, new)
+
+    def usage(keys: Collection[str]) -> Usage:
+        return sum((estimate_of(synthesizer, new[key].text) for key in keys), NO_USAGE)
+
+    later, now = usage(by_batch), usage(new.keys() - by_batch.keys())
+    cost = total([spending.price(synthesizer, later, BATCH_PRICE), spending.price(synthesizer, now)])
+    pending = {key: Synopsis(Outcome.PENDING, message=str(batch)) for key, batch in waits.items()}
+    return Asked(pending, len(new), len(new), later + now, cost, next((s.message for s in pending.values()), ""))
 
 
 @dataclass
@@ -94,55 +109,51 @@ class Asking:
     made: dict[str, Synopsis] = field(default_factory=dict)
 
     def all(self, missing: Mapping[str, Shown]) -> Asked:
-        if self.progress and missing:
+        if not missing:
+            return Asked()
+        if self.progress:
             self.progress(Stage.SYNOPSES.value, len(missing), 0)
-        waiting, sent = "", {}
-        if missing and isinstance(self.synthesizer, Batching) and self.synthesizer.batch_from:
-            sent = self._by_batch(self.synthesizer, missing)
-            missing = {key: shown for key, shown in missing.items() if key not in sent and key not in self.made}
+        with self.spending.turn():
+            sent = self._by_batch(self.synthesizer, missing) if isinstance(self.synthesizer, Batching) else {}
+            waits = self._one_by_one({key: shown for key, shown in missing.items() if key not in sent})
+        calls = len(self.made)
+        pending = {key: sent.get(key, waits) for key in missing if key not in self.made}
+        self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in pending.items()}
+        cost = self.spending.price(self.synthesizer, self.usage)
+        return Asked(self.made, calls, 0, self.usage, cost, next(iter(pending.values()), ""))
+
+    def _one_by_one(self, missing: Mapping[str, Shown]) -> str:
+        """Ask for these at once, as far as the budget reaches; returns why some are left."""
         while left := {key: shown for key, shown in missing.items() if key not in self.made}:
-            if waiting := self.spending.stopped.get(self.synthesizer.id, ""):
-                break
+            if why := self.spending.stopped.get(self.synthesizer.id):
+                return why
             # One that is too long for what is left must not keep those behind it from their turn.
             fitting = {key: shown for key, shown in left.items() if self._affordable(shown.text)}
             count = self._affordable(*(shown.text for shown in fitting.values()))
             if not count:
-                waiting = OVER_BUDGET
-                break
+                return OVER_BUDGET
             self._some(dict(islice(fitting.items(), count)))
-        calls = len(self.made)
-        self.made |= {key: Synopsis(Outcome.PENDING, message=waiting) for key in left}
-        self.made |= {key: Synopsis(Outcome.PENDING, message=why) for key, why in sent.items()}
-        waiting = waiting or next(iter(sent.values()), "")
-        return Asked(self.made, calls, 0, self.usage, self.spending.price(self.synthesizer, self.usage), waiting)
+        return ""
 
     def _affordable(self, *texts: str) -> int:
         return self.spending.affordable(self.synthesizer, texts)
 
     def _by_batch(self, synthesizer: Batching, missing: Mapping[str, Shown]) -> dict[str, str]:
-        """Key -> the batch that it waits for, of those sent by batch; what failed in one that ended is made."""
-        batches = self.spending.kept(self.synthesizer.id, lambda: self._batches(synthesizer))
-        self.made |= cached(self.spending.store, self.synthesizer, set(missing))
+        """Key -> the batch that it waits for; what came of one that ended is made."""
+        batches = Batches.of(self.synthesizer, synthesizer.batches(), self.spending)
+        sent = batches.waiting(missing)
+        # After that look: a batch that is gone from the store has left its results here.
+        self.made |= cached(self.spending.store, self.synthesizer, missing)
         self.made |= {key: batches.failed[key] for key in missing if key in batches.failed}
-        new = {
-            key: shown
-            for key, shown in missing.items()
-            if key not in self.made and key not in batches.waiting and batches.api.takes(shown.text)
-        }
-        texts = [shown.text for shown in new.values()]
-        count = self.spending.affordable(self.synthesizer, texts, PRICE)
-        if len(new) >= (synthesizer.batch_from or 0) and count and self.synthesizer.id not in self.spending.stopped:
+        new = {key: shown for key, shown in missing.items() if key not in self.made and key not in sent}
+        due = for_batch(self.synthesizer, new)
+        count = self.spending.affordable(self.synthesizer, [shown.text for shown in due.values()], BATCH_PRICE)
+        if count and self.synthesizer.id not in self.spending.stopped:
             try:
-                batches.send(self.corpus, dict(list(new.items())[:count]))
+                sent |= batches.send(self.corpus, dict(list(due.items())[:count]))
             except SynthesisError as error:
-                self.spending.stopped[self.synthesizer.id] = f"no batch was sent: {error}"
-            self.spending.reserve(self.synthesizer, texts[:count], PRICE)
-        return {key: batches.waiting[key] for key in missing if key in batches.waiting}
-
-    def _batches(self, synthesizer: Batching) -> Batches:
-        batches = Batches(self.synthesizer, synthesizer.batches(), self.spending)
-        batches.take_in()
-        return batches
+                self.spending.stop(self.synthesizer, f"no batch was sent: {error}")
+        return sent
 
     def _some(self, missing: Mapping[str, Shown]) -> None:
         """Ask for all of these, keeping a group of results at a time."""
@@ -152,7 +163,7 @@ class Asking:
         try:
             for place, synopsis in _results(self.synthesizer, list(missing.values())):
                 if synopsis.kind == UNAVAILABLE:
-                    self.spending.stopped[self.synthesizer.id] = synopsis.message or "not tried"
+                    self.spending.stop(self.synthesizer, synopsis.message or "not tried")
                     continue
                 group[keys[place]] = replace(_storable(synopsis), producer_id=self.synthesizer.id)
                 if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:

@@ -11,8 +11,9 @@ import pytest
 from findingaid.checks import CHECKS
 from findingaid.model import Stage
 from findingaid.store import schemas
+from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.assets import asset_key
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 from tests.test_dagster import STAGES, Location, open_location
 
 
@@ -219,3 +220,90 @@ def test_materializing_from_a_source_that_is_gone_says_so(location: Location) ->
 
     failures = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
     assert failures[0].description.startswith("docs: source.root:")
+
+
+def run_table(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """What the last step of the job says of the corpus, whether it succeeded or failed."""
+    told: list[dict[str, Any]] = []
+    for event in result.all_events:
+        if event.is_successful_output and event.step_key == "finish":
+            told.append(dict(event.step_output_data.metadata))
+        if event.is_step_failure:
+            told.append(dict(event.step_failure_data.user_failure_data.metadata))
+    (row,) = told[-1]["corpora"].records
+    return dict(row.data)
+
+
+def last_observations(location: Location) -> dict[str | None, dict[str, Any]]:
+    """partition -> what the latest observation of its synopsis says."""
+    records = location.instance.fetch_observations(asset_key("docs", Stage.SYNOPSES), limit=100).records
+    return {
+        r.partition_key: {name: value.value for name, value in r.asset_observation.metadata.items()}
+        for r in reversed(records)
+        if r.asset_observation
+    }
+
+
+def test_a_run_says_what_its_synopses_took_and_what_is_left(location: Location, server: OpenAIServer) -> None:
+    location.cli.settings |= {
+        "synthesizer": openai(server), "prices": {"small": {"input": 1e6, "output": 1e6}}, "budget": {"calls": 3},
+    }  # fmt: skip
+
+    result = location.index()
+
+    row = run_table(result)
+    (usage,) = location.aid.status()[0].usage
+    assert result.success
+    assert {name: row[name] for name in ("synopses written", "synopses pending", "synthesizer calls")} == {
+        "synopses written": 3, "synopses pending": 1, "synthesizer calls": 3,
+    }  # fmt: skip
+    assert (row["tokens in"], row["tokens out"], row["cost"]) == (
+        usage.usage.input_tokens,
+        usage.usage.output_tokens,
+        usage.cost,
+    )
+
+
+def test_why_a_synopsis_is_pending_is_a_warning_of_the_run_a_fact_of_the_check_and_at_the_partition(
+    location: Location, server: OpenAIServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 3}}
+
+    assert location.index().success
+
+    why = "the budget of this run is spent"
+    assert f"WARNING - index - {location.instance.get_runs()[0].run_id} - finish - docs: 1 synopses" in (
+        told := capfd.readouterr().err
+    )
+    assert why in told
+    check = evaluations(location, "synopses_written")[0]
+    facts = {name: value.value for name, value in check.metadata.items() if name != "outcomes"}
+    assert check.passed
+    assert facts == {"ok": 3, "pending": 1, f"pending: {why}": 1}
+    assert "](data:image/png;base64," in check.metadata["outcomes"].value
+    (seen,) = last_observations(location).values()
+    assert seen == {"outcome": "pending", "reason": why}
+
+    capfd.readouterr()
+    location.cli.settings["budget"] = {"calls": 0}
+    assert location.materialize(STAGES, *last_observations(location)).success
+    assert f"docs: 1 synopses are pending: {why}" in capfd.readouterr().err
+
+
+def test_why_a_synopsis_failed_is_at_its_partition_until_it_comes(location: Location, server: OpenAIServer) -> None:
+    location.cli.settings["synthesizer"] = openai(server)
+    server.when(lambda request: b"ledger" in request.body, faults.refusal())
+
+    failed = location.index()
+
+    assert not failed.success
+    assert (run_table(failed)["failed"], run_table(failed)["synthesizer calls"]) == (1, 4)
+    assert last_observations(location) == {
+        "ledger.md": {"outcome": "failed", "reason": "the model or a filter refused to write about this text"}
+    }
+    assert {key for (stage, key), (status, _) in location.staleness().items() if status != "FRESH"} == {"ledger.md"}
+    server.recover()
+    assert location.index().success
+    assert latest_metadata(location, "synopses", "ledger.md")["outcome"] == "ok"
+    assert len(last_observations(location)) == 1
+    assert location.all_fresh()

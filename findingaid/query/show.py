@@ -9,7 +9,7 @@ from typing import Any
 
 from findingaid.errors import QueryError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
-from findingaid.store import Ledger, Publisher, Store, history
+from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
 from findingaid.summaries import AnchoredSummary
 
@@ -95,9 +95,11 @@ class CorpusStatus:
     updated: str | None
     published_version: int | None
     usage: Sequence[ModelUsage] = ()
+    batches: Sequence[OpenBatch] = ()
+    """Sent to a batch API, and not taken in yet."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
 
 def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
@@ -179,6 +181,7 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
         usage=_usage(store, corpus),
+        batches=OpenBatches(store).of(corpus=corpus),
     )
 
 

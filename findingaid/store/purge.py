@@ -35,21 +35,22 @@ class Purged:
         return asdict(self)
 
 
-def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
-    """Take away everything that the given corpora and embedder do not use, in every version and file.
+def purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
+    """Take away everything that the given corpora and models do not use, in every version and file.
 
     Only the version that readers have stays. To be run while nothing else writes: files of a commit under way
     are taken for leftovers of a killed one.
     """
     with store.reached():
-        return _purge(store, corpora, embedder_id)
+        return _purge(store, corpora, embedder_id, synthesizer_ids)
 
 
-def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
+def _purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
     rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries"))
     rows += sum(_delete(store, "summaries", where) for where in list(_forgotten(store)))
+    _delete(store, "batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # nobody takes those in
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
     calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
     store.drop_unused_fields()

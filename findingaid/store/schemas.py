@@ -102,11 +102,13 @@ USAGE = _schema(
     _text("run", "the run that paid"),
     CORPUS,
     _text("model", "the model as it is priced, or the synthesizer's id"),
+    _text("producer_id", "the synthesizer"),
     _int("calls", "requests that were answered"),
     _column("input_tokens", pa.int64(), "as the endpoint counts them"),
     _column("output_tokens", pa.int64(), "as above"),
     _column("cost", pa.float64(), "by the prices of then; null where the model had none", True),
-    _column("at", pa.timestamp("ms", "UTC"), "when this was used"),
+    _text("stopped", "why the synthesizer is not asked any more in this run; null in a row of what it used", True),
+    _column("at", pa.timestamp("ms", "UTC"), "when this was used, or sent as a batch"),
 )
 
 EMBEDDINGS = _schema(
@@ -122,7 +124,12 @@ BATCHES = _schema(
     _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
     CORPUS,
     _text("producer_id", "the synthesizer that is asked"),
+    _text("run", "the run that sent it, from whose budget it is paid"),
     _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
+    _int("calls", "requests in it"),
+    _column("input_tokens", pa.int64(), "what it will take, estimated"),
+    _column("output_tokens", pa.int64(), "as above"),
+    _column("cost", pa.float64(), "of that; null where the model has no price", True),
     _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
 )
 
@@ -145,7 +152,7 @@ LEDGER = _schema(
     _int("n_records", "rows in the table records"),
     _text("failed_stage", 'the stage that failed last, "" where none did'),
     _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
-    _text("failed_message", "why, in one line"),
+    _text("failed_message", "why, in one line; also why a synopsis is pending"),
     _int("failed_runs", "runs in a row in which it failed"),
     _column("updated", pa.timestamp("ms", "UTC"), "when this row was written"),
 )
