@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from findingaid.checks import TORN, Checker, CheckResult
+from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.evaluation import Remembering
 from findingaid.indexing import BatchReport, Indexer, total
 from findingaid.model import (
     NO_CALLS,
@@ -36,6 +37,9 @@ from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 from findingaid.synthesizing import Progress
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,22 @@ class FindingAid:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Model -> what it costs."""
 
+    evaluations: Path | None = None
+    """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
         store = Store(config.store, config.storage_options)
-        return cls(store, config.embedder, config.corpora, config.settings.retain, config.budget, config.prices)
+        return cls(
+            store,
+            config.embedder,
+            config.corpora,
+            config.settings.retain,
+            config.budget,
+            config.prices,
+            config.evaluations,
+        )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
@@ -164,13 +179,28 @@ class FindingAid:
         if not seen.checker.covers(newest):
             seen = self._settled(corpora)
             newest = seen.checker.newest
+        names = {result.corpus for result in seen.checks}
+        quality = [] if withdrawn or seen.unfit else self._quality(newest, names)
+        unfit = seen.unfit or _failing(quality)
         if withdrawn:
             self.publisher.hold()
-        elif seen.unfit is None:
+        elif unfit is None:
             self.publisher.publish(newest.version)
-        names = {result.corpus for result in seen.checks}
         indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
-        return Finish(seen.unfit, [*seen.checks, *indexed])
+        return Finish(unfit, [*seen.checks, *quality, *indexed])
+
+    def _quality(self, records: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
+        """What known questions find in a version of the records, for the corpora where that may have changed."""
+        looking = replace(self, store=self.store.showing(records)).remembering()
+        return [
+            measured(name, corpus.quality, looking, self.evaluations)
+            for name, corpus in self.corpora.items()
+            if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
+        ]
+
+    def remembering(self) -> Self:
+        """The same, which embeds no query twice, nor one that an earlier evaluation embedded."""
+        return replace(self, embedder=Remembering.kept_in(self.evaluations, self.embedder))
 
     def _settled(self, corpora: Sequence[str]) -> _Seen:
         """What the checks find when no other run is between writing records and the ledger's word for them."""
@@ -200,7 +230,9 @@ class FindingAid:
 
         def look() -> list[CheckResult]:
             checker = Checker(self.store, self.embedder, everything=True)
-            return [*self._results(checker, names), *(checker.indexed(self._corpus(name)) for name in names)]
+            quality = self._quality(checker.newest, names)
+            indexed = (checker.indexed(self._corpus(name)) for name in names)
+            return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
 
         return self.store.retried(look)
 
@@ -220,7 +252,7 @@ class FindingAid:
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
-        return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
+        return _failing(checks)
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -303,7 +335,9 @@ class FindingAid:
         return purge(self.store, self.corpora, self.embedder.id)
 
     def _require_fit(self, what: str) -> None:
-        if unfit := self._settled(()).unfit:
+        seen = self._settled(())
+        changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
+        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, changed)):
             raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
@@ -367,6 +401,11 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         pending=sum(r.pending for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
+
+
+def _failing(checks: Sequence[CheckResult]) -> str | None:
+    """What speaks against publishing."""
+    return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
 
 
 def _at_key(corpus: str, error: SourceError) -> str:

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Corpus, Embedder, Outcome, Stage
+from findingaid.errors import CasesError, ConfigError, QueryError
+from findingaid.evaluation import Searching, evaluated, load_cases
+from findingaid.model import Corpus, Embedder, Outcome, Quality, Stage
 from findingaid.query.search import nearest
 from findingaid.store import Publisher, Store, verify
 from findingaid.store.schemas import PER_ARTIFACT
@@ -31,6 +34,9 @@ LEDGER_COLUMNS = ("failed_stage", "failed_kind", "failed_runs", "synopsis_outcom
 
 SAMPLES, A_SAMPLE_OF = 2, 100
 """Records a corpus whose own text must find them: one of up to a hundred, and never more than two."""
+
+WORST = 3
+"""Questions that a failed check of quality names."""
 
 AMONG = 10
 """How far down its own text may find a record: others can say the same in other words."""
@@ -57,7 +63,7 @@ class CheckResult:
     check: Check
     corpus: str
     problems: Sequence[str] = ()
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -82,10 +88,18 @@ UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
 INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
 FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
 
+QUALITY = Check("quality", Stage.RECORDS, "Known questions find what they should, no less well than `quality` says.")
+
 TORN = (ORPHANS, LEDGER)
 """What may fail for the moment in which another run has written records, and not yet the ledger's word for them."""
 
 CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
+"""Those of every corpus."""
+
+
+def checks_of(corpus: Corpus) -> tuple[Check, ...]:
+    """The checks of a corpus: what it has a floor for is one more."""
+    return (*CHECKS, QUALITY) if corpus.quality else CHECKS
 
 
 class Checker:
@@ -231,6 +245,30 @@ class Checker:
             for row in found
             if row["corpus"] == corpus.name
         }
+
+
+def measured(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
+    """The result of the check of quality, by cases that are put to the records that `searching` shows."""
+    try:
+        cases = load_cases(of.cases).of_corpus(corpus)
+        if not cases.cases:
+            return CheckResult(QUALITY, corpus, facts={"cases": 0})
+        corpora = None if of.everywhere else [corpus]
+        found = evaluated(searching, cases, [of.metric], corpora=corpora, folder=folder)
+    except (CasesError, ConfigError, QueryError) as error:
+        return CheckResult(QUALITY, corpus, [str(error)])
+    score = found.score(of.metric)
+    if score is None:
+        return CheckResult(QUALITY, corpus, [f"{of.cases}: no case has what {of.metric} needs"])
+    facts = {"cases": len(cases.cases), "floor": of.floor, of.metric: score.value, "low": score.low, "high": score.high}
+    of_kinds = {
+        f"{of.metric} of {kind}": of_kind.value for kind in found.kinds if (of_kind := found.score(of.metric, kind))
+    }
+    if score.value >= of.floor:
+        return CheckResult(QUALITY, corpus, facts=facts | of_kinds)
+    worst = ", ".join(repr(case.query) for case in found.worst(of.metric, WORST))
+    problem = f"{of.metric} is {score} over {len(cases.cases)} cases, below the floor of {of.floor:g}; worst: {worst}"
+    return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

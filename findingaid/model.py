@@ -422,12 +422,27 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A floor: `metric`, in the mean over the cases of a file, below which nothing is published.
+
+    `cases` is the file's path. Put to the corpus alone, or `everywhere`; then those cases count that expect
+    something of it.
+    """
+
+    cases: str
+    floor: float
+    metric: str = "nDCG@10"
+    everywhere: bool = False
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
     Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
+    the artifacts known, is refused; where more than `max_failures` of them failed, or where known questions find less
+    than `quality` says, nothing is published.
     `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
@@ -440,3 +455,4 @@ class Corpus:
     owners: Sequence[str] = ()
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    quality: Quality | None = None

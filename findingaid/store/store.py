@@ -14,10 +14,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
@@ -85,6 +86,7 @@ class Store:
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
         self._told_full = False
+        self._shown: lance.LanceDataset | None = None
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -340,8 +342,16 @@ class Store:
         with ThreadPoolExecutor(len(TABLES)) as pool:
             list(pool.map(lambda table: self._commit(table, do), TABLES))
 
+    def showing(self, records: lance.LanceDataset) -> Self:
+        """The same store, to which this version of the records is the published one: for a look before it is."""
+        view = copy(self)
+        view._shown = records
+        return view
+
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
+        if self._shown is not None:
+            return self._shown
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
