@@ -151,4 +151,5 @@ class Reader:
 
 
 def _candidate(row: Mapping[str, Any], score: float, ranks: tuple[Rank, ...] = ()) -> Candidate:
-    return Candidate(row["_rowid"], *(row[column] for column in LIGHT), score, ranks)
+    record = {column: row[column] for column in LIGHT}
+    return Candidate(rowid=row["_rowid"], **record, score=score, ranks=ranks)

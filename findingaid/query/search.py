@@ -17,8 +17,9 @@ way to the table. Three places are for others:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, get_args
 
 from findingaid.errors import QueryError
@@ -125,15 +126,18 @@ class Searcher:
 
 def rankings(reader: Reader, request: Request, depth: int) -> list[list[Candidate]]:
     """What each ranker finds for each query, all asked at the same time."""
-    asked = []
+    condition = request.condition
+    asked: list[Callable[[], list[Candidate]]] = []
     for number, query in enumerate(request.queries):
         if request.mode != "lexical":
-            asked.append(
-                lambda n=number, q=query: reader.dense(reader.embed(q), depth, request.condition, n)  # type: ignore[misc]
-            )
+            asked.append(partial(_dense, reader, query, depth, condition, number))
         if request.mode != "dense":
-            asked.append(lambda n=number, q=query: reader.lexical(q, depth, request.condition, n))  # type: ignore[misc]
+            asked.append(partial(reader.lexical, query, depth, condition, number))
     return reader.at_once(*asked)
+
+
+def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int) -> list[Candidate]:
+    return reader.dense(reader.embed(query), depth, condition, number)
 
 
 def fuse(rankings: Sequence[Sequence[Candidate]], request: Request) -> list[Candidate]:
