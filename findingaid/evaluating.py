@@ -33,7 +33,8 @@ MADE_BY_A_RUN = ("corpora", "embedder", "synthesizer")
 CACHES = ("embeddings", "calls")
 """What one index of a set takes over from another, so that nothing is paid twice."""
 
-EVERY_SEARCH = frozenset({"self", "query", "k", "corpora", "where"})
+SAID_BY_CASES = frozenset({"self", "query", "k", "corpora", "where", "per_artifact", "offset", "timeout", "explain"})
+"""Parameters of a search that an evaluation gives itself, or that change no ranking."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Setup:
 
 
 def options() -> list[str]:
-    """What a search can be asked with, beside what every case says itself."""
-    return [name for name in inspect.signature(FindingAid.search).parameters if name not in EVERY_SEARCH]
+    """What a search can be asked with, and ranks by."""
+    return [name for name in inspect.signature(FindingAid.search).parameters if name not in SAID_BY_CASES]
 
 
 def setups(config: str | None, words: Sequence[str], others: Sequence[str] = (), indexes: bool = True) -> list[Setup]:

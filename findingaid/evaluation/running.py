@@ -23,9 +23,6 @@ from findingaid.store import Store
 if TYPE_CHECKING:
     from lance import LanceDataset
 
-MORE = 4
-"""How many times as many records are asked for, when too few artifacts are among them."""
-
 TRIGRAM = 3
 COVERED = 0.5
 """The share of a passage's word trigrams that a text must have to hold it, so that another cut of it counts."""
@@ -137,15 +134,15 @@ def rank(
 def _ranking(
     aid: Searching, case: Case, depth: int, corpora: Sequence[str] | None, asked: Mapping[str, Any]
 ) -> Ranking:
-    k = depth
-    while True:
-        hits = aid.search(case.query, k, corpora=corpora, where=case.where, **asked)
-        found = list(dict.fromkeys(map(_name, hits)))
-        if len(found) >= depth or len(hits) < k:
-            places = (place for place, hit in enumerate(hits, 1) if _name(hit) in case.expected)
-            first = next((p for p in places if holds(hits[p - 1].text, case.passage)), None) if case.passage else None
-            return Ranking(found[:depth], first)
-        k *= MORE
+    def hits(per_artifact: bool) -> Sequence[Hit]:
+        return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
+
+    first = None
+    if case.passage:
+        records = enumerate(hits(per_artifact=False), 1)
+        held = (place for place, hit in records if _name(hit) in case.expected and holds(hit.text, case.passage))
+        first = next(held, None)
+    return Ranking([_name(hit) for hit in hits(per_artifact=True)], first)
 
 
 def _name(hit: Hit) -> str:
