@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class Setup:
 def options() -> list[str]:
     """What a search can be asked with, and ranks by."""
     return [name for name in inspect.signature(FindingAid.search).parameters if name not in SAID_BY_CASES]
+
+
+def apart(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The one word that names cases or a set, and those that are KEY=VALUE. Raises ConfigError."""
+    named = [word for word in words if "=" not in word or Path(word).exists()]
+    if len(named) != 1:
+        wanted = "--set wants a folder in BEIR's layout or a file of cases, once"
+        raise ConfigError(f"{wanted}: got {' and '.join(named) or 'none'}")
+    return named[0], [word for word in words if word not in named]
 
 
 def setups(config: str | None, words: Sequence[str], others: Sequence[str] = (), indexes: bool = True) -> list[Setup]:
@@ -122,6 +132,31 @@ def evaluate(
     aid = replace(aid, evaluations=kept).remembering()
     return evaluated(
         aid, cases, measures, corpora=corpora, asked=asked, name=name, seed=seed, folder=kept, progress=progress
+    )
+
+
+def evaluate_as(
+    setup: Setup,
+    cases: Cases | BeirSet,
+    progress: ProgressOf | None,
+    *,
+    corpora: Sequence[str],
+    measures: Sequence[str],
+    folder: str | None,
+    seed: int,
+) -> Evaluation:
+    """`evaluate` in the way of a setup."""
+    return evaluate(
+        setup.aid,
+        cases,
+        measures=measures or None,
+        corpora=corpora or None,
+        name=setup.name,
+        seed=seed,
+        folder=folder,
+        progress=partial(progress(setup.name), "queries") if progress else None,
+        indexing=progress,
+        **setup.asked,
     )
 
 

@@ -54,7 +54,10 @@ def scores(
     expected: Sequence[Mapping[str, int]], rankings: Sequence[Sequence[str]], measures: Sequence[str]
 ) -> Numbers:
     """A row a case, a column a measure; passage@k is not one that this knows."""
-    import ir_measures
+    try:
+        import ir_measures
+    except ImportError:
+        raise ConfigError("evaluations need ir-measures: pip install 'findingaid[evaluation]'") from None
 
     wanted = {ir_measures.parse_measure(_theirs(name)): column for column, name in enumerate(measures)}
     made = np.zeros((len(expected), len(measures)))

@@ -77,6 +77,10 @@ class Evaluation:
         found = sorted({case.kind for case in self.cases})
         return found if len(found) > 1 else []
 
+    def count(self, kind: str | None = None) -> int:
+        """How many cases there are, of one kind or of all."""
+        return sum(kind in {None, case.kind} for case in self.cases)
+
     def score(self, measure: str, kind: str | None = None) -> Score | None:
         """A measure over all cases or those of one kind; None where no case has it."""
         values = self._values(self.scores[measure], kind)
@@ -92,8 +96,12 @@ class Evaluation:
         values = np.nan_to_num(self.scores[measure], nan=1.0)
         return [self.cases[i] for i in np.argsort(values, kind="stable")[:count]]
 
-    def table(self) -> dict[str | None, dict[str, Score | None]]:
+    def table(self) -> Mapping[str | None, Mapping[str, Score | None]]:
         """kind of query, None for all -> measure -> score."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> dict[str | None, dict[str, Score | None]]:
         return {kind: {m: self.score(m, kind) for m in self.measures} for kind in (None, *self.kinds)}
 
     def versus(self, other: Evaluation) -> Comparison:
@@ -105,17 +113,17 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, with what each case found."""
-        shown = {
+        of_cases = {
             name: [None if np.isnan(value) else round(float(value), 6) for value in values]
             for name, values in self.scores.items()
         }
         return {
             "name": self.name,
             "n": len(self.cases),
-            "scores": _plain(self.table()[None]),
+            "scores": _plain(self._table[None]),
             "kinds": {
-                kind: {"n": sum(c.kind == kind for c in self.cases), "scores": _plain(table)}
-                for kind, table in self.table().items()
+                kind: {"n": self.count(kind), "scores": _plain(scores)}
+                for kind, scores in self.table().items()
                 if kind is not None
             },
             "cases": [
@@ -125,7 +133,7 @@ class Evaluation:
                     "kind": case.kind,
                     "expected": dict(case.expected),
                     "found": list(ranking.artifacts[:TOP]),
-                    "scores": {name: values[i] for name, values in shown.items()},
+                    "scores": {name: values[i] for name, values in of_cases.items()},
                 }
                 for i, (case, ranking) in enumerate(zip(self.cases, self.rankings, strict=True))
             ],
