@@ -383,9 +383,9 @@ def evaluate(
     """
     if context.invoked_subcommand:
         return None
-    path, words = evaluating.apart(words)
+    path, told = evaluating.apart(words)
     cases = evaluating.load(path, split)
-    setups = evaluating.setups(config, words, others, indexes=isinstance(cases, BeirSet))
+    setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
     with _progress(enabled=not as_json) as progress:
         evaluations = [evaluating.evaluate_as(setup, cases, progress, **given) for setup in setups]
     comparisons = [evaluations[0].versus(other) for other in evaluations[1:]]

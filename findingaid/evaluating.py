@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import shlex
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ from typing import Any
 
 import findingaid
 from findingaid.aid import FindingAid, ProgressOf
-from findingaid.config import parse_override
+from findingaid.config import Settings, parse_override
 from findingaid.errors import CasesError, ConfigError, StoreError
 from findingaid.evaluation import BeirSet, Cases, Evaluation, evaluated, load_cases, load_set, measure_name
 from findingaid.evaluation.running import Progress
@@ -33,6 +33,9 @@ MADE_BY_A_RUN = ("corpora", "embedder", "synthesizer")
 
 CACHES = ("embeddings", "calls")
 """What one index of a set takes over from another, so that nothing is paid twice."""
+
+WORDS = re.compile(r"\s+(?=[\w.]+=)")
+"""What parts KEY=VALUE from the next; a value may have spaces in it."""
 
 SAID_BY_CASES = frozenset({"self", "query", "k", "corpora", "where", "per_artifact", "offset", "timeout", "explain"})
 """Parameters of a search that an evaluation gives itself, or that change no ranking."""
@@ -72,7 +75,7 @@ def setups(config: str | None, words: Sequence[str], others: Sequence[str] = (),
         if Path(other).suffix in {".yaml", ".yml"}:
             made.append(_setup(other, words, other))
             continue
-        changed = shlex.split(other)
+        changed = WORDS.split(other.strip()) if other.strip() else []
         keys = {parse_override(word)[0] for word in changed}
         if not keys:
             raise ConfigError("--versus wants key=value or the file of another configuration")
@@ -88,6 +91,11 @@ def setups(config: str | None, words: Sequence[str], others: Sequence[str] = (),
 def _setup(config: str | None, words: Sequence[str], name: str) -> Setup:
     given = dict(map(parse_override, words))
     known = options()
+    if unknown := [key for key in given if key.split(".")[0] not in {*known, *Settings.model_fields}]:
+        raise ConfigError(
+            f"{unknown[0]}: neither an option of a search nor a setting."
+            f" Known: {', '.join(known)}; {', '.join(Settings.model_fields)}"
+        )
     asked = {key: value for key, value in given.items() if key in known}
     return Setup(name, findingaid.open(config, {k: v for k, v in given.items() if k not in known}), asked)
 

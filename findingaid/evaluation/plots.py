@@ -33,11 +33,11 @@ def draw(evaluations: Sequence[Evaluation], path: str | Path) -> None:
             label=evaluation.name,
         )
     axes.set_xticks(range(len(measures)), measures)
-    axes.set_ylim(0, 1)
+    axes.set_ylim(0, 1.03)
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{len(evaluations[0].cases):,} cases, intervals of 95 %", loc="left", fontsize=11)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
     try:
         figure.savefig(path, format="png")
     except OSError as error:

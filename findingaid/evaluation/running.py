@@ -172,7 +172,7 @@ def _case_key(case: Case) -> str:
 def contents(records: LanceDataset) -> str:
     """Changes with what a version of the records holds, or by which indexes it is searched."""
     fragments = [fragment.metadata for fragment in records.get_fragments()]
-    rows = [[[file.path for file in f.data_files()], str(f.deletion_file)] for f in fragments]
+    rows = [[[file.path for file in f.files], str(f.deletion_file)] for f in fragments]
     return content_hash(records.uri, records.version, rows)
 
 

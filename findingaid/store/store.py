@@ -162,7 +162,8 @@ class Store:
             raise
 
     def _said(self, error: BaseException) -> str:
-        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
+        said = first_line(error, self.uri)
+        return without_secrets(said, self._options) if self.remote else said
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -434,7 +435,9 @@ class Store:
         try:
             with self.reached():
                 self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
-        except (StoreError, OSError, ValueError, RuntimeError) as error:
+        except StoreError as error:
+            return str(error)
+        except (OSError, ValueError, RuntimeError) as error:
             return self._said(error)
         return None
 
