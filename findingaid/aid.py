@@ -27,6 +27,7 @@ from findingaid.model import (
     Stage,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
@@ -146,7 +147,7 @@ class FindingAid:
 
         Checked are the corpora named, in which something was done, and all that have records not yet published.
         """
-        if not corpora and self.publisher.served() == self.publisher.newest():
+        if not corpora and self.publisher.current():
             return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.compact()
@@ -160,14 +161,14 @@ class FindingAid:
 
     def _publish(self, seen: _Seen, corpora: Sequence[str], withdrawn: bool) -> Finish:
         """Publish the newest version, checked again where another run has written to it meanwhile."""
-        newest = self.store.dataset("records")
-        if not seen.checker.covers(newest):
+        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
+        if not seen.checker.covers(newest, edges):
             seen = self._settled(corpora)
-            newest = seen.checker.newest
+            newest, edges = seen.checker.newest, seen.checker.edges
         if withdrawn:
             self.publisher.hold()
         elif seen.unfit is None:
-            self.publisher.publish(newest.version)
+            self.publisher.publish(newest.version, edges.version)
         names = {result.corpus for result in seen.checks}
         indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
         return Finish(seen.unfit, [*seen.checks, *indexed])
@@ -336,6 +337,23 @@ class FindingAid:
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
+
+    def neighbours(
+        self,
+        artifact_id: str,
+        corpus: str | None = None,
+        *,
+        kinds: Sequence[str] | None = None,
+        reverse: bool = False,
+    ) -> list[Neighbour]:
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
+        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+
+    def most_referenced(
+        self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
+    ) -> list[Referenced]:
+        """What most artifacts refer to, and how many do; also what is in no corpus."""
+        return most_referenced(self.store, k, self._names(corpora), kinds)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

@@ -27,6 +27,7 @@ from pydantic import (
     ValidationError,
 )
 
+from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
 from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
@@ -150,6 +151,7 @@ class CorpusSettings(BaseModel):
     source: SourceSpec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
+    edges: bool | Spec | list[Spec] = True
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: CronText | None = None
@@ -231,6 +233,7 @@ class Config:
             settings.owners,
             settings.group,
             settings.tags,
+            extractor_from(settings.edges, f"{where}.edges", self.base),
         )
 
     def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:

@@ -25,7 +25,7 @@ from filelock import FileLock
 from findingaid.errors import StoreError, UnreachableError
 from findingaid.store import fields, schemas
 from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
-from findingaid.store.publishing import PUBLISHED
+from findingaid.store.publishing import EDGES_OF, PUBLISHED
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
@@ -348,6 +348,18 @@ class Store:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
+    def published_with_edges(self) -> tuple[lance.LanceDataset, lance.LanceDataset]:
+        """The records as readers see them, and the edges that belong to them. Raises StoreError."""
+        for _ in range(READS):
+            records = self.published()
+            try:
+                return records, self.dataset("edges", f"{EDGES_OF}{records.version}")
+            except StoreError as error:
+                lost = error
+            if self.published().version == records.version:  # else another run published meanwhile
+                break
+        raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from lost
+
     def drop_unused_fields(self) -> None:
         """Drop the columns of fields that no record has any more."""
         self._commit("records", fields.drop_unused)
@@ -362,8 +374,8 @@ class Store:
     def _index_keys(self) -> None:
         from lancedb.index import BTree
 
-        columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
-        for name, column in columns.items():
+        of_artifacts = [(table, "artifact_id") for table in ("ledger", *schemas.PER_ARTIFACT)]
+        for name, column in [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]:
             if self.count(name) >= KEY_INDEX_ROWS:
                 self._commit(name, partial(self._index, name, column, BTree()))
 
