@@ -31,7 +31,8 @@ from findingaid.query.edges import Neighbour, Referenced, most_referenced, neigh
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
 from findingaid.query.request import Recency, Request
-from findingaid.query.search import Searcher
+from findingaid.query.routing import Policy, route_of
+from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
@@ -327,12 +328,14 @@ class FindingAid:
         offset: int = 0,
         timeout: float | None = None,
         explain: bool = False,
+        route: str | Route | Policy | None = None,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
-        published or another embedder made the index.
+        these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
+        neighbours), an import path or an object, see `findingaid.query.routing`. Raises QueryError for a query that
+        cannot be put, StoreError where nothing is published or another embedder made the index.
         """
         return self.searcher.search(
             Request(
@@ -349,6 +352,7 @@ class FindingAid:
                 recency=recency,
                 timeout=timeout,
                 explain=explain,
+                route=route_of(route),
             )
         )
 

@@ -22,6 +22,7 @@ from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
 from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
+from findingaid.query.routing import ROUTES
 from findingaid.query.show import CorpusStatus
 from findingaid.query.where import ALWAYS
 
@@ -121,6 +122,12 @@ def index(
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@click.option(
+    "--route",
+    default="flat",
+    show_default=True,
+    help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
+)
 @common
 def search(
     aid: FindingAid,
@@ -130,6 +137,7 @@ def search(
     mode: Mode,
     where: str | None,
     surfaces: str | None,
+    route: str,
     as_json: bool,
 ) -> None:
     """Search the published index.
@@ -141,7 +149,7 @@ def search(
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
     """
     kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds)
+    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds, route=route)
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
     table = _table(">score", "corpus", "artifact", "surface", "text")

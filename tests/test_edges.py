@@ -320,7 +320,7 @@ def aid_of(store: str, edition: int, edges: bool) -> FindingAid:
 
 
 def published_edges(aid: FindingAid) -> list[dict[str, Any]]:
-    _, edges = aid.store.published_with_edges()
+    edges = aid.store.edges_of(aid.store.published())
     return sorted(edges.to_table().to_pylist(), key=lambda row: (row["artifact_id"], row["position"]))
 
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from findingaid.errors import QueryError
+from findingaid.query.reader import Key
 from findingaid.store import Store
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
     from lance import LanceDataset
-
-Key = tuple[str, str]
-"""(corpus, artifact id)."""
 
 SOURCE, TARGET = ("corpus", "artifact_id"), ("target_corpus", "target_id")
 """The columns of the two ends of an edge."""
@@ -68,7 +66,8 @@ def neighbours(
 def _neighbours(
     store: Store, artifact_id: str, corpus: str | None, kinds: Sequence[str] | None, reverse: bool
 ) -> list[Neighbour]:
-    records, edges = store.published_with_edges()
+    records = store.published()
+    edges = store.edges_of(records)
     here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
     conditions = [equals(here[1], artifact_id), *([equals(here[0], corpus)] if corpus else [])]
     rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
@@ -98,7 +97,8 @@ def most_referenced(
 
 
 def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequence[str] | None) -> list[Referenced]:
-    records, edges = store.published_with_edges()
+    records = store.published()
+    edges = store.edges_of(records)
     conditions = [one_of(column, names) for column, names in ((TARGET[0], corpora), ("kind", kinds)) if names]
     found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions) or None)
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LIGHT = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index")
+Key = tuple[str, str]
+"""(corpus, artifact id)."""
+
+LIGHT = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "granularity")
 """What ranking needs of a record; its text and metadata are read of the hits alone."""
 
 PROBES, REFINE = 50, 10
@@ -33,12 +36,18 @@ class Candidate:
     artifact_id: str
     surface_kind: str
     surface_index: int
+    granularity: str
     score: float
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
     route: str = ""
     depth: int = 0
     seed: str = ""
+
+    @property
+    def artifact(self) -> Key:
+        """Whose record it is."""
+        return self.corpus, self.artifact_id
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,8 @@ class Reader:
 
     records: LanceDataset
     embedder: Embedder
+    edges: Callable[[], LanceDataset]
+    """Opens the edges that belong to these records."""
 
     def embed(self, query: str) -> Vectors:
         """The vector of a query, shape (dim,). Raises StoreError where another embedder made the index."""

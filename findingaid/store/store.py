@@ -131,9 +131,9 @@ class Store:
         return self.retried(lambda: read(self.dataset(table)))
 
     def retried(self, read: Callable[[], T]) -> T:
-        """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+        """What `read` gives; read again from the start where another run dropped a version that it was reading."""
         for _ in range(READS - 1):
-            with suppress(OSError, ValueError), self.reached():
+            with suppress(OSError, ValueError, StoreError), self.reached():
                 return read()
         with self.reached():
             return read()
@@ -348,17 +348,16 @@ class Store:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
-    def published_with_edges(self) -> tuple[lance.LanceDataset, lance.LanceDataset]:
-        """The records as readers see them, and the edges that belong to them. Raises StoreError."""
-        for _ in range(READS):
-            records = self.published()
-            try:
-                return records, self.dataset("edges", f"{EDGES_OF}{records.version}")
-            except StoreError as error:
-                lost = error
-            if self.published().version == records.version:  # else another run published meanwhile
-                break
-        raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from lost
+    def edges_of(self, records: lance.LanceDataset) -> lance.LanceDataset:
+        """The edges that belong to a published version of the records.
+
+        Raises StoreError where there are none: lost, or another run published meanwhile, so that asking for both
+        again finds them.
+        """
+        try:
+            return self.dataset("edges", f"{EDGES_OF}{records.version}")
+        except StoreError as error:
+            raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
 
     def drop_unused_fields(self) -> None:
         """Drop the columns of fields that no record has any more."""
