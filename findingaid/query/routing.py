@@ -67,7 +67,7 @@ class Boost:
         """Leaves of the seeds that the query did not find. One ranking is enough, since all get the same score."""
         one = replace(request, mode="lexical" if request.mode == "lexical" else "dense")
         condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-        found = fuse(rankings(reader, one, _depth(request), condition), one)
+        found = fuse(rankings(reader, one, _depth(request), condition, narrow=True), one)
         known = {c.record_id for c in ranked}
         added = [c for c in found if c.record_id not in known]
         if request.mode == "hybrid" or len(request.queries) > 1:  # whose scores are not of one ranking
@@ -146,7 +146,8 @@ def _down(
 def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candidate], set[Key]]:
     """The leaves of the seeds' artifacts, best first, and the artifacts that have others besides."""
     depth = _depth(request)
-    found = rankings(reader, request, depth, both(request.condition, IS_LEAF, of_artifacts(seeds)))
+    condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
+    found = rankings(reader, request, depth, condition, narrow=True)
     leaves = fuse(found, request)
     lexical = request.mode == "lexical"
     unseen = seeds.keys() if lexical else seeds.keys() - {leaf.artifact for leaf in leaves}
@@ -292,7 +293,7 @@ class Walk:
         if request.mode == "lexical":  # no edge says that its ends have words in common
             return reader.where(condition)
         dense = replace(request, mode="dense")
-        return fuse(rankings(reader, dense, self.nodes, condition), dense)
+        return fuse(rankings(reader, dense, self.nodes, condition, narrow=True), dense)
 
     def _led(self, c: Candidate, origin: Candidate, how: str) -> Candidate:
         seed = origin.seed or origin.record_id

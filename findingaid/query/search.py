@@ -135,19 +135,21 @@ class Searcher:
         return hits
 
 
-def rankings(reader: Reader, request: Request, depth: int, condition: str | None) -> list[list[Candidate]]:
-    """What each ranker finds for each query, all asked at the same time."""
+def rankings(
+    reader: Reader, request: Request, depth: int, condition: str | None, narrow: bool = False
+) -> list[list[Candidate]]:
+    """What each ranker finds for each query, all asked at the same time; `narrow` where few records fit."""
     asked: list[Callable[[], list[Candidate]]] = []
     for number, query in enumerate(request.queries):
         if request.mode != "lexical":
-            asked.append(partial(_dense, reader, query, depth, condition, number))
+            asked.append(partial(_dense, reader, query, depth, condition, number, narrow))
         if request.mode != "dense":
             asked.append(partial(reader.lexical, query, depth, condition, number))
     return reader.at_once(*asked)
 
 
-def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int) -> list[Candidate]:
-    return reader.dense(reader.embed(query), depth, condition, number)
+def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int, narrow: bool) -> list[Candidate]:
+    return reader.dense(reader.embed(query), depth, condition, number, narrow)
 
 
 def fuse(rankings: Sequence[Sequence[Candidate]], request: Request) -> list[Candidate]:
