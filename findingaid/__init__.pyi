@@ -15,6 +15,7 @@ from .evaluation import Evaluation as Evaluation
 from .model import Artifact as Artifact
 from .model import Corpus as Corpus
 from .model import Discovery as Discovery
+from .model import Edge as Edge
 from .model import Embedder as Embedder
 from .model import Failure as Failure
 from .model import Hit as Hit

@@ -28,10 +28,12 @@ from findingaid.model import (
     Stage,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
 from findingaid.query.request import Recency, Request
-from findingaid.query.search import Searcher
+from findingaid.query.routing import Policy, route_of
+from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
@@ -163,7 +165,7 @@ class FindingAid:
 
         Checked are the corpora named, in which something was done, and all that have records not yet published.
         """
-        if not corpora and self.publisher.served() == self.publisher.newest():
+        if not corpora and self.publisher.current():
             return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.compact()
@@ -177,23 +179,23 @@ class FindingAid:
 
     def _publish(self, seen: _Seen, corpora: Sequence[str], withdrawn: bool) -> Finish:
         """Publish the newest version, checked again where another run has written to it meanwhile."""
-        newest = self.store.dataset("records")
-        if not seen.checker.covers(newest):
+        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
+        if not seen.checker.covers(newest, edges):
             seen = self._settled(corpora)
-            newest = seen.checker.newest
+            newest, edges = seen.checker.newest, seen.checker.edges
         names = {result.corpus for result in seen.checks}
-        quality = [] if withdrawn or seen.unfit else self._quality(newest, names)
+        quality = [] if withdrawn or seen.unfit else self._quality(newest, edges, names)
         unfit = seen.unfit or _failing(quality)
         if withdrawn:
             self.publisher.hold()
         elif unfit is None:
-            self.publisher.publish(newest.version)
+            self.publisher.publish(newest.version, edges.version)
         indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
         return Finish(unfit, [*seen.checks, *quality, *indexed])
 
-    def _quality(self, records: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
+    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
         """What known questions find in a version of the records, for the corpora where that may have changed."""
-        looking = replace(self, store=self.store.showing(records)).remembering()
+        looking = replace(self, store=self.store.showing(records, edges)).remembering()
         return [
             measured(name, corpus.quality, looking, self.evaluations)
             for name, corpus in self.corpora.items()
@@ -232,7 +234,7 @@ class FindingAid:
 
         def look() -> list[CheckResult]:
             checker = Checker(self.store, self.embedder, everything=True)
-            quality = self._quality(checker.newest, names)
+            quality = self._quality(checker.newest, checker.edges, names)
             indexed = (checker.indexed(self._corpus(name)) for name in names)
             return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
 
@@ -339,7 +341,7 @@ class FindingAid:
     def _require_fit(self, what: str) -> None:
         seen = self._settled(())
         changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
-        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, changed)):
+        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, seen.checker.edges, changed)):
             raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
@@ -360,12 +362,14 @@ class FindingAid:
         offset: int = 0,
         timeout: float | None = None,
         explain: bool = False,
+        route: str | Route | Policy | None = None,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
-        published or another embedder made the index.
+        these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
+        neighbours), an import path or an object, see `findingaid.query.routing`. Raises QueryError for a query that
+        cannot be put, StoreError where nothing is published or another embedder made the index.
         """
         return self.searcher.search(
             Request(
@@ -382,6 +386,7 @@ class FindingAid:
                 recency=recency,
                 timeout=timeout,
                 explain=explain,
+                route=route_of(route),
             )
         )
 
@@ -400,6 +405,23 @@ class FindingAid:
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
+
+    def neighbours(
+        self,
+        artifact_id: str,
+        corpus: str | None = None,
+        *,
+        kinds: Sequence[str] | None = None,
+        reverse: bool = False,
+    ) -> list[Neighbour]:
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
+        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+
+    def most_referenced(
+        self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
+    ) -> list[Referenced]:
+        """What most artifacts refer to, and how many do; also what is in no corpus."""
+        return most_referenced(self.store, k, self._names(corpora), kinds)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

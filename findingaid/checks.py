@@ -110,6 +110,7 @@ class Checker:
         self.embedder = embedder
         self.everything = everything
         self.newest = store.dataset("records")
+        self.edges = store.dataset("edges")
         self.fragments = self._new_fragments()
         self.rows = self._rows()
         self.siblings = self._siblings()
@@ -147,9 +148,9 @@ class Checker:
         facts = {f"rows not in the {name} index": rows for name, (rows, _) in behind.items()}
         return CheckResult(INDEXED, corpus.name, problems, facts)
 
-    def covers(self, records: LanceDataset) -> bool:
-        """Whether a version has no data file that was not looked at, or checked before it was published."""
-        return _files(self.newest).issuperset(_files(records))
+    def covers(self, records: LanceDataset, edges: LanceDataset) -> bool:
+        """Whether versions have no data file that was not looked at, or checked before it was published."""
+        return _files(self.newest) >= _files(records) and _files(self.edges) >= _files(edges)
 
     def _new_fragments(self) -> list[LanceFragment]:
         fragments = self.newest.get_fragments()
@@ -226,7 +227,7 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample:
             return
-        reader = Reader(self.newest, self.embedder)
+        reader = Reader(self.newest, self.embedder, lambda: self.edges)
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()

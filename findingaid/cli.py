@@ -23,7 +23,9 @@ from findingaid.errors import FindingAidError
 from findingaid.evaluation import BeirSet, Comparison, Evaluation
 from findingaid.evaluation.plots import draw
 from findingaid.model import Mode, Report
+from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
+from findingaid.query.routing import ROUTES
 from findingaid.query.show import CorpusStatus
 from findingaid.query.where import ALWAYS
 
@@ -134,6 +136,12 @@ def index(
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@click.option(
+    "--route",
+    default="flat",
+    show_default=True,
+    help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
+)
 @common
 def search(
     aid: FindingAid,
@@ -143,6 +151,7 @@ def search(
     mode: Mode,
     where: str | None,
     surfaces: str | None,
+    route: str,
     as_json: bool,
 ) -> None:
     """Search the published index.
@@ -154,7 +163,7 @@ def search(
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
     """
     kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds)
+    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds, route=route)
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
     table = _table(">score", "corpus", "artifact", "surface", "text")
@@ -192,6 +201,50 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
         table.add_row(str(record.surface_index), escape(kind), span, escape(_snippet(record.text)))
     _print(table)
     return None
+
+
+@main.command()
+@click.argument("id_", metavar="[ID]", required=False)
+@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--kind", "kinds", multiple=True, help="Only edges of this kind, e.g. REF; may be given several times.")
+@click.option("--reverse", is_flag=True, help="What refers to it, instead of what it refers to.")
+@click.option("-k", default=10, show_default=True, help="Without ID: how many.")
+@common
+def neighbours(
+    aid: FindingAid,
+    id_: str | None,
+    corpus: str | None,
+    kinds: tuple[str, ...],
+    reverse: bool,
+    k: int,
+    as_json: bool,
+) -> None:
+    """Show what an artifact refers to; without ID what most artifacts refer to. What is in no corpus has no title.
+
+    \b
+    Examples:
+      findingaid neighbours lancedb
+      findingaid neighbours numpy --reverse --json
+      findingaid neighbours --corpus docs --kind LINK
+    """
+    if id_ is None:
+        return _print_referenced(aid.most_referenced(k, corpora=[corpus] if corpus else None, kinds=kinds), as_json)
+    found = aid.neighbours(id_, corpus, kinds=kinds, reverse=reverse)
+    if as_json:
+        return _print_json([neighbour.to_dict() for neighbour in found])
+    table = _table("kind", "corpus", "artifact", "section", "title")
+    for n in found:
+        table.add_row(*map(escape, (n.kind, n.corpus, n.artifact_id, n.section, n.title or "-")))
+    return _print(table if found else "nothing refers to it" if reverse else "it refers to nothing")
+
+
+def _print_referenced(found: Sequence[Referenced], as_json: bool) -> None:
+    if as_json:
+        return _print_json([referenced.to_dict() for referenced in found])
+    table = _table(">references", "corpus", "artifact", "title")
+    for r in found:
+        table.add_row(f"{r.references:,}", r.corpus, escape(r.artifact_id), escape(r.title or "-"))
+    return _print(table if found else "nothing refers to anything")
 
 
 @main.command()

@@ -27,6 +27,7 @@ from pydantic import (
     ValidationError,
 )
 
+from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
@@ -168,6 +169,7 @@ class CorpusSettings(BaseModel):
     source: SourceSpec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
+    edges: bool | Spec | list[Spec] = True
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: CronText | None = None
@@ -258,6 +260,7 @@ class Config:
             settings.owners,
             settings.group,
             settings.tags,
+            extractor_from(settings.edges, f"{where}.edges", self.base),
             self._quality(settings),
         )
 

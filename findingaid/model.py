@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -29,6 +29,13 @@ class Stage(StrEnum):
     SYNOPSES = "synopses"
     EMBEDDINGS = "embeddings"
     RECORDS = "records"
+
+
+EDGES = "edges"
+"""What is written of an artifact beside the five stages, together with its surfaces: what it refers to."""
+
+PARTS: tuple[str, ...] = (*Stage, EDGES)
+"""All that the ledger has a version of."""
 
 
 class Outcome(StrEnum):
@@ -123,6 +130,21 @@ class SurfacePlan:
 
     filter_fields: Mapping[str, Any]
     surfaces: Sequence[Surface]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What one artifact refers to: another, which may be in no corpus.
+
+    `corpus` is the target's, "" for the one that the edge is from; `section` the anchor of a heading of it. `span` is
+    where in its own text the artifact says so.
+    """
+
+    kind: str
+    target_id: str
+    corpus: str = ""
+    section: str = ""
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +418,14 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
+class EdgeExtractor(Protocol):
+    """What artifacts refer to."""
+
+    def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterable[Edge]:
+        """The edges of one artifact, `fields` being its filter fields; pure, and without any model."""
+
+
+@runtime_checkable
 class Synthesizer(Protocol):
     """Who writes synopses."""
 
@@ -462,10 +492,10 @@ class Quality:
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused; where more than `max_failures` of them failed, or where known questions find less
-    than `quality` says, nothing is published.
-    `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
+    Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to. A run that would
+    lose more than `max_loss`, a share of the artifacts known, is refused; where more than `max_failures` of them
+    failed, or where known questions find less than `quality` says, nothing is published. `schedule` is cron, for
+    whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
     name: str
@@ -477,4 +507,5 @@ class Corpus:
     owners: Sequence[str] = ()
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    edges: EdgeExtractor | None = None
     quality: Quality | None = None

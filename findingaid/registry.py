@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.model import EdgeExtractor, Embedder, Source, Strategy, Synthesizer
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "strategy": ("findingaid.strategies", Strategy),
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
     "embedder": ("findingaid.embedders", Embedder),
+    "extractor": ("findingaid.extractors", EdgeExtractor),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import orjson
 
+from findingaid.errors import StoreError
 from findingaid.evaluation.cases import Case
 from findingaid.identity import bytes_hash, content_hash, describe, text_hash
 from findingaid.model import Embedder, Hit, Vectors
 from findingaid.store import Store
-
-if TYPE_CHECKING:
-    from lance import LanceDataset
 
 TRIGRAM = 3
 COVERED = 0.5
@@ -162,18 +160,21 @@ def _trigrams(text: str) -> Iterator[tuple[str, ...]]:
 
 def _key(aid: Searching, corpora: Sequence[str] | None, asked: Mapping[str, Any], depth: int) -> str:
     """Of everything that a ranking depends on beside its case."""
-    return content_hash(contents(aid.store.published()), aid.embedder.id, corpora, describe(asked), depth, _code())
+    return content_hash(contents(aid.store), aid.embedder.id, corpora, describe(asked), depth, _code())
 
 
 def _case_key(case: Case) -> str:
     return content_hash(case.query, case.where, *([case.passage, sorted(case.expected)] if case.passage else []))
 
 
-def contents(records: LanceDataset) -> str:
-    """Changes with what a version of the records holds, or by which indexes it is searched."""
+def contents(store: Store) -> str:
+    """Changes with what is published, or by which indexes it is searched."""
+    records, edges = store.published(), 0
+    with contextlib.suppress(StoreError):  # of those that most searches need not
+        edges = store.edges_of(records).version
     fragments = [fragment.metadata for fragment in records.get_fragments()]
     rows = [[[file.path for file in f.files], str(f.deletion_file)] for f in fragments]
-    return content_hash(records.uri, records.version, rows)
+    return content_hash(records.uri, records.version, rows, edges)
 
 
 @cache

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LIGHT = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index")
+Key = tuple[str, str]
+"""(corpus, artifact id)."""
+
+LIGHT = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "granularity")
 """What ranking needs of a record; its text and metadata are read of the hits alone."""
 
 PROBES, REFINE = 50, 10
@@ -33,12 +36,18 @@ class Candidate:
     artifact_id: str
     surface_kind: str
     surface_index: int
+    granularity: str
     score: float
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
     route: str = ""
     depth: int = 0
     seed: str = ""
+
+    @property
+    def artifact(self) -> Key:
+        """Whose record it is."""
+        return self.corpus, self.artifact_id
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,8 @@ class Reader:
 
     records: LanceDataset
     embedder: Embedder
+    edges: Callable[[], LanceDataset]
+    """Opens the edges that belong to these records."""
 
     def embed(self, query: str) -> Vectors:
         """The vector of a query, shape (dim,). Raises StoreError where another embedder made the index."""
@@ -57,12 +68,15 @@ class Reader:
             )
         return self.embedder.embed_query(query)
 
-    def dense(self, vector: Vectors, depth: int, condition: str | None = None, query: int = 0) -> list[Candidate]:
+    def dense(
+        self, vector: Vectors, depth: int, condition: str | None = None, query: int = 0, narrow: bool = False
+    ) -> list[Candidate]:
         """The records nearest to a vector of shape (dim,), best first, scored by cosine similarity, ties by id.
 
-        Fewer than `depth` only where fewer match.
+        Fewer than `depth` only where fewer match. Where the condition is `narrow` no index is asked: it would look
+        into partitions that have none of the few.
         """
-        rows = self._nearest(vector, depth, condition)
+        rows = self._nearest(vector, depth, condition, narrow)
         return self._ranked(rows, "dense", query, lambda row: 1 - float(row["_distance"]))
 
     def lexical(self, text: str, depth: int, condition: str | None = None, query: int = 0) -> list[Candidate]:
@@ -110,7 +124,7 @@ class Reader:
         first = self.records.to_table(columns=["embedder_id"], limit=1)["embedder_id"].to_pylist()
         return first[0] if first else None
 
-    def _nearest(self, vector: Vectors, depth: int, condition: str | None) -> list[dict[str, Any]]:
+    def _nearest(self, vector: Vectors, depth: int, condition: str | None, narrow: bool) -> list[dict[str, Any]]:
         asked = {
             "column": "vector",
             "q": vector,
@@ -130,8 +144,8 @@ class Reader:
             ).to_pylist()
             return rows
 
-        rows = find(use_index=True)
-        if len(rows) < depth and self._approximate:
+        rows = find(use_index=not narrow)
+        if len(rows) < depth and not narrow and self._approximate:
             # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
             return find(use_index=False)
         return rows

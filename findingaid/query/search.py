@@ -6,9 +6,9 @@ Every step takes candidates and gives candidates, best first; only the hits that
 What is asked stands in a `Request`, and each step sees it along with the `Reader`, whose primitives are the only
 way to the table. Three places are for others:
 
-- `Request.route`, a `Route`: sees what the query found, after fusion and before anything is counted or cut, and may
-  add candidates, drop them and score them again. At most three questions to the table, whatever the size. What it
-  adds carries `route`, `depth` and `seed`, and a score on the scale of those it was given.
+- `Request.route`, a `Route`: says which records the query ranks, sees what it found, after fusion and before anything
+  is counted or cut, and may add candidates, drop them and score them again. At most three questions to the table,
+  whatever the size. What it adds carries `route`, `depth` and `seed`, and a score on the scale of those it was given.
 - `Request.rerank`, a `Rerank`: is given the best `rerank.depth` as whole hits, gives them in another order with
   scores of its own; what was behind them stays behind them.
 - `Request.after`, each an `After`, in this order: is given the hits of the page, gives hits: fewer (select), with
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, get_args
+from typing import Protocol, get_args, runtime_checkable
 
 from findingaid.errors import QueryError
 from findingaid.model import Embedder, Hit, Mode
@@ -37,8 +37,16 @@ CANDIDATES = 100
 """How deep each ranking is fused, at least."""
 
 
+@runtime_checkable
 class Route(Protocol):
     """How candidates lead to others, such as from a synopsis to the rest of its artifact."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether too few candidates are all there are; else more is asked for, and routed again."""
+
+    def scope(self, request: Request) -> str | None:
+        """The condition of what the query itself ranks, such as summaries alone."""
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         """The candidates in their new order."""
@@ -76,7 +84,8 @@ class Searcher:
 
     def reader(self) -> Reader:
         """The published records. Raises StoreError when nothing was published yet."""
-        return Reader(self.store.published(), self.embedder)
+        records = self.store.published()
+        return Reader(records, self.embedder, partial(self.store.edges_of, records))
 
     def _search(self, request: Request) -> Hits:
         reader = self.reader()
@@ -96,15 +105,17 @@ class Searcher:
     def _ranked(self, reader: Reader, request: Request) -> list[Candidate]:
         """Candidates in their last order; goes deeper until a page is full or there is nothing more."""
         depth = max(CANDIDATES, request.wanted)
+        scope = request.route.scope(request) if request.route else request.condition
         while True:
-            found = rankings(reader, request, depth)
+            found = rankings(reader, request, depth, scope)
             ranked: Sequence[Candidate] = fuse(found, request)
             if request.route:
                 ranked = request.route.route(reader, request, ranked)
             ranked = weigh(ranked, request)
             if request.per_artifact:
                 ranked = best_of_artifacts(ranked)
-            if len(ranked) >= request.wanted or all(len(ranking) < depth for ranking in found):
+            done = len(ranked) >= request.wanted or all(len(ranking) < depth for ranking in found)
+            if done or (request.route and request.route.closed):
                 return list(ranked)
             depth *= 4
 
@@ -124,20 +135,21 @@ class Searcher:
         return hits
 
 
-def rankings(reader: Reader, request: Request, depth: int) -> list[list[Candidate]]:
-    """What each ranker finds for each query, all asked at the same time."""
-    condition = request.condition
+def rankings(
+    reader: Reader, request: Request, depth: int, condition: str | None, narrow: bool = False
+) -> list[list[Candidate]]:
+    """What each ranker finds for each query, all asked at the same time; `narrow` where few records fit."""
     asked: list[Callable[[], list[Candidate]]] = []
     for number, query in enumerate(request.queries):
         if request.mode != "lexical":
-            asked.append(partial(_dense, reader, query, depth, condition, number))
+            asked.append(partial(_dense, reader, query, depth, condition, number, narrow))
         if request.mode != "dense":
             asked.append(partial(reader.lexical, query, depth, condition, number))
     return reader.at_once(*asked)
 
 
-def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int) -> list[Candidate]:
-    return reader.dense(reader.embed(query), depth, condition, number)
+def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int, narrow: bool) -> list[Candidate]:
+    return reader.dense(reader.embed(query), depth, condition, number, narrow)
 
 
 def fuse(rankings: Sequence[Sequence[Candidate]], request: Request) -> list[Candidate]:

@@ -168,7 +168,7 @@ def _html_end(text: str, start: int) -> int:
 
 def _parsed(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
     """The same by a parser of CommonMark, which takes ten times as long."""
-    lines = _line_starts(text, begin)
+    lines = line_starts(text, begin)
     tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:])
     for opening, title in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
@@ -187,7 +187,7 @@ def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | No
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines = _line_starts(text)
+    lines = line_starts(text)
     return _definitions(text, lines, tree.body, (0, len(text)), fits)
 
 
@@ -226,6 +226,6 @@ def _packed(text: str, pieces: Sequence[Span], fits: Callable[[str], bool]) -> I
     yield start, end
 
 
-def _line_starts(text: str, begin: int = 0) -> list[int]:
+def line_starts(text: str, begin: int = 0) -> list[int]:
     """Where each line from `begin` on starts, and where the last one ends."""
     return [begin, *(found.end() for found in LINE_END.finditer(text, begin)), len(text)]
