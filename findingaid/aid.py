@@ -195,12 +195,15 @@ class FindingAid:
 
     def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
         """What known questions find in a version of the records, for the corpora where that may have changed."""
-        looking = replace(self, store=self.store.showing(records, edges)).remembering()
-        return [
-            measured(name, corpus.quality, looking, self.evaluations)
+        due = {
+            name: corpus.quality
             for name, corpus in self.corpora.items()
             if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
-        ]
+        }
+        if not due:
+            return []
+        looking = replace(self, store=self.store.showing(records, edges)).remembering()
+        return [measured(name, quality, looking, self.evaluations) for name, quality in due.items()]
 
     def remembering(self) -> Self:
         """The same, which embeds no query twice, nor one that an earlier evaluation embedded."""
