@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
-from findingaid.evaluation import Remembering
+from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer, total
 from findingaid.model import (
     NO_CALLS,
@@ -339,6 +339,8 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
+        if self.evaluations:
+            forget_runs(self.evaluations)
         return purge(self.store, self.corpora, self.embedder.id)
 
     def _require_fit(self, what: str) -> None:

@@ -550,7 +550,7 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
 
             def advance(stage: str, more: int, done: int) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=0)
+                    tasks[stage] = bars.add_task(escape(f"{corpus}: {stage}"), total=0)
                 task = tasks[stage]
                 bars.update(task, total=(bars.tasks[task].total or 0) + more, advance=done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,29 @@ def test_another_configuration_is_compared_by_its_file(indexed: Cli) -> None:
     assert told["comparisons"][0]["differences"]["MRR"]["value"] == 0
 
 
+def test_another_cut_of_a_set_is_compared_on_the_command_line(cli: Cli, small_set: Path) -> None:
+    told = cli.json(
+        "eval", "--set", str(small_set), "--corpus", "docs", "--set", "mode=lexical",
+        "--versus", "corpora.docs.strategy.name=WholeText surfaces=[chunk]", "--metric", "mrr",
+    )  # fmt: skip
+
+    assert [found["scores"]["MRR"]["value"] for found in told["evaluations"]] == pytest.approx([2 / 3, 0])
+    assert told["comparisons"][0]["differences"]["MRR"]["p"] > 0.3
+
+
+def test_rankings_that_are_kept_are_bounded_and_purged(indexed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("findingaid.evaluation.running.KEPT_RUNS", 2)
+    cases = write_cases(indexed, asking_for("ledger"))
+    runs = indexed.folder / ".findingaid" / "evaluations" / "runs"
+
+    for mode in ("dense", "lexical", "hybrid"):
+        indexed.run("eval", "--set", cases, "--set", f"mode={mode}")
+
+    assert len(list(runs.iterdir())) == 2
+    assert indexed.run("purge").exit_code == 0
+    assert not runs.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -418,6 +442,14 @@ def test_what_cannot_be_evaluated_is_one_line(indexed: Cli, arguments: list[str]
     assert result.exit_code == 1
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_without_its_extra_an_evaluation_says_what_to_install(indexed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+
+    result = indexed.run("eval", "--set", write_cases(indexed, asking_for("ledger")))
+
+    assert result.stderr == "Error: evaluations need ir-measures: pip install 'findingaid[evaluation]'\n"
 
 
 def test_a_case_that_expects_what_is_not_there_is_named(indexed: Cli) -> None:

@@ -3,7 +3,7 @@
 from findingaid.evaluation.cases import BeirSet, Case, Cases, load_cases, load_set
 from findingaid.evaluation.measures import MEASURES, measure_name
 from findingaid.evaluation.results import Comparison, Difference, Evaluation, Score, evaluated
-from findingaid.evaluation.running import Ranking, Remembering, Searching
+from findingaid.evaluation.running import Ranking, Remembering, Searching, forget_runs
 
 __all__ = [
     "MEASURES",
@@ -18,6 +18,7 @@ __all__ = [
     "Score",
     "Searching",
     "evaluated",
+    "forget_runs",
     "load_cases",
     "load_set",
     "measure_name",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from findingaid.evaluation.cases import Case
 from findingaid.identity import bytes_hash, content_hash, describe, text_hash
 from findingaid.model import Embedder, Hit, Vectors
 from findingaid.store import Store
+
+RUNS = "runs"
+KEPT_RUNS = 50
 
 TRIGRAM = 3
 COVERED = 0.5
@@ -112,7 +116,7 @@ def rank(
 
     Those that `folder` has of an earlier run are not made again.
     """
-    file = folder / "runs" / f"{_key(aid, corpora, asked or {}, depth)}.json" if folder else None
+    file = folder / RUNS / f"{_key(aid, corpora, asked or {}, depth)}.json" if folder else None
     kept = _read(file)
     missing = {key: case for case in cases if (key := _case_key(case)) not in kept}
     if progress:
@@ -126,6 +130,7 @@ def rank(
     if file and missing:
         shown = {key: [ranking.artifacts, ranking.passage] for key, ranking in kept.items()}
         _write(file, lambda target: target.write(orjson.dumps(shown)))
+        _drop_oldest(file.parent)
     return [kept[_case_key(case)] for case in cases]
 
 
@@ -184,6 +189,18 @@ def _code() -> str:
 
     parts = sorted((Path(__file__).parent.parent / "query").glob("**/*.py"))
     return content_hash(lance.__version__, [bytes_hash(part.read_bytes()) for part in parts])
+
+
+def forget_runs(folder: Path) -> None:
+    """Drop the rankings that are kept, which name artifacts that may be gone."""
+    shutil.rmtree(folder / RUNS, ignore_errors=True)
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Keep the newest runs alone: those of replaced records are never asked for again."""
+    with contextlib.suppress(OSError):
+        for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)[KEPT_RUNS:]:
+            file.unlink(missing_ok=True)
 
 
 def _read(file: Path | None) -> dict[str, Ranking]:
