@@ -27,9 +27,11 @@ from pydantic import (
     ValidationError,
 )
 
+from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
+from findingaid.evaluation import measure_name
+from findingaid.model import SYNOPSIS, Corpus, Embedder, Quality, Strategy, Synthesizer
 from findingaid.registry import UNSHOWN, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
@@ -41,6 +43,7 @@ from findingaid.synthesis import SYNTHESIZERS
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
+EVALUATIONS = Path(".findingaid") / "evaluations"
 
 
 def _sealed(value: Any) -> Any:
@@ -139,6 +142,22 @@ class PriceSettings(BaseModel):
     output: float = Field(ge=0)
 
 
+def _metric(text: str) -> str:
+    try:
+        return measure_name(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+class QualitySettings(BaseModel):
+    """Cases, and what is to come of them before anything is published."""
+
+    model_config = ConfigDict(extra="forbid")
+    cases: str
+    floor: float = Field(ge=0, le=1)
+    metric: Annotated[str, AfterValidator(_metric)] = "nDCG@10"
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
@@ -146,12 +165,14 @@ class CorpusSettings(BaseModel):
     source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
+    edges: bool | Spec | list[Spec] = True
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: CronText | None = None
     owners: list[Owner] = Field(default_factory=list)
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)
+    quality: QualitySettings | None = None
 
 
 class Settings(BaseModel):
@@ -167,6 +188,9 @@ class Settings(BaseModel):
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
+
+    quality: QualitySettings | None = None
+    """For every corpus that has none of its own: its part of cases that are put to all corpora."""
 
     corpora: dict[CorpusName, CorpusSettings]
 
@@ -188,6 +212,11 @@ class Config:
     def storage_options(self) -> dict[str, str]:
         """What Lance is told of the object storage, secrets included."""
         return {name: value.get_secret_value() for name, value in self.settings.storage_options.items()}
+
+    @property
+    def evaluations(self) -> Path:
+        """The folder where evaluations keep what they need not do again."""
+        return self.base / EVALUATIONS
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -227,7 +256,16 @@ class Config:
             settings.owners,
             settings.group,
             settings.tags,
+            extractor_from(_unsealed(settings.edges), f"{where}.edges", self.base),
+            self._quality(settings),
         )
+
+    def _quality(self, settings: CorpusSettings) -> Quality | None:
+        """The floor of a corpus: its own, or that of all."""
+        if said := settings.quality or self.settings.quality:
+            cases = str((self.base / Path(said.cases).expanduser()).resolve())
+            return Quality(cases, said.floor, said.metric, everywhere=settings.quality is None)
+        return None
 
     def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:
         """What cuts a corpus, with what `synopsis` adds."""

@@ -11,6 +11,7 @@ FindingAidError
 │   └── EmbedError
 ├── StoreError             a table is missing, damaged or of another kind
 │   └── TornError          records of an artifact are lost
+├── CasesError             cases or a set for an evaluation are wrong
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
@@ -81,6 +82,10 @@ class StoreError(FindingAidError):
 
 class TornError(StoreError):
     """Some records of an artifact are there and others are not; the next run makes them again."""
+
+
+class CasesError(FindingAidError):
+    """A file of cases, or a set, does not say what an evaluation needs; the message names the line."""
 
 
 class UnreachableError(FindingAidError):

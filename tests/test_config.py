@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
         (
             "corpora.docs.sourc",
             {},
-            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
+            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, edges, max_loss, max_failures,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
         (
