@@ -199,7 +199,8 @@ class Rank:
     share: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} #{self.rank} {self.score:.3f}"
+        query = f" of query {self.query + 1}" if self.query else ""
+        return f"{self.ranker}{query} #{self.rank} {self.score:.3f}: {self.share:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,11 @@ class Hit:
     seed: str = ""
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
+
+    def why(self) -> list[str]:
+        """What the score is made of, a line each; nothing where that was not asked for."""
+        weight = [f"weight {self.weight:.3g}"] if self.weight != 1 else []
+        return [*map(str, self.ranks), *weight, *([f"by {self.route}"] if self.route else [])]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from findingaid.errors import QueryError, TornError
+from findingaid.errors import QueryError, StoreError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.store import Ledger, Publisher, Store
 from findingaid.store.sql import equals
+from findingaid.store.vectors import Quality, quality
 
 RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
@@ -78,6 +79,8 @@ class CorpusStatus:
     updated: str | None
     published_version: int | None
     usage: Sequence[ModelUsage] = ()
+    vector_index: Quality | None = None
+    """What the index of the vectors of all corpora was found to do; None where a search is exact."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -146,7 +149,15 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
         usage=_usage(store, corpus),
+        vector_index=_vector_index(store),
     )
+
+
+def _vector_index(store: Store) -> Quality | None:
+    try:
+        return quality(store.published())
+    except StoreError:
+        return None
 
 
 def _usage(store: Store, corpus: str) -> list[ModelUsage]:
