@@ -59,6 +59,9 @@ class Reader:
     """
 
     records: LanceDataset
+    filters: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """(filter as it was asked, corpora) -> filter as the table is to read it, of those that were found good."""
+
     _weights: dict[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

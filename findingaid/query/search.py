@@ -127,8 +127,11 @@ class Searcher:
             _require_time(reader, request.recency.field, corpora)
         where = request.where
         if where is not None:
-            with self.store.reached():
-                where = checked(where, self.store, reader.records, tuple(corpora))
+            asked = (where, *corpora)
+            if asked not in reader.filters:
+                with self.store.reached():
+                    reader.filters[asked] = checked(where, self.store, reader.records, tuple(corpora))
+            where = reader.filters[asked]
         return replace(request, where=where, corpora=() if set(corpora) >= reader.kinds.keys() else corpora)
 
     def _ranked(self, reader: Reader, request: Request) -> Sequence[Candidate]:
