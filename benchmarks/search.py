@@ -114,7 +114,7 @@ def beside_bare(store: Store, size: int) -> Iterator[Row]:
     records = store.published()
     table = lancedb.connect(store.uri).open_table("records")
     table.checkout(records.version)
-    found = vectors.quality(records)
+    found = vectors.measured(records)
     how = {"nprobes": found.probes, "refine": vectors.refine(K)} if found and found.probes else None
     searcher, embedder = Searcher(store, Topics()), Topics()
     near, matching = [*LIGHT, *COLUMNS, "_distance"], [*LIGHT, *COLUMNS, "_score"]

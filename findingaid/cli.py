@@ -16,13 +16,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 import findingaid
+from findingaid import evaluating, generating
 from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override
 from findingaid.errors import ConfigError, FindingAidError
+from findingaid.evaluation import BeirSet, Comparison, Evaluation
+from findingaid.evaluation.plots import draw
 from findingaid.model import Hit, Mode, Report
 from findingaid.query import Recency
+from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
-from findingaid.query.show import CorpusStatus
+from findingaid.query.routing import ROUTES
+from findingaid.query.show import CorpusStatus, SummaryView
 from findingaid.query.where import ALWAYS
 
 SNIPPET = 160
@@ -33,32 +38,43 @@ class OneLine(click.ClickException):
     """A findingaid error as click prints it: one line on stderr, exit status 1."""
 
 
-def common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options every command has, and errors as one line."""
+def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Errors as one line."""
 
     @functools.wraps(command)
-    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         try:
-            aid = findingaid.open(config, dict(map(parse_override, overrides)))
-            return command(aid, **arguments)
+            return command(*arguments, **named)
         except FindingAidError as error:
             raise OneLine(str(error)) from error
 
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables."),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override a setting for this run, e.g. --set embedder.kind=hash.",
-        ),
-        click.option(
-            "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
-        ),
-    ):
+    return run
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options every command has, and errors as one line."""
+
+    @one_line_errors
+    @functools.wraps(command)
+    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
+        return command(findingaid.open(config, dict(map(parse_override, overrides))), **arguments)
+
+    for option in (json_option, set_option, config_option):
         run = option(run)
     return run
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting for this run, e.g. --set embedder.kind=hash.",
+)
+config_option = click.option(
+    "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
+)
 
 
 corpus_option = click.option(
@@ -136,6 +152,12 @@ def index(
 @click.option("--rrf", is_flag=True, help="Fuse by reciprocal ranks instead of a blend of scores.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long.")
 @click.option("--explain", is_flag=True, help="Say what each score is made of.")
+@click.option(
+    "--route",
+    default="flat",
+    show_default=True,
+    help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
+)
 @common
 def search(
     aid: FindingAid,
@@ -175,15 +197,19 @@ def search(
 @main.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: bool) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show --history -- -home-ada-shop/84a7e050
     """
+    if history:
+        return _print_history(aid.history(id_, corpus), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -197,6 +223,61 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
         table.add_row(str(record.surface_index), escape(kind), span, escape(_snippet(record.text)))
     _print(table)
     return None
+
+
+def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
+    if as_json:
+        return _print_json([view.to_dict() for view in found])
+    for view in found:
+        _print(f"[bold]iteration {view.iteration}[/bold]  {view.segments} segments  {view.at}  by {view.producer_id}")
+        _print(escape(f"\n{view.summary.to_prompt_text()}\n"))
+    if not found:
+        _print("no anchored summary of it was written")
+    return None
+
+
+@main.command()
+@click.argument("id_", metavar="[ID]", required=False)
+@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--kind", "kinds", multiple=True, help="Only edges of this kind, e.g. REF; may be given several times.")
+@click.option("--reverse", is_flag=True, help="What refers to it, instead of what it refers to.")
+@click.option("-k", default=10, show_default=True, help="Without ID: how many.")
+@common
+def neighbours(
+    aid: FindingAid,
+    id_: str | None,
+    corpus: str | None,
+    kinds: tuple[str, ...],
+    reverse: bool,
+    k: int,
+    as_json: bool,
+) -> None:
+    """Show what an artifact refers to; without ID what most artifacts refer to. What is in no corpus has no title.
+
+    \b
+    Examples:
+      findingaid neighbours lancedb
+      findingaid neighbours numpy --reverse --json
+      findingaid neighbours --corpus docs --kind LINK
+    """
+    if id_ is None:
+        return _print_referenced(aid.most_referenced(k, corpora=[corpus] if corpus else None, kinds=kinds), as_json)
+    found = aid.neighbours(id_, corpus, kinds=kinds, reverse=reverse)
+    if as_json:
+        return _print_json([neighbour.to_dict() for neighbour in found])
+    table = _table("kind", "corpus", "artifact", "section", "title")
+    for n in found:
+        table.add_row(*map(escape, (n.kind, n.corpus, n.artifact_id, n.section, n.title or "-")))
+    return _print(table if found else "nothing refers to it" if reverse else "it refers to nothing")
+
+
+def _print_referenced(found: Sequence[Referenced], as_json: bool) -> None:
+    if as_json:
+        return _print_json([referenced.to_dict() for referenced in found])
+    table = _table(">references", "corpus", "artifact", "title")
+    for r in found:
+        table.add_row(f"{r.references:,}", r.corpus, escape(r.artifact_id), escape(r.title or "-"))
+    return _print(table if found else "nothing refers to anything")
 
 
 @main.command()
@@ -237,6 +318,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     for s in found:
         for used in s.usage:
             _print(escape(f"{s.corpus}: {used}"))
+        for batch in s.batches:
+            _print(escape(f"{s.corpus}: waits for {batch}"))
     for quality in {s.vector_index for s in found if s.vector_index}:
         _print(escape(f"vectors: {quality}"))
     return _print_failures(found)
@@ -356,6 +439,117 @@ def _number(option: str, text: str) -> tuple[str, float]:
         raise ConfigError(f"{option} wants a name and a number, such as description=2, got {text!r}") from None
 
 
+@main.group("eval", invoke_without_command=True)
+@corpus_option
+@click.option(
+    "--set",
+    "words",
+    multiple=True,
+    metavar="DIR|FILE|KEY=VALUE",
+    help="What to evaluate: a folder in BEIR's layout, or a file of cases. With an =: an option of the searches, such"
+    " as mode=dense, or a setting.",
+)
+@click.option(
+    "--versus",
+    "others",
+    multiple=True,
+    metavar="KEY=VALUE|FILE",
+    help="Compare with this: options and settings that differ, or the findingaid.yaml of another configuration.",
+)
+@click.option(
+    "--metric", "measures", multiple=True, help="Only this measure, e.g. ndcg@10; may be given several times."
+)
+@click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
+@click.option("--store", "folder", type=click.Path(), help="Where indexes of sets and rankings are kept.")
+@click.option("--plot", type=click.Path(), help="Draw the measures with their intervals into this PNG file.")
+@click.option("--seed", default=0, show_default=True, help="Of the intervals and the tests.")
+@json_option
+@config_option
+@click.pass_context
+@one_line_errors
+def evaluate(
+    context: click.Context,
+    words: tuple[str, ...],
+    config: str | None,
+    others: tuple[str, ...],
+    split: str | None,
+    plot: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Measure how well known questions find what they should, in what is published or in a set of its own.
+
+    The documents of a set are indexed whole, or cut as those of the corpus named. What was indexed, embedded and
+    ranked before is not done again. Intervals are of 95 %; p is of a paired randomisation test.
+
+    \b
+    Examples:
+      findingaid eval --set cases.yaml
+      findingaid eval --set scifact --versus mode=dense --versus mode=lexical --plot scifact.png
+      findingaid eval --set scifact --corpus docs --set mode=dense --versus other.yaml --json
+      findingaid eval generate --corpus docs -n 50 -o cases.yaml
+    """
+    if context.invoked_subcommand:
+        return None
+    path, told = evaluating.apart(words)
+    cases = evaluating.load(path, split)
+    setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
+    with _progress(enabled=not as_json) as progress:
+        evaluations = [evaluating.evaluate_as(setup, cases, progress, **given) for setup in setups]
+    comparisons = [evaluations[0].versus(other) for other in evaluations[1:]]
+    if plot:
+        draw(evaluations, plot)
+    if as_json:
+        return _print_json(
+            {"evaluations": [e.to_dict() for e in evaluations], "comparisons": [c.to_dict() for c in comparisons]}
+        )
+    return _print_evaluations(evaluations, comparisons)
+
+
+@evaluate.command()
+@click.option("--corpus", "-c", required=True, help="The corpus whose passages questions are asked of.")
+@click.option("-n", "count", default=50, show_default=True, type=click.IntRange(1), help="How many, at most.")
+@click.option("--output", "-o", required=True, type=click.Path(), help="The file to write, which must not be there.")
+@click.option("--seed", default=0, show_default=True, help="Of the draw of passages.")
+@common
+def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, as_json: bool) -> None:
+    """Have a model write cases: a question to each of some passages, which the file cites. Read them before use.
+
+    The model is the one that writes the corpus's synopses. Exits with 1 when some could not be written.
+
+    \b
+    Examples:
+      findingaid eval generate --corpus docs -n 50 -o cases.yaml
+    """
+    with _progress(enabled=not as_json) as progress:
+        made = generating.generate(aid, corpus, count, seed, progress(corpus) if progress else None)
+    made.write(output)
+    if as_json:
+        _print_json({"generated_by": made.generated_by, "cases": len(made.cases), "problems": list(made.problems)})
+    else:
+        _print(escape(f"{len(made.cases)} cases by {made.generated_by} in {output}"))
+        for problem in made.problems:
+            click.echo(f"Error: {problem}", err=True)
+    if made.problems:
+        sys.exit(1)
+
+
+def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]) -> None:
+    measures = evaluations[0].measures
+    table = _table("", "kind", ">cases", *(f">{measure}" for measure in measures))
+    for evaluation in evaluations:
+        for kind, scores in evaluation.table().items():
+            cells = [str(score or "-") for score in scores.values()]
+            table.add_row(escape(evaluation.name), escape(kind or "all"), f"{evaluation.count(kind):,}", *cells)
+    _print(table)
+    for comparison in comparisons:
+        _print(escape(f"\n{comparison.name} beside {comparison.versus}:"))
+        differences = _table("", ">difference", "95 %", ">p")
+        for measure, found in comparison.differences.items():
+            differences.add_row(measure, f"{found.value:+.3f}", f"{found.low:+.3f} {found.high:+.3f}", f"{found.p:.2g}")
+        _print(differences)
+
+
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
     if as_json:
         return _print_json({corpus: [field.to_dict() for field in fields] for corpus, fields in found.items()})
@@ -411,7 +605,7 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
 
             def advance(stage: str, more: int, done: int) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=0)
+                    tasks[stage] = bars.add_task(escape(f"{corpus}: {stage}"), total=0)
                 task = tasks[stage]
                 bars.update(task, total=(bars.tasks[task].total or 0) + more, advance=done)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -29,6 +29,13 @@ class Stage(StrEnum):
     SYNOPSES = "synopses"
     EMBEDDINGS = "embeddings"
     RECORDS = "records"
+
+
+EDGES = "edges"
+"""What is written of an artifact beside the five stages, together with its surfaces: what it refers to."""
+
+PARTS: tuple[str, ...] = (*Stage, EDGES)
+"""All that the ledger has a version of."""
 
 
 class Outcome(StrEnum):
@@ -126,6 +133,21 @@ class SurfacePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """What one artifact refers to: another, which may be in no corpus.
+
+    `corpus` is the target's, "" for the one that the edge is from; `section` the anchor of a heading of it. `span` is
+    where in its own text the artifact says so.
+    """
+
+    kind: str
+    target_id: str
+    corpus: str = ""
+    section: str = ""
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a synthesizer used: requests that were answered, and tokens as the endpoint counts them."""
 
@@ -156,12 +178,26 @@ NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A turn of a session: what was asked, and what came of it. A text that has no turns is one answer."""
+
+    turn: int
+    request: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """What a synthesizer is shown of one artifact."""
+    """What a synthesizer is shown of one artifact.
+
+    One that goes on from a state, see `Resuming`, is shown `segments`, and the `state` it left.
+    """
 
     artifact_id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: Sequence[Segment] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +205,8 @@ class Synopsis:
     """What came of asking for one synopsis; `text` is empty unless the outcome is ok, or a fallback wrote it.
 
     Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line; of
-    kind unavailable are those that were not asked for any more, since those before had all failed.
+    kind unavailable are those that were not asked for any more, since those before had all failed. `state` is what
+    its synthesizer can go on from, where it can.
     """
 
     outcome: Outcome
@@ -178,6 +215,7 @@ class Synopsis:
     message: str = ""
     usage: Usage = NO_USAGE
     producer_id: str = ""
+    state: str = ""
 
     @property
     def kept(self) -> bool:
@@ -406,6 +444,14 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
+class EdgeExtractor(Protocol):
+    """What artifacts refer to."""
+
+    def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterable[Edge]:
+        """The edges of one artifact, `fields` being its filter fields; pure, and without any model."""
+
+
+@runtime_checkable
 class Synthesizer(Protocol):
     """Who writes synopses."""
 
@@ -426,6 +472,29 @@ class ConcurrentSynthesizer(Synthesizer, Protocol):
 
         Closing the iterator sends nothing more, and leaves what is under way.
         """
+
+
+@runtime_checkable
+class Resuming(Synthesizer, Protocol):
+    """A synthesizer that, when an artifact grew, is shown what is new of it and the state that it left before."""
+
+    @property
+    def at_once(self) -> int:
+        """How many calls may be under way at once, from several threads."""
+
+    @property
+    def stand_in(self) -> Resuming | None:
+        """Who writes where this one fails and has written nothing before; never fails itself."""
+
+    def left(self, shown: Shown, state: str) -> list[Shown]:
+        """What is still to be shown, in as many calls as that takes; [] where `state` covers everything.
+
+        Each call goes on from the state that the one before it left, the first from that in it, which is "" where
+        `state` is of no use.
+        """
+
+    def resume(self, shown: Shown) -> Synopsis:
+        """One such call; never raises. What it leaves is the synopsis's `state`."""
 
 
 @runtime_checkable
@@ -454,13 +523,28 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A floor: `metric`, in the mean over the cases of a file, below which nothing is published.
+
+    `cases` is the file's path. Put to the corpus alone, or `everywhere`; then those cases count that expect
+    something of it.
+    """
+
+    cases: str
+    floor: float
+    metric: str = "nDCG@10"
+    everywhere: bool = False
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
-    `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
+    Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to. A run that would
+    lose more than `max_loss`, a share of the artifacts known, is refused; where more than `max_failures` of them
+    failed, or where known questions find less than `quality` says, nothing is published. `schedule` is cron, for
+    whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
     name: str
@@ -472,3 +556,5 @@ class Corpus:
     owners: Sequence[str] = ()
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    edges: EdgeExtractor | None = None
+    quality: Quality | None = None

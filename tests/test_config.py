@@ -39,11 +39,15 @@ def file(tmp_path: Path) -> Path:
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
         ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
-        ("synthesizer.kind", "llm", "synthesizer.kind: unknown synthesizer 'llm'. Known: custom, extractive, none"),
+        (
+            "synthesizer.kind",
+            "llm",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
+        ),
         (
             "corpora.docs.sourc",
             {},
-            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
+            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, edges, max_loss, max_failures,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
         (

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
@@ -25,7 +26,7 @@ from findingaid.errors import StoreError, UnreachableError
 from findingaid.store import fields, indexes, lexical, schemas
 from findingaid.store.lexical import Lexical
 from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
-from findingaid.store.publishing import PUBLISHED
+from findingaid.store.publishing import EDGES_OF, PUBLISHED
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Store:
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
         self._told_full = False
+        self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -128,9 +130,9 @@ class Store:
         return self.retried(lambda: read(self.dataset(table)))
 
     def retried(self, read: Callable[[], T]) -> T:
-        """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+        """What `read` gives; read again from the start where another run dropped a version that it was reading."""
         for _ in range(READS - 1):
-            with suppress(OSError, ValueError), self.reached():
+            with suppress(OSError, ValueError, StoreError), self.reached():
                 return read()
         with self.reached():
             return read()
@@ -157,7 +159,8 @@ class Store:
             raise
 
     def _said(self, error: BaseException) -> str:
-        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
+        said = first_line(error, self.uri)
+        return without_secrets(said, self._options) if self.remote else said
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -337,13 +340,32 @@ class Store:
         with ThreadPoolExecutor(len(TABLES)) as pool:
             list(pool.map(lambda table: self._commit(table, do), TABLES))
 
+    def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
+        """The same store, in which these versions are the published ones: for a look before they are."""
+        view = copy(self)
+        view._shown = records, edges
+        return view
+
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
+        if self._shown:
+            return self._shown[0]
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
+
+    def edges_of(self, records: lance.LanceDataset) -> lance.LanceDataset:
+        """The edges that belong to a published version of the records.
+
+        Raises StoreError where there are none: lost, or another run published meanwhile, so that asking for both
+        again finds them.
+        """
+        try:
+            return self._shown[1] if self._shown else self.dataset("edges", f"{EDGES_OF}{records.version}")
+        except StoreError as error:
+            raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
 
     def drop_unused_fields(self) -> None:
         """Drop the columns of fields that no record has any more."""
@@ -359,8 +381,8 @@ class Store:
     def _index_keys(self) -> None:
         from lancedb.index import BTree
 
-        columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
-        for name, column in columns.items():
+        of_artifacts = [(table, "artifact_id") for table in ("ledger", *schemas.PER_ARTIFACT)]
+        for name, column in [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]:
             if self.count(name) >= KEY_INDEX_ROWS:
                 self._commit(name, partial(self._index, name, column, BTree()))
 
@@ -409,7 +431,9 @@ class Store:
         try:
             with self.reached():
                 self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
-        except (StoreError, OSError, ValueError, RuntimeError) as error:
+        except StoreError as error:
+            return str(error)
+        except (OSError, ValueError, RuntimeError) as error:
             return self._said(error)
         return None
 
