@@ -11,8 +11,8 @@ from benchmarks.figures import Row, timed
 from findingaid import Corpus, FindingAid
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.query.hits import COLUMNS
-from findingaid.query.reader import LIGHT, PROBES, REFINE
-from findingaid.store import Store
+from findingaid.query.reader import LIGHT
+from findingaid.store import Store, vectors
 from findingaid.store.sql import one_of
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
@@ -38,11 +38,13 @@ def index(folder: Path, records: int) -> FindingAid:
     return aid
 
 
-def bare(table: Any, vector: Any) -> list[dict[str, Any]]:
+def bare(table: Any, vector: Any, probes: int) -> list[dict[str, Any]]:
     """What someone would write who needs it once: no ties broken, no leafless artifact, no score of the summary."""
 
     def best(where: str, columns: list[str]) -> list[dict[str, Any]]:
-        asked = table.search(vector).distance_type("cosine").nprobes(PROBES).refine_factor(REFINE)
+        asked = table.search(vector).distance_type("cosine")
+        if probes:
+            asked = asked.nprobes(probes).refine_factor(vectors.refine(K))
         found: list[dict[str, Any]] = asked.where(where, prefilter=True).select(columns).limit(K).to_list()
         return found
 
@@ -55,10 +57,13 @@ def collapsed(folder: Path) -> Iterator[Row]:
     for records in SIZES:
         aid = index(folder, records)
         table = lancedb.connect(aid.store.uri).open_table("records")
+        index_of = vectors.measured(aid.store.published())
         queries = [f"what does artifact {i} say" for i in range(ROUNDS)]
 
-        def theirs(query: str, table: Any = table, aid: FindingAid = aid) -> list[dict[str, Any]]:
-            return bare(table, aid.embedder.embed_query(query))
+        def theirs(
+            query: str, table: Any = table, aid: FindingAid = aid, probes: int = index_of.probes if index_of else 0
+        ) -> list[dict[str, Any]]:
+            return bare(table, aid.embedder.embed_query(query), probes)
 
         def ours(query: str, aid: FindingAid = aid) -> Any:
             return aid.search(query, K, mode="dense", route="collapsed")

@@ -246,7 +246,7 @@ class Checker:
             except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
                 yield f"the embedder fails: {type(error).__name__}: {error}"
                 return
-            near = reader.dense(vector, AMONG, here)
+            near = reader.nearest(vector, AMONG, here)
             if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 

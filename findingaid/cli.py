@@ -19,10 +19,11 @@ import findingaid
 from findingaid import evaluating, generating
 from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override
-from findingaid.errors import FindingAidError
+from findingaid.errors import ConfigError, FindingAidError
 from findingaid.evaluation import BeirSet, Comparison, Evaluation
 from findingaid.evaluation.plots import draw
-from findingaid.model import Mode, Report
+from findingaid.model import Hit, Mode, Report
+from findingaid.query import Recency
 from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
 from findingaid.query.routing import ROUTES
@@ -136,6 +137,21 @@ def index(
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@click.option("--also", multiple=True, metavar="QUERY", help="Another query, answered together; several times.")
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    metavar="KIND=NUMBER",
+    help="Multiply the scores of a surface kind; several times.",
+)
+@click.option("--recency", metavar="FIELD=DAYS", help="Halve a score for so many days of age by a time field.")
+@click.option("--per-artifact", is_flag=True, help="Only the best record of each artifact.")
+@click.option("--offset", default=0, show_default=True, help="Leave out so many first, for the next page.")
+@click.option("--blend", type=float, default=0.5, show_default=True, help="The share of dense in a hybrid score.")
+@click.option("--rrf", is_flag=True, help="Fuse by reciprocal ranks instead of a blend of scores.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long.")
+@click.option("--explain", is_flag=True, help="Say what each score is made of.")
 @click.option(
     "--route",
     default="flat",
@@ -146,13 +162,14 @@ def index(
 def search(
     aid: FindingAid,
     query: str,
-    k: int,
-    corpora: tuple[str, ...],
-    mode: Mode,
-    where: str | None,
+    also: tuple[str, ...],
     surfaces: str | None,
-    route: str,
+    weights: tuple[str, ...],
+    recency: str | None,
+    blend: float,
+    rrf: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Search the published index.
 
@@ -161,19 +178,20 @@ def search(
       findingaid search "how are versions compared"
       findingaid search "vector database" -k 3 --corpus environment --surfaces description
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
+      findingaid search "broken lock" --also "lease lost" --per-artifact --explain
+      findingaid search "what was decided" --recency ended=30 --weight synopsis=2
     """
-    kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds, route=route)
+    hits = aid.search(
+        [query, *also],
+        surfaces=[kind.strip() for kind in surfaces.split(",")] if surfaces else None,
+        weights=dict(_number("--weight", weight) for weight in weights),
+        recency=Recency(*_number("--recency", recency)) if recency else None,
+        blend=None if rrf else blend,
+        **how,
+    )
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
-    table = _table(">score", "corpus", "artifact", "surface", "text")
-    for hit in hits:
-        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
-        table.add_row(
-            f"{hit.score:.3f}", hit.corpus, escape(hit.artifact_id), escape(surface), escape(_snippet(hit.text))
-        )
-    _print(table if hits else "nothing found")
-    return None
+    return _print_hits(hits, how["explain"])
 
 
 @main.command()
@@ -302,6 +320,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
             _print(escape(f"{s.corpus}: {used}"))
         for batch in s.batches:
             _print(escape(f"{s.corpus}: waits for {batch}"))
+    for quality in {s.vector_index for s in found if s.vector_index}:
+        _print(escape(f"vectors: {quality}"))
     return _print_failures(found)
 
 
@@ -399,6 +419,24 @@ def purge(aid: FindingAid, as_json: bool) -> None:
         f"{done.rows:,} rows, {done.vectors:,} vectors and {done.calls:,} synthesizer results removed,"
         f" {done.bytes / 1e6:,.1f} MB freed"
     )
+
+
+def _print_hits(hits: Sequence[Hit], explained: bool) -> None:
+    table = _table(">score", "corpus", "artifact", "surface", "text", *(["why"] if explained else []))
+    for hit in hits:
+        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
+        cells = [hit.corpus, *map(escape, (hit.artifact_id, surface, _snippet(hit.text)))]
+        table.add_row(f"{hit.score:.3f}", *cells, *([escape("\n".join(hit.why()))] if explained else []))
+    _print(table if hits else "nothing found")
+
+
+def _number(option: str, text: str) -> tuple[str, float]:
+    """`name=number` -> (name, number)."""
+    name, _, number = text.partition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise ConfigError(f"{option} wants a name and a number, such as description=2, got {text!r}") from None
 
 
 @main.group("eval", invoke_without_command=True)

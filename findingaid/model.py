@@ -225,15 +225,20 @@ class Synopsis:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score."""
+    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score.
+
+    `share` is what this adds to the score of the hit, before weights.
+    """
 
     ranker: str
     query: int
     rank: int
     score: float
+    share: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} {self.rank}. ({self.score:.3f})"
+        query = f" of query {self.query + 1}" if self.query else ""
+        return f"{self.ranker}{query} #{self.rank} {self.score:.3f}: {self.share:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +263,11 @@ class Hit:
     seed: str = ""
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
+
+    def why(self) -> list[str]:
+        """What the score is made of, a line each; nothing where that was not asked for."""
+        weight = [f"weight {self.weight:.3g}"] if self.weight != 1 else []
+        return [*map(str, self.ranks), *weight, *([f"by {self.route}"] if self.route else [])]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from findingaid.errors import ConfigError, QueryError, one_line
+from findingaid.query.ranking import CANDIDATES, best_first, merged, rankings
 from findingaid.query.reader import Candidate, Key, Reader
 from findingaid.query.request import Request
-from findingaid.query.search import CANDIDATES, Route, fuse, rankings
+from findingaid.query.search import Route
 from findingaid.registry import imported
 from findingaid.store.sql import both, equals, of_artifacts
 
@@ -56,7 +57,7 @@ class Boost:
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         condition = both(request.condition_of(()), IS_SUMMARY)
-        seeds = _seeds(fuse(rankings(reader, request, _depth(request), condition), request), self.seeds)
+        seeds = _seeds(merged(reader, request, rankings(reader, request, _depth(request), condition)), self.seeds)
         if not seeds:
             return ranked
         return best_first(self._lifted(c, seeds) for c in [*ranked, *self._added(reader, request, ranked, seeds)])
@@ -67,7 +68,7 @@ class Boost:
         """Leaves of the seeds that the query did not find. One ranking is enough, since all get the same score."""
         one = replace(request, mode="lexical" if request.mode == "lexical" else "dense")
         condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-        found = fuse(rankings(reader, one, _depth(request), condition, narrow=True), one)
+        found = merged(reader, one, rankings(reader, one, _depth(request), condition, narrow=True))
         known = {c.record_id for c in ranked}
         added = [c for c in found if c.record_id not in known]
         if request.mode == "hybrid" or len(request.queries) > 1:  # whose scores are not of one ranking
@@ -148,7 +149,7 @@ def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candid
     depth = _depth(request)
     condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
     found = rankings(reader, request, depth, condition, narrow=True)
-    leaves = fuse(found, request)
+    leaves = merged(reader, request, found)
     lexical = request.mode == "lexical"
     unseen = seeds.keys() if lexical else seeds.keys() - {leaf.artifact for leaf in leaves}
     # A dense ranking that is not full has every leaf; of two rankings a query it is the first.
@@ -169,11 +170,6 @@ def _seeds(summaries: Iterable[Candidate], count: int) -> Seeds:
         if len(found) < count or c.artifact in found:
             found.setdefault(c.artifact, c)
     return found
-
-
-def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """By score, ties by id."""
-    return sorted(candidates, key=lambda c: (-c.score, c.record_id))
 
 
 def _depth(request: Request) -> int:
@@ -293,7 +289,7 @@ class Walk:
         if request.mode == "lexical":  # no edge says that its ends have words in common
             return reader.where(condition)
         dense = replace(request, mode="dense")
-        return fuse(rankings(reader, dense, self.nodes, condition, narrow=True), dense)
+        return merged(reader, dense, rankings(reader, dense, self.nodes, condition, narrow=True))
 
     def _led(self, c: Candidate, origin: Candidate, how: str) -> Candidate:
         seed = origin.seed or origin.record_id
