@@ -23,6 +23,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.skill import Skill
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from tests.conftest import Cli
 
 QUERY = "How do I restart the payment service?"
 ANSWER = "Run the rollout command on both nodes, and wait until the health checks answer again."
@@ -370,3 +371,36 @@ def test_routes_are_named_or_imported() -> None:
         Gate(0)
     with pytest.raises(QueryError, match="from 0 to 1, got 2"):
         Boost(weight=2)
+
+
+@dataclass(frozen=True)
+class UpAndDown:
+    """The policy of docs/query.md: to the parents of what is found, and from those to all that is below them."""
+
+    def step(self, at: Candidate) -> Step:
+        return Step(along=["PARENT"]) if at.depth == 0 else Step(emit=at.depth > 1, against=["PARENT"])
+
+
+def test_a_walk_goes_on_from_what_it_came_to(make_aid: MakeAid) -> None:
+    skills = {name: {"name": name, "description": f"can {name}", "parent": "office"} for name in ("pdf", "forms")}
+    skills["office"] = {"name": "office", "description": "papers"}
+    aid = make_aid(source=MemorySource(dict(skills)), strategy=Skill(), synthesizer=None, edges=Fields())
+    aid.index()
+
+    hits = aid.search("forms", mode="lexical", route=Walk(UpAndDown(), depth=2))
+
+    assert [(hit.artifact_id, hit.depth) for hit in hits] == [("forms", 0), ("pdf", 2)]
+    assert hits[1].seed == hits[0].record_id
+    assert ids(aid.search("forms", mode="lexical", route=UpAndDown())) == ["forms"]
+
+
+def test_the_command_line_takes_a_route(cli: Cli) -> None:
+    cli.write("a.md", "Ropes are kept dry.")
+    cli.settings["corpora"]["docs"]["synopsis"] = True
+    cli.run("index")
+
+    (hit,) = cli.json("search", "ropes", "--mode", "lexical", "--route", "collapsed")
+    assert (hit["surface_kind"], hit["route"], hit["depth"]) == ("chunk", "collapsed", 1)
+    assert cli.run("search", "ropes", "--route", "tree").stderr.startswith("Error: unknown route 'tree'. Known: flat,")
+    (policed, _) = cli.json("search", "ropes", "--mode", "lexical", "--route", f"{__name__}:UpAndDown")
+    assert policed["depth"] == 0
