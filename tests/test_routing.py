@@ -23,7 +23,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.skill import Skill
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
-from tests.conftest import Cli
+from tests.conftest import Cli, text_about
 
 QUERY = "How do I restart the payment service?"
 ANSWER = "Run the rollout command on both nodes, and wait until the health checks answer again."
@@ -395,11 +395,11 @@ def test_a_walk_goes_on_from_what_it_came_to(make_aid: MakeAid) -> None:
 
 
 def test_the_command_line_takes_a_route(cli: Cli) -> None:
-    cli.write("a.md", "Ropes are kept dry.")
+    cli.write("a.md", text_about("ropes", "knots", "sails"))
     cli.settings["corpora"]["docs"]["synopsis"] = True
     cli.run("index")
 
-    (hit,) = cli.json("search", "ropes", "--mode", "lexical", "--route", "collapsed")
+    (hit, *_) = cli.json("search", "ropes", "--mode", "lexical", "--route", "collapsed")
     assert (hit["surface_kind"], hit["route"], hit["depth"]) == ("chunk", "collapsed", 1)
     assert cli.run("search", "ropes", "--route", "tree").stderr.startswith("Error: unknown route 'tree'. Known: flat,")
     policed = cli.json("search", "ropes", "--mode", "lexical", "--route", f"{__name__}:UpAndDown")
