@@ -11,9 +11,10 @@ from benchmarks.figures import Row, timed
 from findingaid import Corpus, FindingAid
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.query.hits import COLUMNS
-from findingaid.query.reader import LIGHT, PROBES, REFINE
-from findingaid.store import Store
+from findingaid.query.reader import LIGHT
+from findingaid.store import Store, vectors
 from findingaid.store.sql import one_of
+from findingaid.store.vectors import refine
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
 from findingaid.testing import MemorySource, ScriptedSynthesizer
@@ -38,11 +39,12 @@ def index(folder: Path, records: int) -> FindingAid:
     return aid
 
 
-def bare(table: Any, vector: Any) -> list[dict[str, Any]]:
+def bare(table: Any, vector: Any, probes: int) -> list[dict[str, Any]]:
     """What someone would write who needs it once: no ties broken, no leafless artifact, no score of the summary."""
 
     def best(where: str, columns: list[str]) -> list[dict[str, Any]]:
-        asked = table.search(vector).distance_type("cosine").nprobes(PROBES).refine_factor(REFINE)
+        asked = table.search(vector).distance_type("cosine")
+        asked = asked.nprobes(probes).refine_factor(refine(K)) if probes else asked
         found: list[dict[str, Any]] = asked.where(where, prefilter=True).select(columns).limit(K).to_list()
         return found
 
@@ -55,10 +57,12 @@ def collapsed(folder: Path) -> Iterator[Row]:
     for records in SIZES:
         aid = index(folder, records)
         table = lancedb.connect(aid.store.uri).open_table("records")
+        quality = vectors.quality(aid.store.published())
+        probes = quality.probes if quality else 0
         queries = [f"what does artifact {i} say" for i in range(ROUNDS)]
 
-        def theirs(query: str, table: Any = table, aid: FindingAid = aid) -> list[dict[str, Any]]:
-            return bare(table, aid.embedder.embed_query(query))
+        def theirs(query: str, table: Any = table, aid: FindingAid = aid, probes: int = probes) -> list[dict[str, Any]]:
+            return bare(table, aid.embedder.embed_query(query), probes)
 
         def ours(query: str, aid: FindingAid = aid) -> Any:
             return aid.search(query, K, mode="dense", route="collapsed")
