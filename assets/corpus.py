@@ -94,6 +94,8 @@ def materialize(
         failed += map(str, report.failed)
         if report.truncated.warning:
             context.log.warning(f"{corpus}: {report.truncated.warning}")
+        if report.pending:
+            context.log.warning(f"{corpus}: {report.pending} synopses are pending: {report.waiting}")
         sync(context, indexer, [listing.artifact_id for listing in batch], stages)
     end = aid.finish([corpus])
     log_checks(context, aid, end.checks)

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.indexing import Indexer
-from findingaid.model import Stage
+from findingaid.model import Outcome, Stage
 from findingaid.query import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid_dagster.assets.checks import table
@@ -57,6 +57,20 @@ def sync(
         if stage is Stage.RECORDS and events:
             events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
         log_asset_events(context, events)
+    told = set(rows) if Stage.SYNOPSES in again else set().union(*due.values())
+    log_asset_events(context, [_unsettled(corpus, rows[i], keys[i]) for i in sorted(told) if _reason(rows[i])])
+
+
+def _reason(row: LedgerRow) -> str:
+    """Why an artifact has no synopsis yet; "" where it has one, or needs none."""
+    unsettled = row.synopsis_outcome in {Outcome.FAILED, Outcome.PENDING}
+    return row.failed_message if unsettled and row.failed_stage in {"", Stage.SYNOPSES} else ""
+
+
+def _unsettled(corpus: str, row: LedgerRow, key: str) -> dg.AssetObservation:
+    """What became of a synopsis that did not come. No materialization: there is nothing, and the partition is stale."""
+    metadata = {"outcome": row.synopsis_outcome, "reason": _reason(row)}
+    return dg.AssetObservation(asset_key(corpus, Stage.SYNOPSES), partition=key, metadata=metadata)
 
 
 def _schema(indexer: Indexer) -> dict[str, Any]:

@@ -151,6 +151,7 @@ SECTIONS = (
     dagster_storage.loading,
     real_model,
     synthesis.synopses,
+    synthesis.builds,
     routing.collapsed,
 )
 

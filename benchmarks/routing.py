@@ -14,7 +14,6 @@ from findingaid.query.hits import COLUMNS
 from findingaid.query.reader import LIGHT
 from findingaid.store import Store, vectors
 from findingaid.store.sql import one_of
-from findingaid.store.vectors import refine
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
 from findingaid.testing import MemorySource, ScriptedSynthesizer
@@ -44,7 +43,8 @@ def bare(table: Any, vector: Any, probes: int) -> list[dict[str, Any]]:
 
     def best(where: str, columns: list[str]) -> list[dict[str, Any]]:
         asked = table.search(vector).distance_type("cosine")
-        asked = asked.nprobes(probes).refine_factor(refine(K)) if probes else asked
+        if probes:
+            asked = asked.nprobes(probes).refine_factor(vectors.refine(K))
         found: list[dict[str, Any]] = asked.where(where, prefilter=True).select(columns).limit(K).to_list()
         return found
 
@@ -57,11 +57,12 @@ def collapsed(folder: Path) -> Iterator[Row]:
     for records in SIZES:
         aid = index(folder, records)
         table = lancedb.connect(aid.store.uri).open_table("records")
-        quality = vectors.quality(aid.store.published())
-        probes = quality.probes if quality else 0
+        index_of = vectors.measured(aid.store.published())
         queries = [f"what does artifact {i} say" for i in range(ROUNDS)]
 
-        def theirs(query: str, table: Any = table, aid: FindingAid = aid, probes: int = probes) -> list[dict[str, Any]]:
+        def theirs(
+            query: str, table: Any = table, aid: FindingAid = aid, probes: int = index_of.probes if index_of else 0
+        ) -> list[dict[str, Any]]:
             return bare(table, aid.embedder.embed_query(query), probes)
 
         def ours(query: str, aid: FindingAid = aid) -> Any:

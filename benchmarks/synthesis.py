@@ -1,17 +1,26 @@
-"""A thousand synopses over the network: what findingaid adds to the time the endpoint takes."""
+"""A thousand synopses over the network: what findingaid adds to the time the endpoint takes, and what it asks twice."""
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import yaml
+
+import findingaid
 from benchmarks.figures import Row, timed
+from findingaid import FindingAid
 from findingaid.model import Outcome, Shown
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
+from findingaid.synthesizing import GROUP
 
 SYNOPSES, AT_ONCE, DELAY = 1_000, 32, 0.2
+IDEAL = SYNOPSES / AT_ONCE * DELAY
 ROUNDS = 3
 
 SERVER = f"""
@@ -19,19 +28,46 @@ import sys
 from findingaid.testing import OpenAIServer
 with OpenAIServer(delay={DELAY}) as server:
     print(server.base_url, flush=True)
-    sys.stdin.read()
+    for _ in sys.stdin:
+        print(len(server.completions), flush=True)
 """
 
 
+@dataclass
+class Endpoint:
+    """A server in a process of its own, as a real one is."""
+
+    process: subprocess.Popen[str]
+    base_url: str
+
+    @property
+    def asked(self) -> int:
+        """How many requests have come."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@contextmanager
+def endpoint() -> Iterator[Endpoint]:
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield Endpoint(process, process.stdout.readline().strip())
+        process.communicate("")
+
+
+def text(number: int) -> str:
+    return f"# Text {number}\n\n" + f"Text number {number} says what is kept in the ledger. " * 40
+
+
 def synopses(_: Path) -> Iterator[Row]:
-    """Against a server in a process of its own, as a real one is."""
-    shown = [Shown(str(i), f"Text number {i} says what is kept in the ledger. " * 40) for i in range(SYNOPSES)]
-    ideal = SYNOPSES / AT_ONCE * DELAY
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout
-        synthesizer = OpenAISynthesizer("m", server.stdout.readline().strip(), concurrency=AT_ONCE, api_key="none")
+    """The synthesizer alone."""
+    shown = [Shown(str(i), text(i)) for i in range(SYNOPSES)]
+    with endpoint() as server:
+        synthesizer = OpenAISynthesizer("m", server.base_url, concurrency=AT_ONCE, api_key="none")
         synthesizer.synthesize("Load the client.", {})
         took, work = [], []
         for _round in range(ROUNDS):
@@ -40,11 +76,84 @@ def synopses(_: Path) -> Iterator[Row]:
             assert all(synopsis.outcome is Outcome.OK for synopsis in made.values())
             took.append(seconds)
             work.append((time.process_time() - before) / SYNOPSES)
-        server.communicate("")
-    ratio = median(took) / ideal
+    ratio = median(took) / IDEAL
     yield Row(
         f"{SYNOPSES:,} synopses, {AT_ONCE} at once, {DELAY * 1000:.0f} ms each",
         f"{median(took):.2f} s, {ratio:.2f} × ideal; {min(work) * 1000:.1f} ms of this machine's time each",
         "≤ 1.3 ×",
         ratio <= 1.3,
     )
+
+
+def builds(folder: Path) -> Iterator[Row]:
+    """Whole runs: from files to a published index."""
+    docs = folder / "docs"
+    docs.mkdir()
+    for i in range(SYNOPSES):
+        (docs / f"{i:04d}.md").write_text(text(i))
+    (folder / "one").mkdir()
+    (folder / "one" / "a.md").write_text("# A text\n\nto load what is imported when it is first used.")
+    with endpoint() as server:
+        config = folder / "findingaid.yaml"
+        openai = {"kind": "openai", "model": "m", "base_url": server.base_url, "concurrency": AT_ONCE}
+        corpus = {"source": {"kind": "files", "root": "docs"}, "synopsis": True}
+        settings = {"embedder": {"kind": "hash"}, "synthesizer": openai, "corpora": {"docs": corpus}}
+        config.write_text(yaml.safe_dump(settings))
+        findingaid.open(config, {"store": "warm", "corpora.docs.source.root": "one"}).index()
+        yield cold(config)
+        yield killed(config, server)
+        yield again(config, server)
+
+
+def cold(config: Path) -> Row:
+    took = []
+    for number in range(ROUNDS):
+        seconds, report = timed(findingaid.open(config, {"store": f"cold{number}"}).index)
+        assert (report.ok, report.corpora["docs"].calls.synthesize) == (True, SYNOPSES)
+        took.append(seconds)
+    ratio = median(took) / IDEAL
+    return Row(
+        f"… and indexed, {SYNOPSES:,} files, cold",
+        f"{median(took):.2f} s, {ratio:.2f} × ideal",
+        "≤ 1.3 ×",
+        ratio <= 1.3,
+    )
+
+
+def killed(config: Path, server: Endpoint) -> Row:
+    """Killed while half is asked; beside one group, what is under way is asked again."""
+    before = server.asked
+    index = [sys.executable, "-m", "findingaid", "index", "--config", str(config), "--set", "store=killed"]
+    with subprocess.Popen(index, stdout=subprocess.DEVNULL) as run:
+        while server.asked - before < SYNOPSES // 2:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGKILL)
+    subprocess.run(index, stdout=subprocess.DEVNULL, check=True)
+    twice = server.asked - before - SYNOPSES
+    bound = SYNOPSES // 100 + GROUP + AT_ONCE
+    return Row(
+        "… killed at half and resumed, asked twice",
+        f"{twice}, of which {AT_ONCE} were under way",
+        f"≤ 1 % + {GROUP} + {AT_ONCE}",
+        twice <= bound,
+    )
+
+
+def again(config: Path, server: Endpoint) -> Row:
+    """Unchanged, renamed, edited and reverted, cut otherwise, in the store of a cold build."""
+    folder = config.parent / "docs"
+    first, second = folder / "0000.md", folder / "0001.md"
+
+    def aid(**settings: object) -> FindingAid:
+        return findingaid.open(config, {"store": "cold0", **{f"corpora.docs.{k}": v for k, v in settings.items()}})
+
+    second.write_text("# An edit\n\nthat is taken back.")
+    aid().index()
+    before = server.asked
+    first.rename(folder / "renamed.md")
+    second.write_text(text(1))
+    aid().index()
+    aid(strategy={"name": "Chunked", "chunk_size": 300, "overlap": 0}).index()
+    aid(strategy={"name": "Chunked", "chunk_size": 300, "overlap": 0}).index()
+    asked = server.asked - before
+    return Row("… renamed, reverted, cut otherwise, unchanged: calls", str(asked), "0", asked == 0)

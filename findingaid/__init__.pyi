@@ -1,6 +1,7 @@
 from .aid import FindingAid as FindingAid
 from .aid import open as open
 from .errors import ArtifactError as ArtifactError
+from .errors import CasesError as CasesError
 from .errors import ConfigError as ConfigError
 from .errors import FindingAidError as FindingAidError
 from .errors import QueryError as QueryError
@@ -9,7 +10,10 @@ from .errors import SourceShrunkError as SourceShrunkError
 from .errors import StoreError as StoreError
 from .errors import TornError as TornError
 from .errors import UnreachableError as UnreachableError
+from .evaluating import evaluate as evaluate
+from .evaluation import Evaluation as Evaluation
 from .model import Artifact as Artifact
+from .model import ConcurrentSynthesizer as ConcurrentSynthesizer
 from .model import Corpus as Corpus
 from .model import Discovery as Discovery
 from .model import Edge as Edge
@@ -17,12 +21,17 @@ from .model import Embedder as Embedder
 from .model import Failure as Failure
 from .model import Hit as Hit
 from .model import Listing as Listing
+from .model import Outcome as Outcome
 from .model import Report as Report
+from .model import Shown as Shown
 from .model import Source as Source
 from .model import Strategy as Strategy
 from .model import Surface as Surface
 from .model import SurfacePlan as SurfacePlan
+from .model import Synopsis as Synopsis
 from .model import Synthesizer as Synthesizer
+from .summaries import AnchoredSummary as AnchoredSummary
+from .summaries import Summarizer as Summarizer
 from .synopses import with_synopsis as with_synopsis
 
 __version__: str

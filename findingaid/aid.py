@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from findingaid.checks import TORN, Checker, CheckResult
+from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, load
 from findingaid.errors import ConfigError, SourceError, StoreError
-from findingaid.indexing import BatchReport, Indexer, total
+from findingaid.evaluation import Remembering, forget_runs
+from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
     NO_CALLS,
     NO_USAGE,
@@ -25,6 +26,7 @@ from findingaid.model import (
     Mode,
     Report,
     Stage,
+    Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
@@ -33,13 +35,16 @@ from findingaid.query.hits import Hits
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
-from findingaid.query.show import ArtifactView, CorpusStatus, show, status
-from findingaid.spending import NO_BUDGET, Budget, Price, Spending
+from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 from findingaid.synthesizing import Progress
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,22 @@ class FindingAid:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Model -> what it costs."""
 
+    evaluations: Path | None = None
+    """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
         store = Store(config.store, config.storage_options, config.settings.lexical.settings)
-        return cls(store, config.embedder, config.corpora, config.settings.retain, config.budget, config.prices)
+        return cls(
+            store,
+            config.embedder,
+            config.corpora,
+            config.settings.retain,
+            config.budget,
+            config.prices,
+            config.evaluations,
+        )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
@@ -101,7 +117,12 @@ class FindingAid:
         """A new account of what a run spends; with the name of a `run` one that all its processes share."""
         if run is None:
             return Spending(self.store, self.budget, self.prices)
-        return Spending.resumed(self.store, self.budget, self.prices, run)
+        return Spending(self.store, self.budget, self.prices, run, shared=True)
+
+    def synthesizers(self) -> dict[str, Synthesizer]:
+        """Id -> who writes synopses of one or more of the corpora."""
+        found = (self.indexer(corpus).synopses for corpus in self.corpora)
+        return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
@@ -168,13 +189,31 @@ class FindingAid:
         if not seen.checker.covers(newest, edges):
             seen = self._settled(corpora)
             newest, edges = seen.checker.newest, seen.checker.edges
+        names = {result.corpus for result in seen.checks}
+        quality = [] if withdrawn or seen.unfit else self._quality(newest, edges, names)
+        unfit = seen.unfit or _failing(quality)
         if withdrawn:
             self.publisher.hold()
-        elif seen.unfit is None:
+        elif unfit is None:
             self.publisher.publish(newest.version, edges.version)
-        names = {result.corpus for result in seen.checks}
         indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
-        return Finish(seen.unfit, [*seen.checks, *indexed])
+        return Finish(unfit, [*seen.checks, *quality, *indexed])
+
+    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
+        """What known questions find in a version of the records, for the corpora where that may have changed."""
+        due = {
+            name: corpus.quality
+            for name, corpus in self.corpora.items()
+            if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
+        }
+        if not due:
+            return []
+        looking = replace(self, store=self.store.showing(records, edges)).remembering()
+        return [measured(name, quality, looking, self.evaluations) for name, quality in due.items()]
+
+    def remembering(self) -> Self:
+        """The same, which embeds no query twice, nor one that an earlier evaluation embedded."""
+        return replace(self, embedder=Remembering.kept_in(self.evaluations, self.embedder))
 
     def _settled(self, corpora: Sequence[str]) -> _Seen:
         """What the checks find when no other run is between writing records and the ledger's word for them."""
@@ -204,7 +243,9 @@ class FindingAid:
 
         def look() -> list[CheckResult]:
             checker = Checker(self.store, self.embedder, everything=True)
-            return [*self._results(checker, names), *(checker.indexed(self._corpus(name)) for name in names)]
+            quality = self._quality(checker.newest, checker.edges, names)
+            indexed = (checker.indexed(self._corpus(name)) for name in names)
+            return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
 
         return self.store.retried(look)
 
@@ -224,7 +265,7 @@ class FindingAid:
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
-        return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
+        return _failing(checks)
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -255,6 +296,7 @@ class FindingAid:
         for ids in plan.removals():
             indexer.remove(ids)
         indexer.retract_other_embedders()
+        indexer.take_in_unwanted_batches()
         return summary(plan, reports, self.count_records(corpus))
 
     def count_records(self, corpus: str) -> int:
@@ -304,10 +346,14 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
-        return purge(self.store, self.corpora, self.embedder.id)
+        if self.evaluations:
+            forget_runs(self.evaluations)
+        return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
 
     def _require_fit(self, what: str) -> None:
-        if unfit := self._settled(()).unfit:
+        seen = self._settled(())
+        changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
+        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, seen.checker.edges, changed)):
             raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
@@ -372,6 +418,13 @@ class FindingAid:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
 
+    def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
+        """The anchored summaries that an artifact has had, oldest first; [] where there is none.
+
+        Raises QueryError for an unknown id.
+        """
+        return summaries(self.store, artifact_or_record_id, corpus)
+
     def neighbours(
         self,
         artifact_id: str,
@@ -419,6 +472,11 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         pending=sum(r.pending for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
+
+
+def _failing(checks: Sequence[CheckResult]) -> str | None:
+    """What speaks against publishing."""
+    return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
 
 
 def _at_key(corpus: str, error: SourceError) -> str:

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Corpus, Embedder, Outcome, Stage
+from findingaid.errors import CasesError, ConfigError, QueryError
+from findingaid.evaluation import Searching, evaluated, load_cases
+from findingaid.model import Corpus, Embedder, Outcome, Quality, Stage
 from findingaid.query.reader import Reader
 from findingaid.store import Publisher, Store, verify
 from findingaid.store.schemas import PER_ARTIFACT
@@ -27,10 +30,20 @@ if TYPE_CHECKING:
 
 COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
-LEDGER_COLUMNS = ("failed_stage", "failed_kind", "failed_runs", "synopsis_outcome", *(f"n_{t}" for t in PER_ARTIFACT))
+LEDGER_COLUMNS = (
+    *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
+    "synopsis_outcome",
+    *(f"n_{table}" for table in PER_ARTIFACT),
+)
+
+REASONS = 5
+"""Reasons for which synopses are pending that a check names, those of most first."""
 
 SAMPLES, A_SAMPLE_OF = 2, 100
 """Records a corpus whose own text must find them: one of up to a hundred, and never more than two."""
+
+WORST = 3
+"""Questions that a failed check of quality names."""
 
 AMONG = 10
 """How far down its own text may find a record: others can say the same in other words."""
@@ -57,7 +70,7 @@ class CheckResult:
     check: Check
     corpus: str
     problems: Sequence[str] = ()
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -82,10 +95,18 @@ UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
 INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
 FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
 
+QUALITY = Check("quality", Stage.RECORDS, "Known questions find what they should, no less well than `quality` says.")
+
 TORN = (ORPHANS, LEDGER)
 """What may fail for the moment in which another run has written records, and not yet the ledger's word for them."""
 
 CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
+"""Those of every corpus."""
+
+
+def checks_of(corpus: Corpus) -> tuple[Check, ...]:
+    """The checks of a corpus: what it has a floor for is one more."""
+    return (*CHECKS, QUALITY) if corpus.quality else CHECKS
 
 
 class Checker:
@@ -177,10 +198,13 @@ class Checker:
         }
 
     def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
-        outcomes = Counter(filter(None, ledger["synopsis_outcome"].to_pylist()))
-        asked = outcomes.total() - outcomes[Outcome.SKIPPED]
-        problems = _too_many("synopses", outcomes[Outcome.FAILED], asked, corpus.max_failures)
-        return problems, dict(sorted(outcomes.items()))
+        named = ledger["synopsis_outcome"].to_pylist()
+        outcomes = Counter(filter(None, named))
+        answered = outcomes.total() - outcomes[Outcome.SKIPPED] - outcomes[Outcome.PENDING]
+        reasons = zip(named, ledger["failed_message"].to_pylist(), strict=True)
+        waits = Counter(f"pending: {why}" for outcome, why in reasons if outcome == Outcome.PENDING and why)
+        problems = _too_many("synopses", outcomes[Outcome.FAILED], answered, corpus.max_failures)
+        return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS))
 
     def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
         ids = set(rows["artifact_id"].to_pylist())
@@ -213,7 +237,7 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample:
             return
-        reader = Reader(self.newest)
+        reader = Reader(self.newest, self.embedder, lambda: self.edges)
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()
@@ -222,7 +246,7 @@ class Checker:
             except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
                 yield f"the embedder fails: {type(error).__name__}: {error}"
                 return
-            near = reader.dense(vector, AMONG, here)
+            near = reader.nearest(vector, AMONG, here)
             if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
@@ -234,6 +258,30 @@ class Checker:
             for row in found
             if row["corpus"] == corpus.name
         }
+
+
+def measured(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
+    """The result of the check of quality, by cases that are put to the records that `searching` shows."""
+    try:
+        cases = load_cases(of.cases).of_corpus(corpus)
+        if not cases.cases:
+            return CheckResult(QUALITY, corpus, facts={"cases": 0})
+        corpora = None if of.everywhere else [corpus]
+        found = evaluated(searching, cases, [of.metric], corpora=corpora, folder=folder)
+    except (CasesError, ConfigError, QueryError) as error:
+        return CheckResult(QUALITY, corpus, [str(error)])
+    score = found.score(of.metric)
+    if score is None:
+        return CheckResult(QUALITY, corpus, [f"{of.cases}: no case has what {of.metric} needs"])
+    facts = {"cases": len(cases.cases), "floor": of.floor, of.metric: score.value, "low": score.low, "high": score.high}
+    of_kinds = {
+        f"{of.metric} of {kind}": of_kind.value for kind in found.kinds if (of_kind := found.score(of.metric, kind))
+    }
+    if score.value >= of.floor:
+        return CheckResult(QUALITY, corpus, facts=facts | of_kinds)
+    worst = ", ".join(repr(case.query) for case in found.worst(of.metric, WORST))
+    problem = f"{of.metric} is {score} over {len(cases.cases)} cases, below the floor of {of.floor:g}; worst: {worst}"
+    return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

@@ -16,14 +16,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 import findingaid
+from findingaid import evaluating, generating
 from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override
-from findingaid.errors import FindingAidError
-from findingaid.model import Mode, Report
+from findingaid.errors import ConfigError, FindingAidError
+from findingaid.evaluation import BeirSet, Comparison, Evaluation
+from findingaid.evaluation.plots import draw
+from findingaid.model import Hit, Mode, Report
+from findingaid.query import Recency
 from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
 from findingaid.query.routing import ROUTES
-from findingaid.query.show import CorpusStatus
+from findingaid.query.show import CorpusStatus, SummaryView
 from findingaid.query.where import ALWAYS
 
 SNIPPET = 160
@@ -34,32 +38,43 @@ class OneLine(click.ClickException):
     """A findingaid error as click prints it: one line on stderr, exit status 1."""
 
 
-def common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options every command has, and errors as one line."""
+def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Errors as one line."""
 
     @functools.wraps(command)
-    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         try:
-            aid = findingaid.open(config, dict(map(parse_override, overrides)))
-            return command(aid, **arguments)
+            return command(*arguments, **named)
         except FindingAidError as error:
             raise OneLine(str(error)) from error
 
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables."),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Override a setting for this run, e.g. --set embedder.kind=hash.",
-        ),
-        click.option(
-            "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
-        ),
-    ):
+    return run
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options every command has, and errors as one line."""
+
+    @one_line_errors
+    @functools.wraps(command)
+    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
+        return command(findingaid.open(config, dict(map(parse_override, overrides))), **arguments)
+
+    for option in (json_option, set_option, config_option):
         run = option(run)
     return run
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting for this run, e.g. --set embedder.kind=hash.",
+)
+config_option = click.option(
+    "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
+)
 
 
 corpus_option = click.option(
@@ -122,6 +137,21 @@ def index(
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@click.option("--also", multiple=True, metavar="QUERY", help="Another query, answered together; several times.")
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    metavar="KIND=NUMBER",
+    help="Multiply the scores of a surface kind; several times.",
+)
+@click.option("--recency", metavar="FIELD=DAYS", help="Halve a score for so many days of age by a time field.")
+@click.option("--per-artifact", is_flag=True, help="Only the best record of each artifact.")
+@click.option("--offset", default=0, show_default=True, help="Leave out so many first, for the next page.")
+@click.option("--blend", type=float, default=0.5, show_default=True, help="The share of dense in a hybrid score.")
+@click.option("--rrf", is_flag=True, help="Fuse by reciprocal ranks instead of a blend of scores.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long.")
+@click.option("--explain", is_flag=True, help="Say what each score is made of.")
 @click.option(
     "--route",
     default="flat",
@@ -132,13 +162,14 @@ def index(
 def search(
     aid: FindingAid,
     query: str,
-    k: int,
-    corpora: tuple[str, ...],
-    mode: Mode,
-    where: str | None,
+    also: tuple[str, ...],
     surfaces: str | None,
-    route: str,
+    weights: tuple[str, ...],
+    recency: str | None,
+    blend: float,
+    rrf: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Search the published index.
 
@@ -147,33 +178,38 @@ def search(
       findingaid search "how are versions compared"
       findingaid search "vector database" -k 3 --corpus environment --surfaces description
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
+      findingaid search "broken lock" --also "lease lost" --per-artifact --explain
+      findingaid search "what was decided" --recency ended=30 --weight synopsis=2
     """
-    kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds, route=route)
+    hits = aid.search(
+        [query, *also],
+        surfaces=[kind.strip() for kind in surfaces.split(",")] if surfaces else None,
+        weights=dict(_number("--weight", weight) for weight in weights),
+        recency=Recency(*_number("--recency", recency)) if recency else None,
+        blend=None if rrf else blend,
+        **how,
+    )
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
-    table = _table(">score", "corpus", "artifact", "surface", "text")
-    for hit in hits:
-        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
-        table.add_row(
-            f"{hit.score:.3f}", hit.corpus, escape(hit.artifact_id), escape(surface), escape(_snippet(hit.text))
-        )
-    _print(table if hits else "nothing found")
-    return None
+    return _print_hits(hits, how["explain"])
 
 
 @main.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: bool) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show --history -- -home-ada-shop/84a7e050
     """
+    if history:
+        return _print_history(aid.history(id_, corpus), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -186,6 +222,17 @@ def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
         kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
         table.add_row(str(record.surface_index), escape(kind), span, escape(_snippet(record.text)))
     _print(table)
+    return None
+
+
+def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
+    if as_json:
+        return _print_json([view.to_dict() for view in found])
+    for view in found:
+        _print(f"[bold]iteration {view.iteration}[/bold]  {view.segments} segments  {view.at}  by {view.producer_id}")
+        _print(escape(f"\n{view.summary.to_prompt_text()}\n"))
+    if not found:
+        _print("no anchored summary of it was written")
     return None
 
 
@@ -271,6 +318,10 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     for s in found:
         for used in s.usage:
             _print(escape(f"{s.corpus}: {used}"))
+        for batch in s.batches:
+            _print(escape(f"{s.corpus}: waits for {batch}"))
+    for quality in {s.vector_index for s in found if s.vector_index}:
+        _print(escape(f"vectors: {quality}"))
     return _print_failures(found)
 
 
@@ -370,6 +421,135 @@ def purge(aid: FindingAid, as_json: bool) -> None:
     )
 
 
+def _print_hits(hits: Sequence[Hit], explained: bool) -> None:
+    table = _table(">score", "corpus", "artifact", "surface", "text", *(["why"] if explained else []))
+    for hit in hits:
+        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
+        cells = [hit.corpus, *map(escape, (hit.artifact_id, surface, _snippet(hit.text)))]
+        table.add_row(f"{hit.score:.3f}", *cells, *([escape("\n".join(hit.why()))] if explained else []))
+    _print(table if hits else "nothing found")
+
+
+def _number(option: str, text: str) -> tuple[str, float]:
+    """`name=number` -> (name, number)."""
+    name, _, number = text.partition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise ConfigError(f"{option} wants a name and a number, such as description=2, got {text!r}") from None
+
+
+@main.group("eval", invoke_without_command=True)
+@corpus_option
+@click.option(
+    "--set",
+    "words",
+    multiple=True,
+    metavar="DIR|FILE|KEY=VALUE",
+    help="What to evaluate: a folder in BEIR's layout, or a file of cases. With an =: an option of the searches, such"
+    " as mode=dense, or a setting.",
+)
+@click.option(
+    "--versus",
+    "others",
+    multiple=True,
+    metavar="KEY=VALUE|FILE",
+    help="Compare with this: options and settings that differ, or the findingaid.yaml of another configuration.",
+)
+@click.option(
+    "--metric", "measures", multiple=True, help="Only this measure, e.g. ndcg@10; may be given several times."
+)
+@click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
+@click.option("--store", "folder", type=click.Path(), help="Where indexes of sets and rankings are kept.")
+@click.option("--plot", type=click.Path(), help="Draw the measures with their intervals into this PNG file.")
+@click.option("--seed", default=0, show_default=True, help="Of the intervals and the tests.")
+@json_option
+@config_option
+@click.pass_context
+@one_line_errors
+def evaluate(
+    context: click.Context,
+    words: tuple[str, ...],
+    config: str | None,
+    others: tuple[str, ...],
+    split: str | None,
+    plot: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Measure how well known questions find what they should, in what is published or in a set of its own.
+
+    The documents of a set are indexed whole, or cut as those of the corpus named. What was indexed, embedded and
+    ranked before is not done again. Intervals are of 95 %; p is of a paired randomisation test.
+
+    \b
+    Examples:
+      findingaid eval --set cases.yaml
+      findingaid eval --set scifact --versus mode=dense --versus mode=lexical --plot scifact.png
+      findingaid eval --set scifact --corpus docs --set mode=dense --versus other.yaml --json
+      findingaid eval generate --corpus docs -n 50 -o cases.yaml
+    """
+    if context.invoked_subcommand:
+        return None
+    path, told = evaluating.apart(words)
+    cases = evaluating.load(path, split)
+    setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
+    with _progress(enabled=not as_json) as progress:
+        evaluations = [evaluating.evaluate_as(setup, cases, progress, **given) for setup in setups]
+    comparisons = [evaluations[0].versus(other) for other in evaluations[1:]]
+    if plot:
+        draw(evaluations, plot)
+    if as_json:
+        return _print_json(
+            {"evaluations": [e.to_dict() for e in evaluations], "comparisons": [c.to_dict() for c in comparisons]}
+        )
+    return _print_evaluations(evaluations, comparisons)
+
+
+@evaluate.command()
+@click.option("--corpus", "-c", required=True, help="The corpus whose passages questions are asked of.")
+@click.option("-n", "count", default=50, show_default=True, type=click.IntRange(1), help="How many, at most.")
+@click.option("--output", "-o", required=True, type=click.Path(), help="The file to write, which must not be there.")
+@click.option("--seed", default=0, show_default=True, help="Of the draw of passages.")
+@common
+def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, as_json: bool) -> None:
+    """Have a model write cases: a question to each of some passages, which the file cites. Read them before use.
+
+    The model is the one that writes the corpus's synopses. Exits with 1 when some could not be written.
+
+    \b
+    Examples:
+      findingaid eval generate --corpus docs -n 50 -o cases.yaml
+    """
+    with _progress(enabled=not as_json) as progress:
+        made = generating.generate(aid, corpus, count, seed, progress(corpus) if progress else None)
+    made.write(output)
+    if as_json:
+        _print_json({"generated_by": made.generated_by, "cases": len(made.cases), "problems": list(made.problems)})
+    else:
+        _print(escape(f"{len(made.cases)} cases by {made.generated_by} in {output}"))
+        for problem in made.problems:
+            click.echo(f"Error: {problem}", err=True)
+    if made.problems:
+        sys.exit(1)
+
+
+def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]) -> None:
+    measures = evaluations[0].measures
+    table = _table("", "kind", ">cases", *(f">{measure}" for measure in measures))
+    for evaluation in evaluations:
+        for kind, scores in evaluation.table().items():
+            cells = [str(score or "-") for score in scores.values()]
+            table.add_row(escape(evaluation.name), escape(kind or "all"), f"{evaluation.count(kind):,}", *cells)
+    _print(table)
+    for comparison in comparisons:
+        _print(escape(f"\n{comparison.name} beside {comparison.versus}:"))
+        differences = _table("", ">difference", "95 %", ">p")
+        for measure, found in comparison.differences.items():
+            differences.add_row(measure, f"{found.value:+.3f}", f"{found.low:+.3f} {found.high:+.3f}", f"{found.p:.2g}")
+        _print(differences)
+
+
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
     if as_json:
         return _print_json({corpus: [field.to_dict() for field in fields] for corpus, fields in found.items()})
@@ -425,7 +605,7 @@ def _progress(enabled: bool) -> Iterator[ProgressOf | None]:
 
             def advance(stage: str, more: int, done: int) -> None:
                 if stage not in tasks:
-                    tasks[stage] = bars.add_task(f"{corpus}: {stage}", total=0)
+                    tasks[stage] = bars.add_task(escape(f"{corpus}: {stage}"), total=0)
                 task = tasks[stage]
                 bars.update(task, total=(bars.tasks[task].total or 0) + more, advance=done)
 

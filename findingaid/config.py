@@ -1,8 +1,8 @@
 """findingaid.yaml and the environment -> typed settings, and from them the objects they name.
 
 Order of precedence, highest first: overrides given in code or by `--set key=value`, environment variables
-(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file; those of
-storage_options are taken as they are, since a password may look like anything.
+(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file; keys and those of
+storage_options and default_headers are taken as they are, since a password may look like anything.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from pydantic import (
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
-from findingaid.registry import one_line
+from findingaid.evaluation import measure_name
+from findingaid.model import SYNOPSIS, Corpus, Embedder, Quality, Strategy, Synthesizer
+from findingaid.registry import UNSHOWN, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
@@ -43,10 +44,27 @@ from findingaid.synthesis import SYNTHESIZERS
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
-UNSHOWN = "storage_options"
-"""The key whose values are shown to nobody, since there are secrets among them."""
+EVALUATIONS = Path(".findingaid") / "evaluations"
 
-Spec = dict[str, Any]
+
+def _sealed(value: Any) -> Any:
+    """A spec in which keys, options of storage, and URLs with a password in them are shown to nobody."""
+    if isinstance(value, dict):
+        return {key: Secret[Any](within) if key in UNSHOWN else _sealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_sealed(within) for within in value]
+    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
+
+
+def _unsealed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unsealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_unsealed(within) for within in value]
+    return value.get_secret_value() if isinstance(value, Secret) else value
+
+
+Spec = Annotated[dict[str, Any], AfterValidator(_sealed)]
 
 
 def _plain_name(name: str) -> str:
@@ -139,31 +157,27 @@ class LexicalSettings(BaseModel):
         return Lexical(self.language, self.stem, tuple(listed) if isinstance(listed, list) else listed)
 
 
-def _sealed(value: Any) -> Any:
-    """A source's spec in which options of storage, and URLs with a password in them, are shown to nobody."""
-    if isinstance(value, dict):
-        return {key: Secret[Any](within) if key == UNSHOWN else _sealed(within) for key, within in value.items()}
-    if isinstance(value, list):
-        return [_sealed(within) for within in value]
-    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
+def _metric(text: str) -> str:
+    try:
+        return measure_name(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
-def _unsealed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _unsealed(within) for key, within in value.items()}
-    if isinstance(value, list):
-        return [_unsealed(within) for within in value]
-    return value.get_secret_value() if isinstance(value, Secret) else value
+class QualitySettings(BaseModel):
+    """Cases, and what is to come of them before anything is published."""
 
-
-SourceSpec = Annotated[Spec, AfterValidator(_sealed)]
+    model_config = ConfigDict(extra="forbid")
+    cases: str
+    floor: float = Field(ge=0, le=1)
+    metric: Annotated[str, AfterValidator(_metric)] = "nDCG@10"
 
 
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
     model_config = ConfigDict(extra="forbid")
-    source: SourceSpec
+    source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
     edges: bool | Spec | list[Spec] = True
@@ -173,6 +187,7 @@ class CorpusSettings(BaseModel):
     owners: list[Owner] = Field(default_factory=list)
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)
+    quality: QualitySettings | None = None
 
 
 class Settings(BaseModel):
@@ -187,8 +202,11 @@ class Settings(BaseModel):
     lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
-    executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})
+    executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
+
+    quality: QualitySettings | None = None
+    """For every corpus that has none of its own: its part of cases that are put to all corpora."""
 
     corpora: dict[CorpusName, CorpusSettings]
 
@@ -211,13 +229,18 @@ class Config:
         """What Lance is told of the object storage, secrets included."""
         return {name: value.get_secret_value() for name, value in self.settings.storage_options.items()}
 
+    @property
+    def evaluations(self) -> Path:
+        """The folder where evaluations keep what they need not do again."""
+        return self.base / EVALUATIONS
+
     @cached_property
     def embedder(self) -> Embedder:
-        return EMBEDDERS.create(self.settings.embedder, "embedder")
+        return EMBEDDERS.create(_unsealed(self.settings.embedder), "embedder")
 
     @cached_property
     def synthesizer(self) -> Synthesizer:
-        return SYNTHESIZERS.create(self.settings.synthesizer, "synthesizer", self.base)
+        return SYNTHESIZERS.create(_unsealed(self.settings.synthesizer), "synthesizer", self.base)
 
     @property
     def budget(self) -> Budget:
@@ -249,17 +272,25 @@ class Config:
             settings.owners,
             settings.group,
             settings.tags,
-            extractor_from(settings.edges, f"{where}.edges", self.base),
+            extractor_from(_unsealed(settings.edges), f"{where}.edges", self.base),
+            self._quality(settings),
         )
+
+    def _quality(self, settings: CorpusSettings) -> Quality | None:
+        """The floor of a corpus: its own, or that of all."""
+        if said := settings.quality or self.settings.quality:
+            cases = str((self.base / Path(said.cases).expanduser()).resolve())
+            return Quality(cases, said.floor, said.metric, everywhere=settings.quality is None)
+        return None
 
     def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:
         """What cuts a corpus, with what `synopsis` adds."""
-        strategy = STRATEGIES.create(settings.strategy, f"{where}.strategy")
+        strategy = STRATEGIES.create(_unsealed(settings.strategy), f"{where}.strategy")
         if settings.synopsis is None:
             return strategy
         if isinstance(strategy, WithSynopsis):
             raise ConfigError(f"{where}.synopsis: the strategy is with_synopsis already: keep one")
-        said = {"synthesizer": self.synthesizer} | settings.synopsis.model_dump(exclude_defaults=True)
+        said = {"synthesizer": self.synthesizer} | _unsealed(settings.synopsis.model_dump(exclude_defaults=True))
         return STRATEGIES.create({"name": "WithSynopsis", "inner": strategy, **said}, f"{where}.synopsis", self.base)
 
 
@@ -319,12 +350,13 @@ def _environment() -> Iterator[tuple[str, Any]]:
 
 def _value(key: str, text: str, where: str) -> Any:
     """A setting from outside the file."""
-    if UNSHOWN in key.split(".")[:-1]:
+    *folders, last = key.split(".")
+    if last == "api_key" or not UNSHOWN.isdisjoint(folders):
         return text
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        shown = "this" if key.split(".")[-1] == UNSHOWN else repr(text)
+        shown = "this" if last in UNSHOWN else repr(text)
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 

@@ -11,6 +11,7 @@ FindingAidError
 │   └── EmbedError
 ├── StoreError             a table is missing, damaged or of another kind
 │   └── TornError          records of an artifact are lost
+├── CasesError             cases or a set for an evaluation are wrong
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
@@ -83,6 +84,10 @@ class TornError(StoreError):
     """Some records of an artifact are there and others are not; the next run makes them again."""
 
 
+class CasesError(FindingAidError):
+    """A file of cases, or a set, does not say what an evaluation needs; the message names the line."""
+
+
 class UnreachableError(FindingAidError):
     """The storage that holds the tables cannot be used now; nothing is known of the tables, and nothing was lost.
 
@@ -109,5 +114,5 @@ def failure_kind(error: BaseException) -> str:
 
 def one_line(error: BaseException) -> str:
     """What an error says, led by its type where findingaid did not raise it."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
     return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"

@@ -20,9 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from findingaid.batching import take_in_unwanted
 from findingaid.edges import NO_EDGES
 from findingaid.errors import ArtifactError
-from findingaid.identity import call_key, payload_bytes, producer_id
+from findingaid.identity import call_key, content_hash, payload_bytes, producer_id
 from findingaid.model import (
     EDGES,
     NAMED_CUT_OFF,
@@ -45,7 +46,7 @@ from findingaid.model import (
     Usage,
 )
 from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
-from findingaid.spending import Spending
+from findingaid.spending import Spending, total
 from findingaid.stages import (
     Batch,
     Embeddings,
@@ -57,11 +58,12 @@ from findingaid.stages import (
     put_in_context,
     read,
     record_rows,
+    summary_rows,
     surface_rows,
     synopsis_rows,
     synthesize,
 )
-from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, schemas
+from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, history, schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.synopses import WithSynopsis, taken_apart
 from findingaid.synthesizing import Asked, Progress, synopsis_key
@@ -181,9 +183,9 @@ class Indexer:
         work = self._compute(listings, ALL_STAGES, force=False, pay=False)
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        calls = Calls(len(fresh) + work.calls.synthesize, work.calls.synthesize)
+        calls = Calls(len(fresh) + work.asked.unwritten, work.calls.synthesize)
         report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
-        return replace(report, records=report.records + work.calls.synthesize)
+        return replace(report, records=report.records + len(work.batch.unwritten))
 
     def build(
         self,
@@ -276,6 +278,11 @@ class Indexer:
         ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
         self.leases.in_turn(self.corpus, ids, self._retract)
 
+    def take_in_unwanted_batches(self) -> None:
+        """Take in batches of synopses that no artifact waits for any more; after a run."""
+        if self.synopses is not None:
+            take_in_unwanted(self.synopses.synthesizer, self.spending)
+
     def _retract(self, lease: Lease) -> None:
         where = f"{self.of_another_embedder} AND {one_of('artifact_id', lease.artifact_ids)}"
         ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
@@ -312,7 +319,7 @@ class Indexer:
             producer = self.synopses.synthesizer.id
             self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
         writes = pay and Stage.SYNOPSES in stages
-        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress)
+        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress, writes and pay_again)
         if pay and _is_input(Stage.SYNOPSES, stages) and self.synopses is not None:
             self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
         put_in_context(self.synopses, batch, self.embedder)
@@ -371,10 +378,18 @@ class Indexer:
                 del batch.plans[artifact_id]
 
     def _versions(self, batch: Batch, artifact_id: str) -> dict[str, str | None]:
-        settled = batch.synopsis(artifact_id).outcome.settled
-        shown = synopsis_key("", batch.shown[artifact_id]) if self.synopses is not None else ""
+        made_of = self._made_of(batch, artifact_id)
         texts, edges = batch.texts(artifact_id), batch.edges[artifact_id]
-        return self.recipe.versions(batch.versions[artifact_id], shown, settled, texts, edges)
+        return self.recipe.versions(batch.versions[artifact_id], made_of, texts, edges)
+
+    def _made_of(self, batch: Batch, artifact_id: str) -> str | None:
+        """What stands for a synopsis in its version: what was shown, that the gate held it back, or what stands in."""
+        synopsis = batch.synopsis(artifact_id)
+        if synopsis.outcome is Outcome.SKIPPED:
+            return synopsis.outcome.value
+        if synopsis.outcome.settled:
+            return synopsis_key("", batch.shown[artifact_id])
+        return content_hash(synopsis.producer_id, synopsis.text) if synopsis.text else None
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -393,6 +408,7 @@ class Indexer:
         # Between intent and word the order of the tables does not matter, so they are written side by side.
         with ThreadPoolExecutor(len(tables) or 1) as pool:
             list(pool.map(lambda table: self.store.replace(table, self.corpus, *tables[table]), tables))
+        self._remember(work)
         after = [self._after(work, row_of(i)) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
         self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo])
@@ -410,6 +426,13 @@ class Indexer:
             "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
         }
         return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
+
+    def _remember(self, work: Work) -> None:
+        """Add the anchored summaries that are new to the history of their artifacts."""
+        ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
+        if ids:
+            latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}
+            self.store.append("summaries", summary_rows(self.corpus, work.batch, ids, latest))
 
     def _after(self, work: Work, row: LedgerRow) -> LedgerRow:
         """An artifact's ledger row once everything of it is written."""
@@ -437,7 +460,8 @@ class Indexer:
         )
         if synopsis.outcome is Outcome.FAILED:
             return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        return replace(row, failed_stage="", failed_kind="", failed_message="", failed_runs=0)
+        waits_for = synopsis.message if synopsis.outcome is Outcome.PENDING else ""
+        return replace(row, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:
@@ -505,12 +529,6 @@ def _together(reports: Sequence[BatchReport]) -> BatchReport:
         pending=sum(r.pending for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
-
-
-def total(costs: Iterable[float | None]) -> float | None:
-    """The sum of costs; None where one is not known."""
-    known = list(costs)
-    return None if None in known else sum(filter(None, known))
 
 
 @contextmanager

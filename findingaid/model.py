@@ -178,12 +178,26 @@ NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A turn of a session: what was asked, and what came of it. A text that has no turns is one answer."""
+
+    turn: int
+    request: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """What a synthesizer is shown of one artifact."""
+    """What a synthesizer is shown of one artifact.
+
+    One that goes on from a state, see `Resuming`, is shown `segments`, and the `state` it left.
+    """
 
     artifact_id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    segments: Sequence[Segment] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +205,8 @@ class Synopsis:
     """What came of asking for one synopsis; `text` is empty unless the outcome is ok, or a fallback wrote it.
 
     Where it failed, `kind` is timeout, transport, parse, refused, truncated or other, and `message` one line; of
-    kind unavailable are those that were not asked for any more, since those before had all failed.
+    kind unavailable are those that were not asked for any more, since those before had all failed. `state` is what
+    its synthesizer can go on from, where it can.
     """
 
     outcome: Outcome
@@ -200,6 +215,7 @@ class Synopsis:
     message: str = ""
     usage: Usage = NO_USAGE
     producer_id: str = ""
+    state: str = ""
 
     @property
     def kept(self) -> bool:
@@ -221,7 +237,8 @@ class Rank:
     share: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} #{self.rank} {self.score:.3f}"
+        query = f" of query {self.query + 1}" if self.query else ""
+        return f"{self.ranker}{query} #{self.rank} {self.score:.3f}: {self.share:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +263,12 @@ class Hit:
     seed: str = ""
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
+
+    def why(self) -> list[str]:
+        """What the score is made of, a line each; nothing where that was not asked for."""
+        weight = [f"weight {self.weight:.3g}"] if self.weight != 1 else []
+        route = [f"by {self.route}, {self.depth} from {self.seed}"] if self.route else []
+        return [*map(str, self.ranks), *weight, *route]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -453,6 +476,29 @@ class ConcurrentSynthesizer(Synthesizer, Protocol):
 
 
 @runtime_checkable
+class Resuming(Synthesizer, Protocol):
+    """A synthesizer that, when an artifact grew, is shown what is new of it and the state that it left before."""
+
+    @property
+    def at_once(self) -> int:
+        """How many calls may be under way at once, from several threads."""
+
+    @property
+    def stand_in(self) -> Resuming | None:
+        """Who writes where this one fails and has written nothing before; never fails itself."""
+
+    def left(self, shown: Shown, state: str) -> list[Shown]:
+        """What is still to be shown, in as many calls as that takes; [] where `state` covers everything.
+
+        Each call goes on from the state that the one before it left, the first from that in it, which is "" where
+        `state` is of no use.
+        """
+
+    def resume(self, shown: Shown) -> Synopsis:
+        """One such call; never raises. What it leaves is the synopsis's `state`."""
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """Who turns texts into vectors of unit length."""
 
@@ -478,14 +524,28 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A floor: `metric`, in the mean over the cases of a file, below which nothing is published.
+
+    `cases` is the file's path. Put to the corpus alone, or `everywhere`; then those cases count that expect
+    something of it.
+    """
+
+    cases: str
+    floor: float
+    metric: str = "nDCG@10"
+    everywhere: bool = False
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
     Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to. A run that would
     lose more than `max_loss`, a share of the artifacts known, is refused; where more than `max_failures` of them
-    failed nothing is published. `schedule` is cron, for whoever runs things on time; None for never. The rest is
-    shown in a catalogue.
+    failed, or where known questions find less than `quality` says, nothing is published. `schedule` is cron, for
+    whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
     name: str
@@ -498,3 +558,4 @@ class Corpus:
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     edges: EdgeExtractor | None = None
+    quality: Quality | None = None

@@ -43,14 +43,15 @@ class Recipe:
         }[stage]
 
     def versions(
-        self, artifact: str, shown: str, settled: bool, texts: Collection[str], edges: Sequence[Edge]
+        self, artifact: str, synopsis: str | None, texts: Collection[str], edges: Sequence[Edge]
     ) -> dict[str, str | None]:
-        """The version wanted of each part, from hashes of its inputs; None for synopses still to come.
+        """The version wanted of each part, from hashes of its inputs.
 
-        `shown` is the hash of what the synthesizer is shown, `texts` the hashes of all texts to embed.
+        `synopsis` stands for what a synopsis is made of, None where it is still to come and nothing stands in;
+        `texts` are the hashes of all texts to embed.
         """
         surfaces = content_hash(artifact, self.strategy_id)
-        synopses = content_hash(shown, self.synthesizer_id) if settled else None
+        synopses = None if synopsis is None else content_hash(synopsis, self.synthesizer_id)
         embeddings = content_hash(sorted(set(texts)), self.embedder_id)
         return {
             Stage.ARTIFACTS: artifact,

@@ -23,6 +23,7 @@ from pydantic import (
 
 from findingaid.errors import ConfigError
 from findingaid.model import EdgeExtractor, Embedder, Source, Strategy, Synthesizer
+from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
 
@@ -54,10 +55,14 @@ Importable = Annotated[SkipValidation[Callable[..., Any]], BeforeValidator(_func
 """A parameter that is a function; in a configuration its import path, "module:function"."""
 
 
+UNSHOWN = frozenset({"storage_options", "default_headers", "api_key"})
+"""Keys whose values, all of those that hold several, are shown to nobody, since they are secrets or hold some."""
+
 FAMILIES: Mapping[str, tuple[str, type]] = {
     "source": ("findingaid.sources", Source),
     "strategy": ("findingaid.strategies", Strategy),
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
+    "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
     "extractor": ("findingaid.extractors", EdgeExtractor),
 }
@@ -210,8 +215,9 @@ def _plain(value: Any, where: str) -> Any:
     """A parameter as YAML and JSON know it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if of := next((registry for registry in REGISTRIES if registry.is_member(value)), None):
-        return of.spec_of(value)
+    if of := [registry for registry in REGISTRIES if registry.is_member(value)]:
+        # What is of two families goes by the name that it ships under.
+        return next((registry for registry in of if registry.name_of(type(value))), of[0]).spec_of(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, where) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -255,7 +261,8 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
             message = str(first["ctx"]["error"])
         case _:
             shown = repr(first["input"])
-            expected = first["msg"].replace("a valid tuple", "a list")
-            message = f"{expected}, got {shown if len(shown) < 80 else shown[:77] + '...'}"
+            message = first["msg"].replace("a valid tuple", "a list")
+            if UNSHOWN.isdisjoint(first["loc"]):
+                message += f", got {shown if len(shown) < 80 else shown[:77] + '...'}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{key}: {message}{more}"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from findingaid import resuming, synthesizing
 from findingaid.edges import edges_of
 from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
@@ -25,6 +27,7 @@ from findingaid.model import (
     Failure,
     Outcome,
     ResumableSource,
+    Resuming,
     Shown,
     Source,
     Stage,
@@ -37,7 +40,8 @@ from findingaid.model import (
 from findingaid.spending import Spending
 from findingaid.store import Store, schemas
 from findingaid.synopses import WithSynopsis, contexts
-from findingaid.synthesizing import Asked, Progress, ask, synopsis_key
+from findingaid.synthesis.anchored import State
+from findingaid.synthesizing import Asked, Progress, synopsis_key
 
 GROUP_SECONDS = 5.0
 """What a crash may cost in embedding work done again: vectors are kept at least this often."""
@@ -56,7 +60,8 @@ class Batch:
     """A batch on its way through the stages, all by artifact id; what fails leaves it with a reason.
 
     `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order, and
-    `contexts` what those are embedded and searched with, where a corpus wants that.
+    `contexts` what those are embedded and searched with, where a corpus wants that. `unwritten` are those whose
+    synopses nobody was asked for, though one is wanted, as in a plan.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -66,6 +71,7 @@ class Batch:
     hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, Shown] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
+    unwritten: set[str] = field(default_factory=set)
     contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
@@ -150,14 +156,22 @@ def synthesize(
     corpus: str,
     pay: bool = True,
     progress: Progress | None = None,
+    again: bool = False,
 ) -> Asked:
-    """Stage 3: synopses of those artifacts that the gate lets through and that have text to be shown."""
+    """Stage 3: synopses of those artifacts that the gate lets through and that have text to be shown.
+
+    `again` is for synthesizers that go on from where they were: they begin from nothing.
+    """
     if of is None:
         return Asked()
     batch.synopses |= {i: _gated(of, batch, i) for i in batch.plans}
     wanted = {i: batch.shown[i] for i in batch.plans if batch.synopses[i] is WANTED}
-    asked = ask(of, wanted, spending, corpus, pay, progress)
+    if isinstance(of.synthesizer, Resuming):
+        asked = resuming.ask(of, of.synthesizer, wanted, spending, corpus, pay, progress, again)
+    else:
+        asked = synthesizing.ask(of, wanted, spending, corpus, pay, progress)
     batch.synopses = {i: s for i, s in batch.synopses.items() if s is not WANTED} | dict(asked.synopses)
+    batch.unwritten = wanted.keys() - asked.synopses.keys()
     return asked
 
 
@@ -177,7 +191,10 @@ def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) ->
         return
     for artifact_id, plan in batch.plans.items():
         title = str(batch.artifacts[artifact_id].metadata.get("title") or "")
-        batch.contexts[artifact_id] = contexts(plan.surfaces, batch.synopsis(artifact_id).text, title, embedder)
+        synopsis = batch.synopsis(artifact_id).text
+        if artifact_id in batch.unwritten:  # something that nothing was embedded with yet
+            synopsis = synopsis_key("", batch.shown[artifact_id])
+        batch.contexts[artifact_id] = contexts(plan.surfaces, synopsis, title, embedder)
 
 
 class Embeddings:
@@ -314,8 +331,30 @@ def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], of: Wi
         "outcome": [synopsis.outcome.value for _, synopsis in made],
         "text": [synopsis.text for _, synopsis in made],
         "producer_id": [synopsis.producer_id for _, synopsis in made],
+        "state": [synopsis.state or None for _, synopsis in made],
     }
     return pa.table(columns, schema=schemas.SYNOPSES)
+
+
+def summary_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], latest: Mapping[str, str]) -> pa.Table:
+    """Rows of the summaries table: the anchored summaries that are not the `latest` of their artifact there."""
+    made = [(i, batch.synopsis(i)) for i in artifact_ids]
+    known = [(i, s, state) for i, s in made if s.outcome.settled and (state := State.of(s.state))]
+    now = datetime.now(UTC)
+    rows: list[dict[str, Any]] = [
+        {
+            "corpus": corpus,
+            "artifact_id": i,
+            "iteration": state.summary.iteration,
+            "segments": len(state.covered),
+            "covers": content_hash(state.covered),
+            "summary": state.summary.model_dump_json(),
+            "producer_id": synopsis.producer_id,
+            "at": now,
+        }
+        for i, synopsis, state in known
+    ]
+    return pa.Table.from_pylist([r for r in rows if latest.get(r["artifact_id"]) != r["summary"]], schemas.SUMMARIES)
 
 
 def record_rows(

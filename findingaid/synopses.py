@@ -5,18 +5,32 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationInfo
 
 from findingaid.errors import ConfigError
 from findingaid.identity import content_hash, describe
-from findingaid.model import SYNOPSIS, Embedder, Raw, Shown, Strategy, Surface, SurfacePlan, Synthesizer, Vectors
+from findingaid.model import (
+    SYNOPSIS,
+    Embedder,
+    Raw,
+    Resuming,
+    Segment,
+    Shown,
+    Strategy,
+    Surface,
+    SurfacePlan,
+    Synthesizer,
+    Vectors,
+)
 from findingaid.registry import STRICT, Importable
 from findingaid.strategies import NestedStrategy, bound
-from findingaid.strategies.base import shown_text
+from findingaid.strategies.base import shown_segments, shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis.anchored import whole
 from findingaid.synthesis.custom import Custom
 from findingaid.synthesis.extractive import Extractive
 
@@ -103,11 +117,20 @@ class WithSynopsis:
         fallback = self.fallback.id if self.fallback else None
         return f"{self.synthesizer.id}-{content_hash(gate, self.fields, fallback)[:8]}"
 
+    @cached_property
+    def _resuming(self) -> bool:
+        return isinstance(self.synthesizer, Resuming)  # takes long enough to be asked once, not for each artifact
+
     def shown(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> Shown:
         """What the synthesizer is shown of an artifact: never its path, unless `fields` names it."""
         said = [f"{name}: {_said(metadata[name])}" for name in self.fields if metadata.get(name)]
         text = "\n\n".join(filter(None, ["\n".join(said), shown_text(self.inner, raw)]))
-        return Shown(artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
+        shown = Shown(artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
+        if not self._resuming:
+            return shown
+        first, *rest = shown_segments(self.inner, raw) or [Segment(0, "", "")]
+        first = replace(first, request="\n\n".join(filter(None, ["\n".join(said), first.request])))
+        return replace(shown, segments=[first, *rest])
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         """The whole plan at once, calling the synthesizer; an index takes the two apart, and calls once a content."""
@@ -115,7 +138,10 @@ class WithSynopsis:
         shown = self.shown(artifact_id, raw, metadata)
         if not shown.text.strip() or not self.when(plan):
             return plan
-        text = self.synthesizer.synthesize(shown.text, shown.metadata)
+        if isinstance(self.synthesizer, Resuming):
+            text = whole(self.synthesizer, shown).text
+        else:
+            text = self.synthesizer.synthesize(shown.text, shown.metadata)
         if not isinstance(text, str) or not text.strip():
             return plan
         stamp = {"synthesizer_id": self.synthesizer.id}

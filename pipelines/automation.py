@@ -6,8 +6,10 @@ from typing import TypeVar
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.errors import SourceError
+from findingaid.batching import Batching, ended
+from findingaid.errors import SourceError, SynthesisError
 from findingaid.identity import content_hash
+from findingaid.store import Ledger, OpenBatch
 from findingaid_dagster.assets import add_partitions, changed, observation
 from findingaid_dagster.resources import opened
 
@@ -102,6 +104,53 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     return look
 
 
+def finished_batches(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
+    """The sensor that starts a run when a batch of synopses is done."""
+
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=300,
+        required_resource_keys={resource_key},
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts a run of the job when a batch of synopses is done.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        """Start a run when a batch of synopses is done: one for each that is, since the cursor remembers them."""
+        if _under_way(context.instance, job):
+            yield dg.SkipReason("a run of the index job is under way, which takes in what is done")
+            return
+        done, reasons = _done(opened(context.resources, resource_key))
+        cursor = content_hash(sorted((batch.tag, str(batch.at)) for batch in done))
+        if not done:
+            yield dg.SkipReason("; ".join(reasons) or "no batch is done")
+        elif cursor == context.cursor:
+            yield dg.SkipReason("a run was started for what is done and has not taken it in: see that run")
+        else:
+            yield dg.RunRequest(run_config=run_config(sorted({batch.corpus for batch in done})))
+            context.update_cursor(cursor)
+
+    return look
+
+
+def sends_batches(aid: FindingAid) -> bool:
+    """Whether any corpus may have its synopses written by batch."""
+    return any(isinstance(s, Batching) and s.batch_from is not None for s in aid.synthesizers().values())
+
+
+def _done(aid: FindingAid) -> tuple[list[OpenBatch], list[str]]:
+    """The batches that are done, and why an endpoint could not be asked."""
+    aid.store.inspect(aid.embedder.dim)
+    done: list[OpenBatch] = []
+    reasons: list[str] = []
+    for synthesizer in aid.synthesizers().values():
+        try:
+            done += [batch for batch in ended(aid.store, synthesizer) if batch.corpus in aid.corpora]
+        except SynthesisError as error:
+            reasons.append(str(error))
+    return done, reasons
+
+
 def run_config(corpora: list[str]) -> dict[str, object]:
     """The run configuration that indexes only these corpora."""
     return {"ops": {"discover": {"config": {"corpora": corpora}}}}
@@ -122,7 +171,8 @@ def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
 
     def stale(corpus: str) -> object:
         plan = aid.plan_corpus(corpus)
-        listed = [(x.artifact_id, x.stamp) for x in plan.stale]
+        waits = Ledger(aid.store).pending(corpus)  # a run would start for them at once that may do no more
+        listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
         return [listed, list(plan.deleted)] if listed or plan.deleted else None
 
     return _of_each(aid, stale)

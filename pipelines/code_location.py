@@ -11,7 +11,13 @@ from findingaid.config import load
 from findingaid.errors import ConfigError
 from findingaid_dagster.assets import corpus_assets, corpus_checks, source
 from findingaid_dagster.events import enable_batching
-from findingaid_dagster.pipelines.automation import changed_sources, observe_sources, schedules
+from findingaid_dagster.pipelines.automation import (
+    changed_sources,
+    finished_batches,
+    observe_sources,
+    schedules,
+    sends_batches,
+)
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import index_job
 from findingaid_dagster.resources import FindingAidResource
@@ -48,12 +54,13 @@ def build_definitions(
             for corpus in aid.corpora
             for asset in (source(aid.corpora[corpus], key), corpus_assets(aid.indexer(corpus), key))
         ],
-        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora],
+        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
         jobs=[job],
         schedules=schedules(aid, job),
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
+            *([finished_batches(f"{lead}finished_batches", job, key)] if sends_batches(aid) else []),
         ],
         executor=execution.executor if "executor" in config.settings.model_fields_set else None,
         resources={key: resource},

@@ -110,12 +110,15 @@ def finish(
 ) -> None:
     """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
     aid = findingaid.open()
+    spending = aid.spending(context.run_id)
     reports: dict[str, CorpusReport] = {}
     for corpus, plan in plans.items():
         if isinstance(plan, str):
             reports[corpus] = CorpusReport(error=plan)
             continue
-        aid.indexer(corpus).retract_other_embedders()
+        indexer = aid.indexer(corpus, spending)
+        indexer.retract_other_embedders()
+        indexer.take_in_unwanted_batches()
         batches = [report for name, report in filter(None, done) if name == corpus]
         reports[corpus] = summary(plan, batches, aid.count_records(corpus))
     end = aid.finish([corpus for corpus, report in reports.items() if report.active])
@@ -130,22 +133,29 @@ def _tell(context: dg.OpExecutionContext, report: Report) -> None:
     """Log what was done, and fail the run if anything failed."""
     for corpus, found in report.corpora.items():
         context.log.info(f"{corpus}: {found}")
-        if found.warning:
-            context.log.warning(f"{corpus}: {found.warning}")
+        for line in filter(None, (found.warning, found.left)):
+            context.log.warning(f"{corpus}: {line}")
+    done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := list(report.problems()):
         published = "" if report.unpublished else "everything else is published, but "
         raise dg.Failure(
             f"{published}{len(problems)} failed: {'; '.join(problems[:5])}",
-            {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))},
+            {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done},
             allow_retries=False,
         )
-    rows = [
+    context.add_output_metadata(done)
+
+
+def _rows(report: Report) -> list[dict[str, Any]]:
+    """What was done and used, a row a corpus."""
+    return [
         {"corpus": corpus, "artifacts": r.artifacts, "new": r.new, "changed": r.changed, "deleted": r.deleted,
-         "records": r.records, "synopses written": r.calls.synthesize, "texts embedded": r.calls.embed,
+         "failed": len(r.failed), "records": r.records, "synopses written": r.calls.synthesize,
+         "synopses pending": r.pending, "synthesizer calls": r.usage.calls, "tokens in": r.usage.input_tokens,
+         "tokens out": r.usage.output_tokens, "cost": r.cost, "texts embedded": r.calls.embed,
          "tokens embedded": r.tokens, "texts cut off": r.truncated.texts}
         for corpus, r in report.corpora.items()
     ]  # fmt: skip
-    context.add_output_metadata({"corpora": table(rows)} if rows else {})
 
 
 def _lost(work: _Build) -> BatchReport:

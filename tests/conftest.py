@@ -19,7 +19,7 @@ from findingaid.cli import main
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
-from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, ScriptedSynthesizer
 
 PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "
 
@@ -106,6 +106,17 @@ class Cli:
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+def openai(server: OpenAIServer, **parameters: Any) -> dict[str, Any]:
+    """The synthesizer of a configuration that asks this server."""
+    return {"kind": "openai", "model": "small", "base_url": server.base_url, "retries": 0, **parameters}
 
 
 @pytest.fixture

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from findingaid.model import Stage
+from findingaid.sources.files import RACY_NANOSECONDS
+from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.pipelines.automation import FEW
 from findingaid_dagster.resources import FindingAidResource
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 from tests.test_dagster import STAGES, Location, observe, open_location
 
 FILES = {"ledger.md", "reader.md", "vector.md", "writer.md"}
@@ -301,3 +305,102 @@ def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> 
 
     assert all(conditions.values())
     assert graph.get(dg.AssetKey(["docs", "source"])).automation_condition is None
+
+
+class TestFinishedBatches:
+    """The sensor that notices batches of synopses that are done, as the daemon evaluates it."""
+
+    @pytest.fixture
+    def sending(self, location: Location, server: OpenAIServer) -> Location:
+        """A location whose four synopses were sent as a batch."""
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+        assert location.index().success
+        assert len(server.batches.objects) == 1
+        return location
+
+    def tick(self, location: Location, cursor: str | None = None) -> tuple[list[Any], str, str | None]:
+        """(run configurations asked for, reason for none, cursor after)."""
+        sensor = location.definitions.resolve_sensor_def("finished_batches")
+        resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+        with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
+            data = sensor.evaluate_tick(context)
+            return [request.run_config for request in data.run_requests or ()], data.skip_message or "", data.cursor
+
+    def test_a_batch_that_is_done_starts_one_run_that_takes_it_in(self, sending: Location) -> None:
+        waits = [self.tick(sending) for _ in range(2)]  # each look moves the batch of the server on
+        (config,), _, cursor = self.tick(sending)
+        again = self.tick(sending, cursor)
+
+        assert [(requests, reason) for requests, reason, _ in waits] == [([], "no batch is done")] * 2
+        assert again[:2] == ([], "a run was started for what is done and has not taken it in: see that run")
+        assert config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
+        job = sending.definitions.resolve_job_def("index")
+        assert job.execute_in_process(run_config=config, instance=sending.instance).success
+        assert sending.aid.status()[0].synopses == {"ok": 4}
+        assert self.tick(sending, cursor)[:2] == ([], "no batch is done")
+        assert sending.all_fresh()
+
+    def test_the_same_batch_sent_again_starts_a_run_again(self, sending: Location, server: OpenAIServer) -> None:
+        server.batch_end = "failed"
+        ((_, _, _), (first, _, cursor)) = (self.tick(sending), self.tick(sending))
+        assert not sending.index().success  # reports it
+        assert sending.index().success  # sends it again
+        self.tick(sending, cursor)
+        second, _, _ = self.tick(sending, cursor)
+
+        assert len(server.batches.objects) == 2
+        assert first == second != []
+
+    def test_an_endpoint_that_does_not_answer_is_the_reason(self, sending: Location, server: OpenAIServer) -> None:
+        server.when(lambda _: True, faults.server_error())
+
+        requests, reason, _ = self.tick(sending)
+
+        assert requests == []
+        assert reason.startswith("500 server_error: The server had an error")
+
+    def test_a_run_under_way_is_waited_for(self, sending: Location, server: OpenAIServer) -> None:
+        job = sending.definitions.resolve_job_def("index")
+        sending.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+        looks = len(server.requests)
+
+        assert self.tick(sending)[:2] == ([], "a run of the index job is under way, which takes in what is done")
+        assert len(server.requests) == looks
+
+    def test_before_the_first_run_there_is_none(self, location: Location, server: OpenAIServer) -> None:
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+
+        assert self.tick(location)[:2] == ([], "no batch is done")
+        assert server.requests == []
+
+    def test_it_is_on_by_itself_and_there_only_where_batches_are_sent(
+        self, location: Location, server: OpenAIServer
+    ) -> None:
+        def names() -> set[str]:
+            return {sensor.name for sensor in location.definitions.sensors or ()}
+
+        assert "finished_batches" not in names()
+        location.cli.settings["synthesizer"] = openai(server)
+        assert "finished_batches" not in names()
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+        sensor = location.definitions.resolve_sensor_def("finished_batches")
+        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+
+
+def test_synopses_that_are_pending_start_no_run_of_the_sensor_that_looks_at_sources(
+    location: Location, server: OpenAIServer
+) -> None:
+    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 1}}
+    time.sleep(RACY_NANOSECONDS / 1e9)  # files just written are looked at once more, whatever else
+    assert location.index().success
+    sensor = location.definitions.resolve_sensor_def("changed_sources")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+
+    with dg.build_sensor_context(location.instance, resources=resources) as context:
+        quiet = sensor.evaluate_tick(context)
+        location.cli.write("ledger.md", text_about("another ledger"))
+        changed = sensor.evaluate_tick(context)
+
+    assert location.aid.status()[0].synopses == {"ok": 1, "pending": 3}
+    assert (quiet.skip_message, len(quiet.run_requests or ())) == ("nothing changed", 0)
+    assert len(changed.run_requests or ()) == 1

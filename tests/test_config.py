@@ -39,7 +39,11 @@ def file(tmp_path: Path) -> Path:
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
         ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
-        ("synthesizer.kind", "llm", "synthesizer.kind: unknown synthesizer 'llm'. Known: custom, extractive, none"),
+        (
+            "synthesizer.kind",
+            "llm",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
+        ),
         (
             "corpora.docs.sourc",
             {},

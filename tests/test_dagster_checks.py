@@ -8,11 +8,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from findingaid.checks import CHECKS
+from findingaid.checks import CHECKS, QUALITY
 from findingaid.model import Stage
 from findingaid.store import schemas
+from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.assets import asset_key
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 from tests.test_dagster import STAGES, Location, open_location
 
 
@@ -23,7 +24,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 def evaluations(location: Location, name: str) -> list[dg.AssetCheckEvaluation]:
     """What was logged of a check, newest first."""
-    (check,) = (check for check in CHECKS if check.name == name)
+    (check,) = (check for check in (*CHECKS, QUALITY) if check.name == name)
     key = dg.AssetCheckKey(asset_key("docs", check.stage), name)
     history = location.instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
     return [e.event.dagster_event.event_specific_data for e in history if e.event and e.event.dagster_event]
@@ -149,6 +150,48 @@ def test_checks_carry_pictures(location: Location) -> None:
         assert "](data:image/png;base64," in evaluations(location, check)[0].metadata[picture].value
 
 
+def test_a_floor_of_quality_is_a_check_with_a_picture(location: Location) -> None:
+    cases = location.cli.folder / "cases.yaml"
+    cases.write_text("- {query: the ledger, expected: docs/ledger.md}\n- {query: nothing, expected: docs/gone.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "recall@10", "floor": 0.5}
+
+    assert location.index().success
+
+    (found,) = evaluations(location, "quality")
+    assert (found.passed, found.metadata["Recall@10"].value, found.metadata["cases"].value) == (True, 0.5, 2)
+    assert "](data:image/png;base64," in found.metadata["quality"].value
+
+
+def test_a_run_below_the_floor_fails_and_publishes_nothing(location: Location) -> None:
+    location.index()
+    before = location.aid.versions()
+    (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/gone.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "floor": 0.5}
+    location.cli.write("ledger.md", text_about("changed"))
+
+    assert not location.index().success
+
+    assert location.aid.versions() == before
+    newest = evaluations(location, "quality")[0]
+    assert (newest.passed, newest.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "nDCG@10 is 0.000" in str(newest.description)
+    location.cli.write("ledger.md", text_about("changed again"))
+    assert not location.materialize(STAGES, "ledger.md").success
+
+
+def test_a_check_of_quality_executed_alone_looks_at_the_newest_records(location: Location) -> None:
+    location.index()
+    (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/ledger.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "mrr", "floor": 0}
+    key = dg.AssetCheckKey(asset_key("docs", Stage.RECORDS), "quality")
+    job = dg.define_asset_job("execute", dg.AssetSelection.checks(key))
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
+
+    assert definitions.resolve_job_def("execute").execute_in_process(instance=location.instance).success
+
+    assert evaluations(location, "quality")[0].passed
+
+
 def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Location) -> None:
     location.cli.settings["corpora"]["docs"] |= {
         "owners": ["team:search", "ada@example.org"], "group": "knowledge", "tags": {"tier": "gold"},
@@ -219,3 +262,90 @@ def test_materializing_from_a_source_that_is_gone_says_so(location: Location) ->
 
     failures = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
     assert failures[0].description.startswith("docs: source.root:")
+
+
+def run_table(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    """What the last step of the job says of the corpus, whether it succeeded or failed."""
+    told: list[dict[str, Any]] = []
+    for event in result.all_events:
+        if event.is_successful_output and event.step_key == "finish":
+            told.append(dict(event.step_output_data.metadata))
+        if event.is_step_failure:
+            told.append(dict(event.step_failure_data.user_failure_data.metadata))
+    (row,) = told[-1]["corpora"].records
+    return dict(row.data)
+
+
+def last_observations(location: Location) -> dict[str | None, dict[str, Any]]:
+    """partition -> what the latest observation of its synopsis says."""
+    records = location.instance.fetch_observations(asset_key("docs", Stage.SYNOPSES), limit=100).records
+    return {
+        r.partition_key: {name: value.value for name, value in r.asset_observation.metadata.items()}
+        for r in reversed(records)
+        if r.asset_observation
+    }
+
+
+def test_a_run_says_what_its_synopses_took_and_what_is_left(location: Location, server: OpenAIServer) -> None:
+    location.cli.settings |= {
+        "synthesizer": openai(server), "prices": {"small": {"input": 1e6, "output": 1e6}}, "budget": {"calls": 3},
+    }  # fmt: skip
+
+    result = location.index()
+
+    row = run_table(result)
+    (usage,) = location.aid.status()[0].usage
+    assert result.success
+    assert {name: row[name] for name in ("synopses written", "synopses pending", "synthesizer calls")} == {
+        "synopses written": 3, "synopses pending": 1, "synthesizer calls": 3,
+    }  # fmt: skip
+    assert (row["tokens in"], row["tokens out"], row["cost"]) == (
+        usage.usage.input_tokens,
+        usage.usage.output_tokens,
+        usage.cost,
+    )
+
+
+def test_why_a_synopsis_is_pending_is_a_warning_of_the_run_a_fact_of_the_check_and_at_the_partition(
+    location: Location, server: OpenAIServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 3}}
+
+    assert location.index().success
+
+    why = "the budget of this run is spent"
+    assert f"WARNING - index - {location.instance.get_runs()[0].run_id} - finish - docs: 1 synopses" in (
+        told := capfd.readouterr().err
+    )
+    assert why in told
+    check = evaluations(location, "synopses_written")[0]
+    facts = {name: value.value for name, value in check.metadata.items() if name != "outcomes"}
+    assert check.passed
+    assert facts == {"ok": 3, "pending": 1, f"pending: {why}": 1}
+    assert "](data:image/png;base64," in check.metadata["outcomes"].value
+    (seen,) = last_observations(location).values()
+    assert seen == {"outcome": "pending", "reason": why}
+
+    capfd.readouterr()
+    location.cli.settings["budget"] = {"calls": 0}
+    assert location.materialize(STAGES, *last_observations(location)).success
+    assert f"docs: 1 synopses are pending: {why}" in capfd.readouterr().err
+
+
+def test_why_a_synopsis_failed_is_at_its_partition_until_it_comes(location: Location, server: OpenAIServer) -> None:
+    location.cli.settings["synthesizer"] = openai(server)
+    server.when(lambda request: b"ledger" in request.body, faults.refusal())
+
+    failed = location.index()
+
+    assert not failed.success
+    assert (run_table(failed)["failed"], run_table(failed)["synthesizer calls"]) == (1, 4)
+    assert last_observations(location) == {
+        "ledger.md": {"outcome": "failed", "reason": "the model or a filter refused to write about this text"}
+    }
+    assert {key for (stage, key), (status, _) in location.staleness().items() if status != "FRESH"} == {"ledger.md"}
+    server.recover()
+    assert location.index().success
+    assert latest_metadata(location, "synopses", "ledger.md")["outcome"] == "ok"
+    assert len(last_observations(location)) == 1
+    assert location.all_fresh()

@@ -14,10 +14,11 @@ import pytest
 from findingaid.errors import ConfigError
 from findingaid.model import Stage
 from findingaid.plan import BATCH_ARTIFACTS
+from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.pipelines.index import TRIES
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 from tests.test_dagster import ROOT, Location, open_location, run_cli
 from tests.test_incremental import records
 
@@ -121,9 +122,9 @@ def many(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
         yield location
 
 
-def execute(location: Location) -> subprocess.CompletedProcess[str]:
+def execute(location: Location, file: str = "tests/dying_location.py") -> subprocess.CompletedProcess[str]:
     home = location.cli.folder / "dagster_home"
-    return run_cli(ROOT, home, location.cli.config, "job", "execute", "-f", "tests/dying_location.py", "-j", "index")
+    return run_cli(ROOT, home, location.cli.config, "job", "execute", "-f", file, "-j", "index")
 
 
 def paid(location: Location) -> Counter[str]:
@@ -190,3 +191,60 @@ def test_a_batch_that_kills_every_worker_is_named_and_the_rest_is_published(many
     assert healed.returncode == 0, healed.stderr
     assert f"docs: {COUNT} artifacts, {len(LOST)} stale" in healed.stderr
     assert everything_is_there(many)
+
+
+STEPS, BATCH = 4, 6
+"""Steps of the runs of tests/small_batches_location.py, and artifacts in each."""
+
+EXECUTORS = [{"kind": "in_process"}, {"kind": "multiprocess", "max_concurrent": 2}]
+
+
+@pytest.fixture(params=EXECUTORS, ids=["in_process", "multiprocess"])
+def asking(
+    request: pytest.FixtureRequest, cli: Cli, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer
+) -> Iterator[Location]:
+    """Artifacts of several steps, whose synopses a server writes."""
+    cli.settings |= {"executor": request.param, "synthesizer": openai(server, concurrency=2)}
+    for location in open_location(cli, monkeypatch):
+        for number in range(STEPS * BATCH - 4):
+            cli.write(f"{number:02d}.md", text_about(f"topic {number}"))
+        yield location
+
+
+def steps(location: Location) -> int:
+    (run,) = location.instance.get_run_records(limit=1)
+    found = location.instance.get_run_step_stats(run.dagster_run.run_id)
+    return sum(step.step_key.startswith("batch") for step in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calls", [8, 20])
+def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAIServer, calls: int) -> None:
+    asking.cli.settings["budget"] = {"calls": calls}
+    asking.cli.run("status")
+    server.delay = 0.2
+
+    done = execute(asking, "tests/small_batches_location.py")
+
+    assert done.returncode == 0, done.stderr
+    assert steps(asking) == STEPS
+    assert len(server.completions) == calls
+    assert asking.aid.status()[0].synopses == {"ok": calls, "pending": STEPS * BATCH - calls}
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_is_down_costs_few_tries_in_all_steps_of_a_run(asking: Location, server: OpenAIServer) -> None:
+    asking.cli.settings["synthesizer"]["concurrency"] = 1
+    asking.cli.run("status")
+    server.when(lambda _: True, faults.server_error())
+
+    done = execute(asking, "tests/small_batches_location.py")
+
+    assert done.returncode != 0
+    assert steps(asking) == STEPS
+    # At most two steps begin before one of them has said that it is down.
+    assert 5 <= len(server.completions) <= 10
+    assert asking.aid.status()[0].synopses["pending"] >= STEPS * BATCH - 10
+    assert {row["artifact_id"] for row in asking.aid.store.published().to_table(["artifact_id"]).to_pylist()} == {
+        path.name for path in asking.cli.docs.iterdir()
+    }

@@ -81,11 +81,11 @@ def test_the_configuration_documented_names_every_parameter() -> None:
     from findingaid.embedding import EMBEDDERS
     from findingaid.sources import SOURCES
     from findingaid.strategies import STRATEGIES
-    from findingaid.synthesis import SYNTHESIZERS
+    from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
-    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md")
+    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md", "anchored.md")
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
-    for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, EMBEDDERS):
+    for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, SUMMARIZERS, EMBEDDERS):
         for name in registry.known():
             assert name in text
             for field in fields(registry.member(name, "")):  # type: ignore[arg-type]  # members are dataclasses

@@ -418,6 +418,8 @@ def test_the_command_line_takes_a_route(cli: Cli) -> None:
 
     (hit, *_) = cli.json("search", "ropes", "--mode", "lexical", "--route", "collapsed")
     assert (hit["surface_kind"], hit["route"], hit["depth"]) == ("chunk", "collapsed", 1)
+    explained = cli.run("search", "ropes", "--mode", "lexical", "--route", "collapsed", "--explain").stdout
+    assert f"by collapsed, 1 from {hit['seed']}" in explained
     assert cli.run("search", "ropes", "--route", "tree").stderr.startswith("Error: unknown route 'tree'. Known: flat,")
     policed = cli.json("search", "ropes", "--mode", "lexical", "--route", f"{__name__}:UpAndDown")
     assert {found["depth"] for found in policed} == {0}

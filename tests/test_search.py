@@ -16,8 +16,9 @@ import pytest
 from findingaid import ConfigError, Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.model import Mode, Rank
-from findingaid.query import Candidate, Recency, Request
-from findingaid.query.search import fuse
+from findingaid.query import Recency, Request
+from findingaid.query.ranking import fuse
+from findingaid.query.reader import Found
 from findingaid.store import Store, schemas
 from findingaid.store.schemas import RECORDS_VERSION
 from findingaid.strategies.chunked import Chunked
@@ -296,48 +297,41 @@ def test_a_searcher_survives_that_the_store_is_made_anew(make_aid: Callable[...,
 # -- fusion ------------------------------------------------------------------------------------------------
 
 
-def ranking(ranker: str, *scored: tuple[str, float]) -> list[Candidate]:
-    return [
-        Candidate(0, name, "c", name, "text", 1, score, (Rank(ranker, 0, place, score),))
-        for place, (name, score) in enumerate(scored, 1)
-    ]
+def ranking(ranker: str, *scored: tuple[int, float]) -> list[Found]:
+    return [Found(row, score, (Rank(ranker, 0, place, score),)) for place, (row, score) in enumerate(scored, 1)]
 
 
-def fused(*rankings: list[Candidate], **how: Any) -> list[tuple[str, float]]:
+def fused(*rankings: list[Found], **how: Any) -> list[tuple[int, float]]:
     first, behind = fuse(rankings, Request(("x",), **how), [10.0])
-    return [(c.record_id, c.score) for c in (*first, *behind)]
+    return [(found.rowid, found.score) for found in (*first, *behind)]
 
 
 def test_ranks_are_fused_by_their_reciprocals() -> None:
-    """Agreement counts, and ties are broken by id."""
-    dense = ranking("dense", ("a", 0.9), ("b", 0.1))
-    lexical = ranking("lexical", ("b", 9.0), ("c", 8.0))
+    """Agreement counts."""
+    dense = ranking("dense", (1, 0.9), (2, 0.1))
+    lexical = ranking("lexical", (2, 9.0), (3, 8.0))
 
-    assert fused(dense, lexical, blend=None) == [("b", 1 / 62 + 1 / 61), ("a", 1 / 61), ("c", 1 / 62)]
-    assert [name for name, _ in fused(ranking("dense", ("z", 1.0)), ranking("lexical", ("a", 1.0)), blend=None)] == [
-        "a",
-        "z",
-    ]
+    assert fused(dense, lexical, blend=None) == [(2, 1 / 62 + 1 / 61), (1, 1 / 61), (3, 1 / 62)]
 
 
 def test_a_blend_puts_both_rankers_on_one_scale() -> None:
     """BM25 counts as the share of what the query's words could score, here 10; a negative cosine counts nothing."""
-    dense = ranking("dense", ("a", 0.8), ("b", 0.6), ("d", -0.1))
-    lexical = ranking("lexical", ("b", 5.0), ("c", 2.0))
+    dense = ranking("dense", (1, 0.8), (2, 0.6), (4, -0.1))
+    lexical = ranking("lexical", (2, 5.0), (3, 2.0))
 
-    assert fused(dense, lexical) == [("b", 0.55), ("a", 0.4), ("c", 0.1), ("d", 0.0)]
-    assert fused(dense, lexical, blend=1.0)[:2] == [("a", 0.8), ("b", 0.6)]
-    assert fused(dense, lexical, blend=0.0)[:2] == [("b", 0.5), ("c", 0.2)]
+    assert fused(dense, lexical) == [(2, 0.55), (1, 0.4), (3, 0.1), (4, 0.0)]
+    assert fused(dense, lexical, blend=1.0)[:2] == [(1, 0.8), (2, 0.6)]
+    assert fused(dense, lexical, blend=0.0)[:2] == [(2, 0.5), (3, 0.2)]
 
 
 def test_what_is_deeper_than_is_fused_follows_by_its_best_rank() -> None:
-    dense = ranking("dense", *((f"d{i:03d}", 1 - i / 1000) for i in range(300)))
-    lexical = ranking("lexical", *((f"d{299 - i:03d}", 9 - i / 100) for i in range(300)))
+    dense = ranking("dense", *((i, 1 - i / 1000) for i in range(300)))
+    lexical = ranking("lexical", *((299 - i, 9 - i / 100) for i in range(300)))
 
-    names = [name for name, _ in fused(dense, lexical, blend=None)]
+    rows = [row for row, _ in fused(dense, lexical, blend=None)]
 
-    assert sorted(names[:200]) == [f"d{i:03d}" for i in (*range(100), *range(200, 300))]
-    assert names[200:204] == ["d100", "d199", "d101", "d198"]
+    assert sorted(rows[:200]) == [*range(100), *range(200, 300)]
+    assert rows[200:204] == [100, 199, 101, 198]
 
 
 def test_one_word_of_several_does_not_win_over_meaning(aid: FindingAid) -> None:

@@ -266,6 +266,15 @@ class TestFailures:
 
         assert (report.calls.synthesize, report.pending, len(report.failed)) == (43, 0, 0)
 
+    def test_one_that_answers_nothing_at_all_fails(self, make_aid: Make) -> None:
+        class Silent(PricedSynthesizer):
+            def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+                yield 0, Synopsis(Outcome.OK, "One.")
+
+        report = docs(make_aid(synthesizer=Silent()).index())
+
+        assert [f.message for f in report.failed] == ["the synthesizer gave no answer"] * 2
+
     def test_status_lists_failures_with_reasons(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         (cli.folder / "failing.py").write_text("def no(text, metadata):\n    raise TimeoutError('after 3 s')\n")
         monkeypatch.syspath_prepend(cli.folder)

@@ -166,7 +166,7 @@ def test_what_a_cancelled_batch_has_is_kept(server: OpenAIServer, batches: OpenA
     assert state.results["key002"].message == f"not tried: the batch {batch_id} is cancelled"
 
 
-def test_a_batch_that_fails_says_why_and_may_be_attempted_again(server: OpenAIServer, batches: OpenAIBatches) -> None:
+def test_a_batch_that_is_refused_says_why_and_may_be_sent_again(server: OpenAIServer, batches: OpenAIBatches) -> None:
     server.batch_end = "failed"
     batch = only(batches, 2)
     first = batches.submit(batch)
@@ -175,9 +175,29 @@ def test_a_batch_that_fails_says_why_and_may_be_attempted_again(server: OpenAISe
 
     assert state.status == "failed"
     assert "token_limit_exceeded" in state.message
+    assert {synopsis.kind for synopsis in state.results.values()} == {"other"}
+    again = batches.submit(batch)
+    assert again != first
+    assert batches.submit(batch) == again
+    assert batches.find(batches.tag(batch.keys)) == again
+
+
+def test_a_batch_that_was_taken_in_has_no_results_any_more(server: OpenAIServer, batches: OpenAIBatches) -> None:
+    batch = only(batches, 2)
+    batch_id = batches.submit(batch)
+    ended(batches, batch_id, batch)
+
+    batches.clean(batch_id)
+
+    state = batches.poll(batch_id, batch.keys)
+    assert batches.ended(batch_id)
     assert {synopsis.kind for synopsis in state.results.values()} == {"unavailable"}
-    assert batches.submit(batch) == first
-    assert batches.submit(batch, attempt=1) != first
+
+
+def test_a_batch_that_the_endpoint_does_not_know_is_neither_under_way_nor_ended(batches: OpenAIBatches) -> None:
+    state = batches.poll("batch_gone", ["key"])
+
+    assert (state.known, state.ended, state.results) == (False, False, {})
 
 
 def test_the_same_batch_is_submitted_once_and_another_one_is_another(

@@ -21,63 +21,29 @@ weighed; what is deeper follows by its best rank. Ties are broken by record id.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from findingaid.errors import QueryError, StoreError
-from findingaid.model import Embedder, Hit, Rank, Vectors
+from findingaid.model import Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
-from findingaid.query.reader import Candidate, Reader
-from findingaid.query.recency import factors
+from findingaid.query.ranking import CANDIDATES, best_of_artifacts, in_one, no_better, rankings, weigh
+from findingaid.query.reader import LIGHT, Candidate, Found, Reader
 from findingaid.query.request import Request
 from findingaid.query.where import checked
 from findingaid.store import Store
-
-if TYPE_CHECKING:
-    from lance import LanceDataset
+from findingaid.store.publishing import PUBLISHED
 
 T = TypeVar("T")
-
-RRF_K = 60
-"""The constant of reciprocal rank fusion; 60 is the value of its paper, and flat between 20 and 100."""
-
-CANDIDATES = 100
-"""How deep each ranking is fused."""
 
 DEEPER = 4
 """How many times deeper each further look is, while a page is not full."""
 
 QUERIES_KEPT = 1024
 """Vectors of queries that are kept, the last ones used."""
-
-
-@dataclass(frozen=True)
-class Index:
-    """What a route asks: the records, ranked for a request under any condition, and the edges between artifacts.
-
-    `rankings` takes the request, a depth and a condition, and whether that is `narrow`: few records fulfil it.
-    """
-
-    reader: Reader
-    rankings: Rankings
-    edges: Callable[[], LanceDataset]
-
-    def fused(self, rankings: Sequence[Sequence[Candidate]], request: Request) -> list[Candidate]:
-        """One ranking of several, on the scale of the search."""
-        first, behind = fuse(rankings, request, [self.reader.attainable(query) for query in request.queries])
-        return [*first, *_behind(first, behind)]
-
-
-class Rankings(Protocol):
-    """What each ranker finds for each query of a request."""
-
-    def __call__(
-        self, request: Request, depth: int, condition: str | None, narrow: bool = False
-    ) -> list[list[Candidate]]:
-        """Of each query its dense ranking first, where the mode has one."""
 
 
 @runtime_checkable
@@ -91,7 +57,7 @@ class Route(Protocol):
     def scope(self, request: Request) -> str | None:
         """The condition of what the query itself ranks, such as summaries alone."""
 
-    def route(self, index: Index, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         """The candidates in their new order."""
 
 
@@ -133,15 +99,16 @@ class Searcher:
             tag = published and _tag(published.records)
             if published is None or tag is None or tag != self._kept["tag"]:
                 self._kept.clear()
-                published = Reader(self.store.published())
+                records = self.store.published()
+                published = Reader(records, self._asking, partial(self.store.edges_of, records))
                 self._kept.update(records=published, tag=_tag(published.records))
             return published
 
     def _search(self, request: Request) -> Hits:
         try:
             return self._answer(self.reader(), request)
-        except (OSError, RuntimeError, ValueError):
-            self._kept.clear()  # its files may be gone
+        except (OSError, RuntimeError, ValueError, StoreError):
+            self._kept.clear()  # its files may be gone, or its edges
             raise
 
     def _answer(self, reader: Reader, request: Request) -> Hits:
@@ -164,61 +131,29 @@ class Searcher:
             _require_time(reader, request.recency.field, corpora)
         where = request.where
         if where is not None:
-            with self.store.reached():
-                where = checked(where, self.store, reader.records, tuple(corpora))
+            asked = (where, *corpora)
+            if asked not in reader.filters:
+                with self.store.reached():
+                    reader.filters[asked] = checked(where, self.store, reader.records, tuple(corpora))
+            where = reader.filters[asked]
         return replace(request, where=where, corpora=() if set(corpora) >= reader.kinds.keys() else corpora)
 
-    def _ranked(self, reader: Reader, request: Request) -> Sequence[Candidate]:
-        """Candidates in their last order; looks deeper until a page is full or there is nothing more."""
+    def _ranked(self, reader: Reader, request: Request) -> Sequence[Found | Candidate]:
+        """The records in their last order; looks deeper until a page is full or there is nothing more."""
         wanted = max(request.wanted, request.rerank.depth if request.rerank else 0)
         depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
-        route = request.route
-        scope = route.scope(request) if route else request.condition
-        index = Index(reader, partial(self._rankings, reader), partial(self.store.edges_of, reader.records))
+        scope = request.route.scope(request) if request.route else request.condition
         while True:
-            found = self._rankings(reader, request, depth, scope)
-            first, behind = fuse(found, request, [reader.attainable(query) for query in request.queries])
-            if route:
-                ranked = weigh(route.route(index, request, [*first, *_behind(first, behind)]), reader, request)
-            else:
-                ranked = [*(ahead := weigh(first, reader, request)), *_behind(ahead, behind)]
-            if request.per_artifact:
-                ranked = best_of_artifacts(ranked)
+            found = rankings(reader, request, depth, scope, columns=LIGHT if _has_steps(request) else ())
+            ranked = _steps(reader, request, *in_one(reader, request, found))
             done = len(ranked) >= wanted or all(len(ranking) < depth for ranking in found)
-            if done or (route and route.closed):
+            if done or (request.route and request.route.closed):
                 return ranked
             depth *= DEEPER
 
-    def _rankings(
-        self, reader: Reader, request: Request, depth: int, condition: str | None, narrow: bool = False
-    ) -> list[list[Candidate]]:
-        """What each ranker finds for each query, all asked at the same time."""
-        asked: list[Callable[[], list[Candidate]]] = []
-        for number, query in enumerate(request.queries):
-            if request.mode != "lexical":
-                asked.append(partial(self._dense, reader, query, depth, condition, number, narrow))
-            if request.mode != "dense":
-                asked.append(partial(reader.lexical, query, depth, condition, number))
-        weighing: list[Callable[[], Any]] = []
-        if len(asked) > 1 and request.mode != "dense" and request.blend is not None:
-            unknown = dict.fromkeys(word for query in request.queries for word in reader.unweighed(query))
-            weighing = [partial(reader.weigh, word) for word in unknown]
-        return reader.at_once(*asked, *weighing)[: len(asked)]
-
-    def _dense(
-        self, reader: Reader, query: str, depth: int, condition: str | None, number: int, narrow: bool
-    ) -> list[Candidate]:
-        if reader.made_by != self.embedder.id:
-            raise StoreError(
-                f"the index was made with embedder {reader.made_by}, the configuration says {self.embedder.id}:"
-                " run `findingaid index`, or set `embedder` back"
-            )
-        return reader.dense(self.vector(query), depth, condition, number, narrow)
-
     @cached_property
-    def vector(self) -> Callable[[str], Vectors]:
-        """The vector of a query, kept for when it is asked again."""
-        return lru_cache(QUERIES_KEPT)(self.embedder.embed_query)
+    def _asking(self) -> _Remembering:
+        return _Remembering(self.embedder)
 
     @cached_property
     def _kept(self) -> dict[str, Any]:
@@ -227,6 +162,18 @@ class Searcher:
     @cached_property
     def _lock(self) -> threading.Lock:
         return threading.Lock()
+
+
+class _Remembering:
+    """An embedder's queries, each embedded once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.embed_query = lru_cache(QUERIES_KEPT)(embedder.embed_query)
+
+    @property
+    def id(self) -> str:
+        return self._embedder.id
 
 
 def within(seconds: float | None, answer: Callable[[], T]) -> T:
@@ -252,110 +199,45 @@ def within(seconds: float | None, answer: Callable[[], T]) -> T:
     return given[0]
 
 
-def fuse(
-    rankings: Sequence[Sequence[Candidate]], request: Request, attainable: Sequence[float]
-) -> tuple[list[Candidate], list[Candidate]]:
-    """One ranking of several, and what is behind it: of each ranking what is deeper than `CANDIDATES`, by best rank.
-
-    A single ranking keeps its own scores. Several are blended on one scale from 0 to 1, cosine similarity as it is
-    and BM25 as the share of what is attainable by the words of its query; or fused by reciprocal ranks.
-    """
-    share = _share_of(rankings, request, attainable)
-    found: dict[str, Candidate] = {}
-    ranks: dict[str, list[Rank]] = {}
-    for ranking in rankings:
-        for c in ranking:
-            found.setdefault(c.record_id, c)
-            ranks.setdefault(c.record_id, []).append(replace(c.ranks[0], share=share(c.ranks[0])))
-    first, behind = [], []
-    for record_id, c in found.items():
-        near = tuple(rank for rank in ranks[record_id] if rank.rank <= CANDIDATES)
-        if near:
-            first.append(replace(c, score=sum(rank.share for rank in near), ranks=near))
-        else:
-            best = min(ranks[record_id], key=lambda rank: rank.rank)
-            behind.append(replace(c, score=best.share, ranks=(best,)))
-    return sorted(first, key=_order), sorted(behind, key=lambda c: (c.ranks[0].rank, c.record_id))
+def _steps(
+    reader: Reader, request: Request, first: Sequence[Found], behind: Sequence[Found]
+) -> Sequence[Found | Candidate]:
+    """What was found, routed, weighed and with one record an artifact, as far as any of that is asked for."""
+    if not _has_steps(request):
+        return [*first, *no_better(first, behind)]
+    ranked: Sequence[Candidate] = reader.candidates([*first, *behind])
+    if request.route:
+        ranked = weigh(request.route.route(reader, request, ranked), reader, request)
+    else:
+        ahead = weigh(ranked[: len(first)], reader, request)
+        ranked = [*ahead, *no_better(ahead, ranked[len(first) :])]
+    return best_of_artifacts(ranked) if request.per_artifact else ranked
 
 
-def _share_of(
-    rankings: Sequence[Sequence[Candidate]], request: Request, attainable: Sequence[float]
-) -> Callable[[Rank], float]:
-    """What a rank adds to a score."""
-    if len(rankings) == 1:
-        return lambda rank: rank.score
-    if request.blend is None:
-        return lambda rank: reciprocal(rank.rank)
-    dense, lexical = {"dense": (1.0, 0.0), "lexical": (0.0, 1.0)}.get(request.mode, (request.blend, 1 - request.blend))
-    each = len(request.queries)
-
-    def blended(rank: Rank) -> float:
-        if rank.ranker == "dense":
-            return dense * max(0.0, rank.score) / each
-        return lexical * min(1.0, rank.score / (attainable[rank.query] or rank.score)) / each
-
-    return blended
-
-
-def reciprocal(rank: int) -> float:
-    """What a place adds in reciprocal rank fusion: 1 / (60 + rank); ranks count from 1.
-
-    Cormack, Clarke and Büttcher, SIGIR 2009, https://doi.org/10.1145/1571941.1572114
-    """
-    return 1 / (RRF_K + rank)
-
-
-def weigh(ranked: Sequence[Candidate], reader: Reader, request: Request) -> Sequence[Candidate]:
-    """Candidates by their scores times the weights of their surface kinds and of their age."""
-    if not request.weights and not request.recency:
-        return ranked
-    ages: Iterable[float] = [1.0] * len(ranked)
-    if request.recency:
-        times = [row[request.recency.field] for row in reader.rows_of(ranked, [request.recency.field])]
-        ages = factors(times, request.recency.half_life)
-    weighed = []
-    for c, age in zip(ranked, ages, strict=True):
-        weight = age * request.weights.get(c.surface_kind, 1.0)
-        # A cosine can be negative: what is to count more must then come nearer to 0.
-        weighed.append(replace(c, score=c.score * weight if c.score > 0 else c.score / weight, weight=weight))
-    return sorted(weighed, key=_order)
-
-
-def best_of_artifacts(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The first candidate of each artifact."""
-    best: dict[tuple[str, str], Candidate] = {}
-    for c in ranked:
-        best.setdefault((c.corpus, c.artifact_id), c)
-    return list(best.values())
-
-
-def _behind(ahead: Sequence[Candidate], behind: Sequence[Candidate]) -> list[Candidate]:
-    """What stands behind, with scores that are no better than of those ahead."""
-    most = ahead[-1].score if ahead else float("inf")
-    following = []
-    for c in behind:
-        most = min(most, c.score)
-        following.append(replace(c, score=most))
-    return following
-
-
-def _whole(reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Hits:
+def _whole(reader: Reader, request: Request, ranked: Sequence[Found | Candidate]) -> Hits:
     """The hits of the page, reranked where that is asked for."""
     reranked = request.rerank.depth if request.rerank else 0
     start, stop = (0, max(request.wanted, reranked)) if request.rerank else (request.offset, request.wanted)
     page = ranked[start:stop]
-    rows = reader.rows_of(page, COLUMNS)
-    hits = Hits(hit(c, row, request.explain) for c, row in zip(page, rows, strict=True))
+    rows = reader.rows_of(page, [*LIGHT, *COLUMNS])
+    hits = Hits(
+        hit(Candidate.of(row, c) if isinstance(c, Found) else c, row, request.explain)
+        for c, row in zip(page, rows, strict=True)
+    )
     if request.rerank:
         better = request.rerank.rerank(request, hits[:reranked])
         hits = Hits([*better, *hits[reranked:]][request.offset : request.wanted])
     return hits
 
 
+def _has_steps(request: Request) -> bool:
+    """Whether more becomes of what was found than fusion."""
+    return bool(request.weights or request.recency or request.route or request.per_artifact)
+
+
 def _is_plain(request: Request) -> bool:
     """Whether the order is that of one ranking, so that no more of it need be read than is wanted."""
-    one = len(request.queries) == 1 and request.mode != "hybrid"
-    return one and not (request.weights or request.recency or request.route or request.per_artifact)
+    return len(request.queries) == 1 and request.mode != "hybrid" and not _has_steps(request)
 
 
 def _require_time(reader: Reader, name: str, corpora: Sequence[str]) -> None:
@@ -367,17 +249,11 @@ def _require_time(reader: Reader, name: str, corpora: Sequence[str]) -> None:
         raise QueryError(f"recency: field {name!r} {reason}. Fields of times or texts: {', '.join(times) or 'none'}")
 
 
-def _order(c: Candidate) -> tuple[float, str]:
-    return -c.score, c.record_id
-
-
 def _sayable(query: str) -> str:
     """A query that can be written as UTF-8: halves of a character stand for an unknown one."""
     return query.encode("utf-8", "replace").decode()
 
 
 def _tag(records: Any) -> Mapping[str, Any] | None:
-    from findingaid.store.publishing import PUBLISHED
-
     found: Mapping[str, Any] | None = records.tags.list().get(PUBLISHED)
     return found

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from findingaid.errors import QueryError, TornError
+from findingaid.errors import QueryError, StoreError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
-from findingaid.store import Ledger, Publisher, Store
+from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
+from findingaid.store.vectors import Measured, measured
+from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
@@ -47,6 +49,22 @@ class ArtifactView:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryView:
+    """One of the anchored summaries that an artifact has had, as it was published."""
+
+    iteration: int
+    segments: int
+    producer_id: str
+    at: str
+    summary: AnchoredSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("iteration", "segments", "producer_id", "at")} | {
+            "summary": self.summary.model_dump()
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """What a corpus has used of one model, in all runs and in the last that used it; `cost` by the prices of then."""
 
@@ -78,9 +96,13 @@ class CorpusStatus:
     updated: str | None
     published_version: int | None
     usage: Sequence[ModelUsage] = ()
+    vector_index: Measured | None = None
+    """What the index of the vectors of all corpora was found to do; None where a search is exact."""
+    batches: Sequence[OpenBatch] = ()
+    """Sent to a batch API, and not taken in yet."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
 
 def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
@@ -115,6 +137,22 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     )
 
 
+def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:
+    """The anchored summaries of an artifact that is published, oldest first."""
+    artifact = show(store, wanted, corpus)
+    rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
+    return [
+        SummaryView(
+            row.iteration,
+            row.segments,
+            row.producer_id,
+            row.at.isoformat(timespec="seconds"),
+            AnchoredSummary.model_validate_json(row.summary),
+        )
+        for row in rows
+    ]
+
+
 def _refuse_torn(store: Store, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raises TornError where not all records of an artifact are there: by their places, and by the ledger's count."""
     corpus, artifact_id = rows[0]["corpus"], rows[0]["artifact_id"]
@@ -146,7 +184,16 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
         usage=_usage(store, corpus),
+        vector_index=_vector_index(store),
+        batches=OpenBatches(store).of(corpus=corpus),
     )
+
+
+def _vector_index(store: Store) -> Measured | None:
+    try:
+        return measured(store.published())
+    except StoreError:
+        return None
 
 
 def _usage(store: Store, corpus: str) -> list[ModelUsage]:

@@ -40,7 +40,7 @@ def _vectors(table: Any, rows: int) -> None:
     from lancedb.index import IvfSq
 
     config = IvfSq(distance_type="cosine")
-    known = vectors.quality(table.to_lance())
+    known = vectors.measured(table.to_lance())
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return
     made = keep(table, "vector", config)
@@ -72,7 +72,7 @@ def unindexed(records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
     """Which index of the records -> (rows that are not in it, how many may be)."""
     rows = records.count_rows()
     indexed = {index.columns[0]: index.name for index in records.list_indices()}
-    known = vectors.quality(records.to_lance())
+    known = vectors.measured(records.to_lance())
     wanted = {"text": rows > 0, "vector": rows >= vectors.INDEX_ROWS and not (known and not known.probes)}
     for what, column in (("full-text", "text"), ("vector", "vector")):
         if column in indexed:

@@ -16,7 +16,8 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -102,6 +103,16 @@ class Leases:
         if wanted:
             self.edit(take)
         return Lease(self, owner, corpus, free, since)
+
+    @contextmanager
+    def alone(self, at: str) -> Iterator[None]:
+        """Keep all others from something that has a name, after waiting for who is at it."""
+        while True:
+            with self.claim(at, [at]) as lease:
+                if lease.artifact_ids:
+                    yield
+                    return
+            time.sleep(POLL_SECONDS)
 
     def in_turn(self, corpus: str, artifact_ids: Iterable[str], do: Callable[[Lease], None]) -> None:
         """Do something with all these artifacts under a lease: first with those that are free, then with the rest.

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Failure
+from findingaid.model import Failure, Outcome
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Store
@@ -93,6 +93,12 @@ class Ledger:
         columns = ("artifact_id", "failed_stage", "failed_kind", "failed_message", "failed_runs")
         found = self._store.rows("ledger", columns, f"{equals('corpus', corpus)} AND failed_stage <> ''")
         return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
+
+    def pending(self, corpus: str) -> dict[str, str]:
+        """artifact id -> stamp of those that only wait for their synopsis."""
+        where = f"{equals('corpus', corpus)} AND {equals('synopsis_outcome', Outcome.PENDING)} AND failed_stage = ''"
+        found = self._store.rows("ledger", ("artifact_id", "stamp"), where)
+        return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
 
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
         """Write rows, and drop those of `gone`, in one commit."""

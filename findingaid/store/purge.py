@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from findingaid.identity import call_key, text_hash
+from findingaid.identity import call_key, content_hash, text_hash
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
-from findingaid.store.sql import one_of
-from findingaid.store.store import TABLES, Store
+from findingaid.store.sql import equals, one_of
+from findingaid.store.store import LOOKUP, TABLES, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +35,22 @@ class Purged:
         return asdict(self)
 
 
-def purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
-    """Take away everything that the given corpora and embedder do not use, in every version and file.
+def purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
+    """Take away everything that the given corpora and models do not use, in every version and file.
 
     Only the version that readers have stays. To be run while nothing else writes: files of a commit under way
     are taken for leftovers of a killed one.
     """
     with store.reached():
-        return _purge(store, corpora, embedder_id)
+        return _purge(store, corpora, embedder_id, synthesizer_ids)
 
 
-def _purge(store: Store, corpora: Collection[str], embedder_id: str) -> Purged:
+def _purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT))
+    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries"))
+    rows += sum(_delete(store, "summaries", where) for where in list(_forgotten(store)))
+    _delete(store, "batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # nobody takes those in
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
     calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
     store.drop_unused_fields()
@@ -76,6 +79,43 @@ def _drop_set_aside(store: Store) -> None:
         return
     for folder in Path(store.uri).glob(f"*{ASIDE}*"):
         shutil.rmtree(folder)
+
+
+def _forgotten(store: Store) -> Iterator[str]:
+    """Filters for earlier summaries that tell of what is no more: of artifacts that are gone, of turns that are."""
+    now = {_of(row): _covered(row["state"]) for row in _rows(store, "synopses", "state")}
+    earlier = _rows(store, "summaries", "segments", "covers")
+    gone = {_of(row) for row in earlier} - now.keys()
+    for corpus in sorted({corpus for corpus, _ in gone}):
+        ids = sorted(i for c, i in gone if c == corpus)
+        for start in range(0, len(ids), LOOKUP):
+            yield f"{equals('corpus', corpus)} AND {one_of('artifact_id', ids[start : start + LOOKUP])}"
+    changed: dict[tuple[str, str], set[str]] = {}
+    for row in earlier:
+        if _of(row) in now and content_hash(now[_of(row)][: row["segments"]]) != row["covers"]:
+            changed.setdefault(_of(row), set()).add(row["covers"])
+    for (corpus, artifact_id), covers in sorted(changed.items()):
+        of = f"{equals('corpus', corpus)} AND {equals('artifact_id', artifact_id)}"
+        yield f"{of} AND {one_of('covers', sorted(covers))}"
+
+
+def _covered(state: str) -> list[Any]:
+    """What an anchored summary covers; nothing of the state of a synthesizer of one's own."""
+    try:
+        covered: list[Any] = json.loads(state)["covered"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return covered
+
+
+def _rows(store: Store, table: str, *columns: str) -> list[dict[str, Any]]:
+    rows = store.rows(table, ["corpus", "artifact_id", *columns], f"{columns[0]} IS NOT NULL")
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def _of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["corpus"], row["artifact_id"]
 
 
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:

@@ -38,6 +38,9 @@ SPAN = (
     _int("span_start", "first character of the text in its artifact; null where the text is composed", True),
     _int("span_end", "the character after the last", True),
 )
+STATE = _text(
+    "state", "JSON: what its synthesizer goes on from when the artifact grows; null for those that never do", True
+)
 
 ARTIFACTS = _schema(
     "artifacts-1",
@@ -76,21 +79,35 @@ EDGES = _schema(
 )
 
 SYNOPSES = _schema(
-    "synopses-1",
+    "synopses-2",
     CORPUS,
     ARTIFACT_ID,
     _text("key", "of the call in the call cache, so that purge knows which are in use"),
     _text("outcome", "ok, empty where there was nothing to say, or failed or pending with the text of a fallback"),
     _text("text", "the synopsis"),
     _text("producer_id", "the synthesizer that wrote it"),
+    STATE,
 )
 
 CALLS = _schema(
-    "calls-1",
+    "calls-2",
     _text("key", "hash of producer id and input"),
     _text("producer_id", "the synthesizer that was called"),
     _text("outcome", "ok or empty; failures are not kept"),
     _text("text", "what it wrote"),
+    STATE,
+)
+
+SUMMARIES = _schema(
+    "summaries-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _int("iteration", "how often the summary had been written on"),
+    _int("segments", "how many turns, or parts of long ones, it covers"),
+    _text("covers", "hash of these, so that purge knows whether they are still there"),
+    _text("summary", "JSON: its sections, with the turns that each point cites"),
+    _text("producer_id", "the synthesizer that wrote it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when it became the synopsis"),
 )
 
 USAGE = _schema(
@@ -98,11 +115,13 @@ USAGE = _schema(
     _text("run", "the run that paid"),
     CORPUS,
     _text("model", "the model as it is priced, or the synthesizer's id"),
+    _text("producer_id", "the synthesizer"),
     _int("calls", "requests that were answered"),
     _column("input_tokens", pa.int64(), "as the endpoint counts them"),
     _column("output_tokens", pa.int64(), "as above"),
     _column("cost", pa.float64(), "by the prices of then; null where the model had none", True),
-    _column("at", pa.timestamp("ms", "UTC"), "when this was used"),
+    _text("stopped", "why the synthesizer is not asked any more in this run; null in a row of what it used", True),
+    _column("at", pa.timestamp("ms", "UTC"), "when this was used, or sent as a batch"),
 )
 
 EMBEDDINGS = _schema(
@@ -118,7 +137,12 @@ BATCHES = _schema(
     _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
     CORPUS,
     _text("producer_id", "the synthesizer that is asked"),
+    _text("run", "the run that sent it, from whose budget it is paid"),
     _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
+    _int("calls", "requests in it"),
+    _column("input_tokens", pa.int64(), "what it will take, estimated"),
+    _column("output_tokens", pa.int64(), "as above"),
+    _column("cost", pa.float64(), "of that; null where the model has no price", True),
     _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
 )
 
@@ -143,7 +167,7 @@ LEDGER = _schema(
     _int("n_records", "rows in the table records"),
     _text("failed_stage", 'the stage that failed last, "" where none did'),
     _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
-    _text("failed_message", "why, in one line"),
+    _text("failed_message", "why, in one line; also why a synopsis is pending"),
     _int("failed_runs", "runs in a row in which it failed"),
     _column("updated", pa.timestamp("ms", "UTC"), "when this row was written"),
 )
@@ -164,6 +188,7 @@ FIXED = {
     "edges": EDGES,
     "synopses": SYNOPSES,
     "calls": CALLS,
+    "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
     "usage": USAGE,
     "batches": BATCHES,

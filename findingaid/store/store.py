@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
@@ -82,6 +83,7 @@ class Store:
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
         self._told_full = False
+        self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -157,7 +159,8 @@ class Store:
             raise
 
     def _said(self, error: BaseException) -> str:
-        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
+        said = first_line(error, self.uri)
+        return without_secrets(said, self._options) if self.remote else said
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -337,8 +340,16 @@ class Store:
         with ThreadPoolExecutor(len(TABLES)) as pool:
             list(pool.map(lambda table: self._commit(table, do), TABLES))
 
+    def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
+        """The same store, in which these versions are the published ones: for a look before they are."""
+        view = copy(self)
+        view._shown = records, edges
+        return view
+
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
+        if self._shown:
+            return self._shown[0]
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
@@ -352,7 +363,7 @@ class Store:
         again finds them.
         """
         try:
-            return self.dataset("edges", f"{EDGES_OF}{records.version}")
+            return self._shown[1] if self._shown else self.dataset("edges", f"{EDGES_OF}{records.version}")
         except StoreError as error:
             raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
 
@@ -420,7 +431,9 @@ class Store:
         try:
             with self.reached():
                 self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
-        except (StoreError, OSError, ValueError, RuntimeError) as error:
+        except StoreError as error:
+            return str(error)
+        except (OSError, ValueError, RuntimeError) as error:
             return self._said(error)
         return None
 

@@ -40,7 +40,7 @@ ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class Measured:
     """What the index was found to do: with so many `probes` it has `recall` of the nearest, by `rows` records.
 
     No probes: the index that there was did not find enough, and was dropped.
@@ -56,7 +56,7 @@ class Quality:
         return f"index, {self.probes} probes: finds {self.recall:.1%} of the nearest {NEAREST}"
 
 
-UNKNOWN = Quality(50, 0.0, 0)
+UNKNOWN = Measured(50, 0.0, 0)
 """An index that was not measured, of a run that was killed before it was."""
 
 
@@ -65,18 +65,18 @@ def refine(depth: int) -> int:
     return 10 if depth <= NEAREST else 3
 
 
-def quality(records: LanceDataset) -> Quality | None:
+def measured(records: LanceDataset) -> Measured | None:
     """What was measured of a version's index; None before there was one."""
     found = records.config().get(KEY)
-    return Quality(**json.loads(found)) if found else None
+    return Measured(**json.loads(found)) if found else None
 
 
-def write(records: LanceDataset, found: Quality) -> None:
+def write(records: LanceDataset, found: Measured) -> None:
     """Put what was measured into the table's configuration, one commit."""
     records.update_config({KEY: json.dumps(asdict(found))})
 
 
-def measure(records: LanceDataset) -> Quality:
+def measure(records: LanceDataset) -> Measured:
     """The fewest probes with which the index finds enough of what an exact search does; none where even the most miss.
 
     Asked with vectors of the records themselves, which then count as found. Reads all vectors once.
@@ -90,8 +90,8 @@ def measure(records: LanceDataset) -> Quality:
         shares = [_found(records, vector, probes, edge) for vector, edge in zip(asked, exact, strict=True)]
         recall = float(np.mean(shares))
         if recall >= FLOOR:
-            return Quality(probes, round(recall, 4), rows)
-    return Quality(0, round(recall, 4), rows)
+            return Measured(probes, round(recall, 4), rows)
+    return Measured(0, round(recall, 4), rows)
 
 
 def _found(records: LanceDataset, vector: Any, probes: int, edge: float) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from findingaid.model import Stage
+from findingaid.model import Outcome, Stage
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.store import TABLES, Store
@@ -17,6 +17,9 @@ UNIT_TOLERANCE = 5e-3
 """How far a vector of float16 numbers may be from length 1."""
 
 UNSOUND = "records whose vector is not finite and of length 1"
+
+NEVER_PENDING = tuple(stage.value for stage in Stage if stage is not Stage.SYNOPSES)
+UNFINISHED_BY = ("recipe", "failed_stage", "synopsis_outcome", *NEVER_PENDING)
 
 NAMED = 3
 """Ids that a problem names; the rest are counted."""
@@ -38,21 +41,25 @@ def _why(store: Store, table: str, state: str) -> str:
 
 
 def _ledger(store: Store) -> Iterator[str]:
-    ledger = store.rows(
-        "ledger", ["corpus", "artifact_id", "recipe", "failed_stage", *(f"n_{t}" for t in PER_ARTIFACT)]
-    )
+    columns = ("corpus", "artifact_id", *UNFINISHED_BY, *(f"n_{t}" for t in PER_ARTIFACT))
+    ledger = store.rows("ledger", columns)
     keys = list(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True))
     yield from named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
-    unfinished = zip(keys, ledger["recipe"].to_pylist(), ledger["failed_stage"].to_pylist(), strict=True)
-    yield from named(
-        "artifacts not finished by the last run", [k for k, recipe, failed in unfinished if not recipe and not failed]
-    )
+    rows = ledger.select(list(UNFINISHED_BY)).to_pylist()
+    unfinished = [k for k, row in zip(keys, rows, strict=True) if _unfinished(row)]
+    yield from named("artifacts not finished by the last run", unfinished)
     for table in PER_ARTIFACT:
         counted = dict(zip(keys, ledger[f"n_{table}"].to_pylist(), strict=True))
         rows = store.rows(table, ["corpus", "artifact_id"])
         there = Counter(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
         differing = [k for k in counted.keys() | there.keys() if counted.get(k, 0) != there.get(k, 0)]
         yield from named(f"artifacts whose rows in table {table} are not those the ledger counts", differing)
+
+
+def _unfinished(row: Mapping[str, str | None]) -> bool:
+    """Whether an artifact was being written when its run ended; one that waits for its synopsis was not."""
+    waits = row["synopsis_outcome"] == Outcome.PENDING and None not in {row[stage] for stage in NEVER_PENDING}
+    return not (row["recipe"] or row["failed_stage"] or waits)
 
 
 def _records(store: Store, dim: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from findingaid.errors import DecomposeError
-from findingaid.model import Embedder, Raw
+from findingaid.model import Embedder, Raw, Segment
 
 TEXT_KEYS = ("text", "content", "body", "page_content")
 
@@ -46,3 +46,9 @@ def shown_text(strategy: object, raw: Raw) -> str:
     """The text a synthesizer is shown: what the strategy's own `text(raw)` says, else `text_of` by its text_key."""
     own: Callable[[Raw], str] | None = getattr(strategy, "text", None)
     return own(raw) if own else text_of(raw, getattr(strategy, "text_key", None))
+
+
+def shown_segments(strategy: object, raw: Raw) -> list[Segment]:
+    """The turns of an artifact: what the strategy's own `segments(raw)` says, else the text as one."""
+    own: Callable[[Raw], list[Segment]] | None = getattr(strategy, "segments", None)
+    return own(raw) if own else [Segment(0, "", shown_text(strategy, raw))]

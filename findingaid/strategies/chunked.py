@@ -48,7 +48,7 @@ class Chunked:
     text_key: str | None = None
     kind: str = "chunk"
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised when the same parameters cut otherwise, so that what was cut before is cut again."""
 
     __pydantic_config__: ClassVar = STRICT

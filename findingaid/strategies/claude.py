@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from findingaid.errors import DecomposeError
-from findingaid.model import Raw, Surface, SurfacePlan
+from findingaid.model import Raw, Segment, Surface, SurfacePlan
 from findingaid.registry import STRICT
 from findingaid.strategies import NestedStrategy
 from findingaid.strategies.chunked import Chunked
@@ -60,6 +60,12 @@ class ClaudeSession:
         """What a synthesizer is shown."""
         turns = _turns(_mapping(raw))
         return "\n\n".join(text for turn in turns for _, text in _texts(turn, self.include_full))
+
+    def segments(self, raw: Raw) -> list[Segment]:
+        """The turns, for a synthesizer that goes on from where it was."""
+        answer = "assistant_full" if self.include_full else "assistant_summary"
+        told = [dict(_texts(turn, self.include_full)) for turn in _turns(_mapping(raw))]
+        return [Segment(i, kinds.get("user_prompt", ""), kinds.get(answer, "")) for i, kinds in enumerate(told)]
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         session = _mapping(raw)

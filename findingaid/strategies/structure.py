@@ -11,41 +11,25 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from html import unescape
+from itertools import accumulate, pairwise
 from typing import Any
 
-from markdown_it import MarkdownIt
+from cmarkgfm.cmark import Options, markdown_to_html
 
 from findingaid.front_matter import MATTER
 
 LINE_END = re.compile(r"\r\n?|\n")
 """What ends a line for CommonMark and for Python alike; str.splitlines knows more."""
 
-JOINT = re.compile(
-    r"\n(?:(#{1,6})(?:[ \t]+([^\n]*?))?(?:[ \t]+#+)?[ \t]*(?=\n|\Z)"
-    r"|([ \t]*)(`{3,}|~{3,})([^\n]*)"
-    r"|[ \t]*(<)"
-    r"|(?<=[^\n]\n) {0,3}(=+|-+)[ \t]*(?=\n|\Z)"
-    r"|( {1,3}#{1,6}(?:\s|\Z)|[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:```|~~~)))"
-)
-"""What may be a heading or bear on one; what ends the line before leads, to be found fast. In this order: a heading at
-the very start of its line; a fence; HTML; what underlines a heading; and what takes a parser to tell."""
+TAG = re.compile(r'<(?:(/?)(?:blockquote|li)\b|h([1-6]) data-sourcepos="(\d+):[^"]*">(.*?)</h\2>)', re.DOTALL)
+"""In the HTML of a text: what a heading may stand within, and a heading with its first line and its title."""
 
-HTML_ENDS = (
-    (re.compile(r"<a(?:\s[^<>\n]*)?></a>"), re.compile(r"")),
-    (re.compile(r"<!--"), re.compile(r"-->")),
-    (re.compile(r"<[!?]"), re.compile(r"\Z")),
-    (re.compile(r"<(?:pre|script|style|textarea)(?=[\s>]|\Z)", re.IGNORECASE),
-     re.compile(r"</(?:pre|script|style|textarea)>|\Z", re.IGNORECASE)),
-    (re.compile(r"<"), re.compile(r"\n[ \t]*(?=\n)|\Z")),
-)  # fmt: skip
-"""How a block of HTML begins, and where it ends at the latest: an anchor is none, some end at a closing mark, most at a
-blank line."""
+ATX = re.compile(r" {0,3}#{1,6}(?:\s|\Z)")
+UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*")
+"""How the line of a heading of one line begins, and the last line of any other."""
 
-INDENTED = 4
-"""Spaces that make a line one of indented code."""
-
-UNDERLINES = str.maketrans({"=": "#", "-": "##"})
+MARKUP = re.compile(r"<[^>]*>")
 
 Span = tuple[int, int]
 
@@ -66,8 +50,7 @@ class Headings:
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        plain = _plain(text, begin)
-        for level, title, span in _parsed(text, begin) if plain is None else plain:
+        for level, title, span in _headings(text, begin):
             above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))
@@ -100,79 +83,23 @@ class Pages:
         return {"page": first} | ({"pages": [first, last]} if last > first else {})
 
 
-def _plain(text: str, begin: int) -> list[tuple[int, str, Span]] | None:
-    """(level, title, span) of headings where nothing in a text makes them hard to tell, else None."""
-    if "\r" in text or "\0" in text:
-        return None
-    found: list[tuple[int, str, Span]] = []
-    body = f"\n{text[begin:]}"
-    fence, html_end, inner_end = "", 0, 0
-    for joint in JOINT.finditer(body):
-        marks, title, indent, ticks, info, html, underline, hard = joint.groups()
-        if fence or joint.start() < inner_end:
-            fence = "" if ticks and fence and _closes(fence, indent, ticks, info) else fence
-        elif html:
-            html_end = max(html_end, _html_end(body, joint.start(6)))
-        elif hard or joint.start() < html_end:
-            return None
-        elif indent:
-            inner_end = _inner_fence_end(body, joint.end(), indent, ticks, info)
-            if not inner_end:
-                return None
-        elif ticks:
-            fence = ticks if ticks[0] == "~" or "`" not in info else ""
-        else:
-            start = joint.start() if marks else body.rfind("\n", 0, joint.start())
-            if underline and (start < html_end or not _stands_alone(body, start)):
-                return None
-            level = len(marks or underline[0].translate(UNDERLINES))
-            title = title or body[start : joint.start()]
-            found.append((level, title.strip(), (begin + start, min(begin + joint.end(), len(text)))))
-    return found
+def _headings(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
+    """(level, title without markup, span) of the headings of the document itself.
 
-
-def _stands_alone(text: str, start: int) -> bool:
-    """Whether the line after `start` is a paragraph of the document: after a blank one, and beginning with a letter."""
-    return text[start - 1 : start] in ("", "\n") and text[start + 1].isalpha()
-
-
-def _closes(fence: str, indent: str, ticks: str, info: str) -> bool:
-    return ticks.startswith(fence) and not info.strip() and not indent.strip(" ") and len(indent) < INDENTED
-
-
-def _inner_fence_end(text: str, start: int, indent: str, ticks: str, info: str) -> int:
-    """Where an indented fence ends of which all lines are indented like it; 0 where that takes a parser to tell.
-
-    Whatever it is, a fence of its own, one in a list, or indented text, no line of it is a heading of the document.
+    Of cmark's HTML, in which all that the text says is escaped, so that its own tags can be told by a pattern.
     """
-    if "\t" in indent or "`" in info:
-        return 0
-    while start < len(text):
-        end = text.find("\n", start + 1)
-        end = len(text) if end < 0 else end
-        line = text[start + 1 : end]
-        if (bare := line.strip(" \t")) and not line.startswith(indent):
-            return 0
-        if bare.startswith(ticks) and not bare.strip(ticks[0]):
-            return end if line[len(indent)] == ticks[0] else 0
-        start = end
-    return 0
-
-
-def _html_end(text: str, start: int) -> int:
-    """Where a block of HTML that begins at `start` ends at the latest."""
-    end = next(end for begin, end in HTML_ENDS if begin.match(text, start))
-    found = end.search(text, start + 2)
-    return found.end() if found else len(text)
-
-
-def _parsed(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
-    """The same by a parser of CommonMark, which takes ten times as long."""
     lines = line_starts(text, begin)
-    tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:])
-    for opening, title in pairwise(tokens):
-        if opening.type == "heading_open" and opening.level == 0 and opening.map:
-            yield int(opening.tag[1:]), title.content, (lines[opening.map[0]], lines[opening.map[1]])
+    body = text[begin:].encode("utf-8", "replace").decode()  # half a pair of surrogates is no UTF-8
+    depth = 0
+    for tag in TAG.finditer(markdown_to_html(body, Options.CMARK_OPT_SOURCEPOS)):
+        closing, level, line, title = tag.groups()
+        if level is None:
+            depth += -1 if closing else 1
+        elif not depth:
+            start, last = lines[int(line) - 1], int(line)
+            if not ATX.match(text, start):
+                last = next(n + 1 for n in range(last, len(lines)) if UNDERLINE.fullmatch(text, lines[n], lines[n + 1]))
+            yield int(level), unescape(MARKUP.sub("", title)), (start, lines[last])
 
 
 def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | None:
@@ -228,4 +155,7 @@ def _packed(text: str, pieces: Sequence[Span], fits: Callable[[str], bool]) -> I
 
 def line_starts(text: str, begin: int = 0) -> list[int]:
     """Where each line from `begin` on starts, and where the last one ends."""
+    if "\r" not in text:
+        starts = [*accumulate((len(line) + 1 for line in text[begin:].split("\n")), initial=begin)]
+        return [*starts[:-1], len(text)]
     return [begin, *(found.end() for found in LINE_END.finditer(text, begin)), len(text)]

@@ -70,6 +70,14 @@ class _Synopsis(BaseModel, extra="forbid", strict=True):
 
 def read(completion: Any, structured: bool) -> Synopsis:
     """The synopsis that a chat completion holds, with what it used; never raises."""
+    said = content_of(completion)
+    if said.outcome is Outcome.FAILED:
+        return said
+    return replace(_read_content(said.text, structured), usage=said.usage)
+
+
+def content_of(completion: Any) -> Synopsis:
+    """What a chat completion says, unread, or why it says nothing, with what it used; never raises."""
     usage = usage_of(completion)
     try:
         choice = _Completion.model_validate(completion).choices[0]
@@ -82,7 +90,7 @@ def read(completion: Any, structured: bool) -> Synopsis:
         return _failed("truncated", "the answer ends at the limit of tokens: raise max_output_tokens", usage)
     if content is None:
         return _failed("parse", "the answer has no content", usage)
-    return replace(_read_content(THOUGHTS.sub("", content).strip(), structured), usage=usage)
+    return Synopsis(Outcome.OK, THOUGHTS.sub("", content).strip(), usage=usage)
 
 
 def _read_content(content: str, structured: bool) -> Synopsis:
@@ -193,8 +201,8 @@ def trouble_of(error: Exception, where: str) -> Trouble:
 
 def _said(error: Any, code: str) -> str:
     message = error.get("message") if isinstance(error, Mapping) else None
-    words = " ".join(str(message or "").split())[:MESSAGE_CHARACTERS].rstrip(".")
-    return ": ".join(filter(None, (code, words)))
+    words = " ".join(without_controls(str(message or "")).split())[:MESSAGE_CHARACTERS].rstrip(".")
+    return ": ".join(filter(None, (without_controls(code), words)))
 
 
 def wait_of(headers: Mapping[str, str]) -> float | None:

@@ -2,13 +2,13 @@
 
 A batch is created once even by a process that dies while it does so: it carries a tag, a hash of what is asked,
 and who submits the same again looks for a file and a batch with that tag first. What a caller keeps for that is the
-keys, before `submit`; and the batch's id, after it.
+tag and the keys, before `submit`; and the batch's id, after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import sleep
@@ -36,6 +36,8 @@ TAG = "findingaid"
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
+UNKNOWN = "unknown"
+"""The status of a batch that the endpoint does not know, or not any more."""
 
 CLIENT_RETRIES = 3
 """Of everything but the creation of a batch, by the client itself: these are few and harmless to repeat."""
@@ -63,6 +65,10 @@ class BatchState:
     failed: int = 0
     message: str = ""
     results: Mapping[str, Synopsis] = field(default_factory=dict, repr=False)
+
+    @property
+    def known(self) -> bool:
+        return self.status != UNKNOWN
 
     @property
     def ended(self) -> bool:
@@ -98,43 +104,66 @@ class OpenAIBatches:
         if keys:
             yield BatchInput(keys, b"".join(lines))
 
-    def tag(self, keys: Iterable[str], attempt: int = 0) -> str:
-        """What a batch over these keys is known by; `attempt` tells one from those that ended without results."""
-        return content_hash("batch", self.synthesizer.id, sorted(keys), attempt)
+    def tag(self, keys: Iterable[str]) -> str:
+        """What a batch over these keys is known by."""
+        return content_hash("batch", self.synthesizer.id, sorted(keys))
 
     def find(self, tag: str) -> str | None:
         """The id of the batch with a tag, the newest where there are several; None where there is none.
 
         Raises SynthesisError where the endpoint does not answer.
         """
-        with self._said_plainly():
-            batches = self._client.batches.list(limit=100)
-            return next((batch.id for batch in batches if (batch.metadata or {}).get(TAG) == tag), None)
+        found = self._found(tag)
+        return found.id if found else None
 
-    def submit(self, batch: BatchInput, attempt: int = 0) -> str:
-        """Send a batch off unless that has been done; its id. Raises SynthesisError."""
-        tag = self.tag(batch.keys, attempt)
-        if found := self.find(tag):
-            return found
+    def submit(self, batch: BatchInput) -> str:
+        """Send a batch off unless it is under way; its id. Raises SynthesisError."""
+        tag = self.tag(batch.keys)
+        found = self._found(tag)
+        if found and found.status not in ENDED:
+            return found.id
         with self._said_plainly():
             file_id = self._uploaded(tag) or self._upload(tag, batch.content)
-        return self._create(tag, file_id)
+        return self._create(tag, file_id, found.id if found else None)
+
+    def withdraw(self, tag: str) -> None:
+        """Delete what was uploaded for a batch that was never made. Raises SynthesisError."""
+        with self._said_plainly():
+            if file_id := self._uploaded(tag):
+                self._client.files.delete(file_id)
+
+    def ended(self, batch_id: str) -> bool:
+        """Whether a batch will have no more results than it has. Raises SynthesisError."""
+        with self._said_plainly():
+            return self._client.batches.retrieve(batch_id).status in ENDED
 
     def poll(self, batch_id: str, keys: Iterable[str] = ()) -> BatchState:
         """How far a batch is, with the results once it has ended, also those of one that ended early.
 
-        Of `keys`, those that then have no result have failed. Raises SynthesisError.
+        Of `keys`, those that then have no result have failed: with all of a batch that was refused, and as not tried
+        where it came to an end before them. Raises SynthesisError.
         """
+        import openai
+
         with self._said_plainly():
-            batch = self._client.batches.retrieve(batch_id)
+            try:
+                batch = self._client.batches.retrieve(batch_id)
+            except openai.NotFoundError:
+                return BatchState(batch_id, UNKNOWN, message=f"the endpoint does not know the batch {batch_id}")
             results: dict[str, Synopsis] = {}
             if batch.status in ENDED:
-                for file_id in (batch.output_file_id, batch.error_file_id):
-                    results |= self._results(file_id) if file_id else {}
+                for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
+                    with suppress(openai.NotFoundError):  # it was taken in before, by a process that died then
+                        results |= self._results(file_id)
         message = _message(batch)
         if batch.status in ENDED:
-            for key in keys:
-                results.setdefault(key, Synopsis(Outcome.FAILED, kind="unavailable", message=f"not tried: {message}"))
+            refused = batch.status == "failed"
+            left = Synopsis(
+                Outcome.FAILED,
+                kind="other" if refused else "unavailable",
+                message=message if refused else f"not tried: {message}",
+            )
+            results = dict.fromkeys(keys, left) | results
         counts = batch.request_counts
         total, completed, failed = (counts.total, counts.completed, counts.failed) if counts else (0, 0, 0)
         return BatchState(batch_id, batch.status, total, completed, failed, message, results)
@@ -151,10 +180,8 @@ class OpenAIBatches:
         with self._said_plainly():
             batch = self._client.batches.retrieve(batch_id)
             for file_id in filter(None, (batch.input_file_id, batch.output_file_id, batch.error_file_id)):
-                try:
+                with suppress(openai.NotFoundError):
                     self._client.files.delete(file_id)
-                except openai.NotFoundError:
-                    continue
 
     def _uploaded(self, tag: str) -> str | None:
         """The file of an upload after which the process died."""
@@ -164,7 +191,12 @@ class OpenAIBatches:
     def _upload(self, tag: str, content: bytes) -> str:
         return self._client.files.create(file=(_file_name(tag), content), purpose="batch").id
 
-    def _create(self, tag: str, file_id: str) -> str:
+    def _found(self, tag: str) -> Batch | None:
+        with self._said_plainly():
+            batches = self._client.batches.list(limit=100)
+            return next((batch for batch in batches if (batch.metadata or {}).get(TAG) == tag), None)
+
+    def _create(self, tag: str, file_id: str, before: str | None) -> str:
         """Create a batch. What is not confirmed may have been done all the same, so it is looked for, not repeated."""
         create = self._client.with_options(max_retries=0).batches.create
         try:
@@ -173,12 +205,10 @@ class OpenAIBatches:
         except SynthesisError as error:
             if error.kind not in {"timeout", "transport", "parse"}:
                 raise
-            for seconds in LOOK_AGAIN:
-                if found := self.find(tag):
-                    return found
+            for seconds in (*LOOK_AGAIN, 0.0):
+                if (found := self.find(tag)) not in {None, before}:
+                    return str(found)
                 sleep(seconds)
-            if found := self.find(tag):
-                return found
             raise
 
     def _results(self, file_id: str) -> dict[str, Synopsis]:

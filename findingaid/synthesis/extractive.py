@@ -55,10 +55,16 @@ class Extractive:
 
 def sentences_of(text: str, media_type: str | None) -> list[str]:
     """The sentences of a text's prose, white space folded, each once; no headings, code, tables or labels."""
+    low, high = SENTENCE_CHARACTERS
+    found = sentences_in(text, media_type)
+    return list(dict.fromkeys(s for s in found if low <= len(s) <= high and len(WORDY.findall(s)) >= 4))
+
+
+def sentences_in(text: str, media_type: str | None) -> list[str]:
+    """Every sentence of a text's prose, white space folded, however short."""
     paragraphs = _prose(text) if media_type in {None, "text/markdown"} else text.split("\n\n")
     found = (" ".join(s.split()) for p in paragraphs for s in segment("en", " ".join(p.split())))
-    low, high = SENTENCE_CHARACTERS
-    return list(dict.fromkeys(s for s in found if low <= len(s) <= high and len(WORDY.findall(s)) >= 4))
+    return [sentence for sentence in found if sentence]
 
 
 def _prose(markdown: str) -> list[str]:

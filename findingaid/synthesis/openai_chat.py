@@ -322,6 +322,8 @@ class _Engine:
     """The thread, the line and the client of one synthesizer."""
 
     def __init__(self, line: Line, options: dict[str, Any]) -> None:
+        import openai  # noqa: F401  # here, since the first requests would pay for it out of their time
+
         self.process = os.getpid()
         self.loop = BackgroundLoop()
         self.line = line

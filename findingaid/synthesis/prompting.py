@@ -111,8 +111,16 @@ class Prompt:
         return self._messages("combine", "\n\n".join(synopses), parts=len(synopses))
 
     def _messages(self, template: str, text: str, **values: object) -> Messages:
-        text = UNSAFE.sub(lambda found: ESCAPED[found[0]], without_controls(text))
-        # A text cannot hold its own hash, so it cannot close its tag.
-        tag = f"{TAG}{text_hash(text)}"
-        user = fill(shipped(template), open=f"<{tag}>", close=f"</{tag}>", text=text, **values)
+        return self.messages(fill(shipped(template), **enclosed(text), **values))
+
+    def messages(self, user: str) -> Messages:
+        """The system message and this one."""
         return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
+
+
+def enclosed(text: str) -> dict[str, str]:
+    """A text as data: made harmless, with the tags to stand before and after it."""
+    text = UNSAFE.sub(lambda found: ESCAPED[found[0]], without_controls(text))
+    # A text cannot hold its own hash, so it cannot close its tag.
+    tag = f"{TAG}{text_hash(text)}"
+    return {"open": f"<{tag}>", "close": f"</{tag}>", "text": text}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from findingaid import Strategy
 from findingaid.embedding.minilm import MiniLM
 from findingaid.errors import DecomposeError
 from findingaid.identity import producer_id
 from findingaid.model import Raw, SurfacePlan
-from findingaid.strategies import STRATEGIES, bound, strategy_from_spec, strategy_to_spec, structure
+from findingaid.strategies import STRATEGIES, bound, strategy_from_spec, strategy_to_spec
 from findingaid.strategies.base import shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
 from findingaid.strategies.package import Package
 from findingaid.strategies.skill import Skill
+from findingaid.strategies.structure import Headings
 from findingaid.strategies.whole_text import WholeText
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=400)
@@ -356,11 +359,11 @@ def test_a_chunk_of_markdown_knows_the_headings_above_it(end: str) -> None:
     above = {words: c.metadata.get("headings") for c in chunks for words in KNOWN if words in c.text}
     assert above == {
         "Before any": None,
-        "on installing": ["A *guide*", "Install"],
-        "no heading": ["A *guide*", "Install"],
-        "A quoted one": ["A *guide*", "Install"],
-        "on building": ["A *guide*", "Install", "From source"],
-        "on using": ["A *guide*", "Use"],
+        "on installing": ["A guide", "Install"],
+        "no heading": ["A guide", "Install"],
+        "A quoted one": ["A guide", "Install"],
+        "on building": ["A guide", "Install", "From source"],
+        "on using": ["A guide", "Use"],
     }
 
 
@@ -411,6 +414,7 @@ def test_what_is_no_python_is_cut_as_text() -> None:
     assert Chunked(chunk_size=80).cut(broken, "text/x-python") == Chunked(chunk_size=80).cut(broken)
 
 
+# Without what parsers differ in: HTML after a list without a blank line, and definitions of links before a heading.
 LINES = [
     "# A",
     "## B ##",
@@ -444,13 +448,8 @@ LINES = [
     "# A #b#",
     "\\# x",
     "</div>",
-    "</pre>",
-    "<a href='#'>",
-    "<prefix>",
-    "<PRE",
     "<!-- d -->",
     "e -->",
-    "<!-->",
     "<?php",
     "<!DOCTYPE x>",
     "  ```",
@@ -461,10 +460,8 @@ LINES = [
     "1. z",
     "  <p>",
     "<script>x</script>",
-    "  </style>",
     " ",
     "Title",
-    "Title </pre>",
     "Title -->",
     "Étude on two  words ",
     " ===",
@@ -474,13 +471,9 @@ LINES = [
     "   ```",
     "    # z",
     "\t# t",
-    '<a id="x"></a>',
-    "<a></a> text",
-    "<a id='y'>",
     "    ===",
     "> ```",
     "1. ```",
-    "[x]: y",
     "x\n\n  ```\n  # c\n\n  ```",
     "- l\n\n    ```\n    # c\n    ```",
     "<pre>\n\nTitle\n===",
@@ -488,10 +481,14 @@ LINES = [
 
 
 @settings(max_examples=600, deadline=None)
-@given(st.lists(st.sampled_from(LINES), max_size=10))
-def test_headings_are_those_that_commonmark_sees_with_and_without_its_parser(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    plain = structure._plain(text, 0)
-    assume(plain is not None)
+@given(st.lists(st.sampled_from(LINES), max_size=10), st.sampled_from(["\n", "\r\n"]))
+def test_headings_are_those_that_another_parser_sees(lines: list[str], end: str) -> None:
+    text = end.join(lines)
+    assume(not text.startswith("---"))  # front matter
+    tokens = MarkdownIt("commonmark").disable("inline").parse(text)
+    pairs = [(o, t) for o, t in pairwise(tokens) if o.type == "heading_open" and o.level == 0 and o.map]
 
-    assert plain == list(structure._parsed(text, 0))
+    found = Headings.of(text)
+
+    places = [text[:start].count("\n") for start, _ in found.spans]
+    assert places == [o.map[0] for o, _ in pairs if o.map]

@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 
 from findingaid import Synthesizer
 from findingaid.model import ConcurrentSynthesizer, Shown
+from findingaid.synthesis.anchored import Anchored
 from findingaid.synthesis.extractive import Extractive, sentences_of
 from findingaid.synthesis.none import NoSynthesizer
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
+from findingaid.synthesis.openai_summary import OpenAISummarizer
 from findingaid.testing import OpenAIServer, ScriptedSynthesizer
 
 EVERY: dict[str, Callable[[OpenAIServer], Synthesizer]] = {
     "extractive": lambda _: Extractive(),
     "extractive of one": lambda _: Extractive(sentences=1),
+    "anchored": lambda _: Anchored(),
+    "anchored by openai": lambda server: Anchored(OpenAISummarizer("m", server.base_url)),
     "none": lambda _: NoSynthesizer(),
     "scripted": lambda _: ScriptedSynthesizer(),
     "openai": lambda server: OpenAISynthesizer("m", server.base_url),
