@@ -28,7 +28,7 @@ from findingaid.query.reader import LIGHT
 from findingaid.store import Publisher, Store, schemas, vectors
 
 SIZES = (10_000, 100_000, *([1_000_000] if os.environ.get("FINDINGAID_BENCH_MILLION") else []))
-WORDS, ZIPF, LENGTH = 30_000, 1.1, 120
+WORDS, ZIPF, LENGTH = 30_000, 1.1, 160
 TOPICS, SPREAD = 2_000, 0.9
 QUERIES, WARM_UP, K = 40, 5, 10
 BATCH = 50_000
@@ -66,7 +66,8 @@ def texts(count: int, length: int, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
     shares = 1 / np.arange(1, WORDS + 1) ** ZIPF
     drawn = rng.choice(WORDS, (count, length), p=shares / shares.sum())
-    return [" ".join(f"w{word}" for word in row) for row in drawn.tolist()]
+    lengths = rng.integers(length // 2, length + 1, count).tolist()  # else most of what matches would tie
+    return [" ".join(f"w{word}" for word in row[:n]) for row, n in zip(drawn.tolist(), lengths, strict=True)]
 
 
 def build(folder: Path, size: int) -> Store:

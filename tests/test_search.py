@@ -15,9 +15,9 @@ import pytest
 
 from findingaid import ConfigError, Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
-from findingaid.model import Mode, Rank
+from findingaid.model import Mode
 from findingaid.query import Recency, Request
-from findingaid.query.ranking import fuse
+from findingaid.query.ranking import Ranking, fuse
 from findingaid.query.reader import Found
 from findingaid.store import Store, schemas
 from findingaid.store.schemas import RECORDS_VERSION
@@ -297,11 +297,11 @@ def test_a_searcher_survives_that_the_store_is_made_anew(make_aid: Callable[...,
 # -- fusion ------------------------------------------------------------------------------------------------
 
 
-def ranking(ranker: str, *scored: tuple[int, float]) -> list[Found]:
-    return [Found(row, score, (Rank(ranker, 0, place, score),)) for place, (row, score) in enumerate(scored, 1)]
+def ranking(ranker: str, *scored: tuple[int, float]) -> Ranking:
+    return Ranking(ranker, 0, [Found(row, score) for row, score in scored])
 
 
-def fused(*rankings: list[Found], **how: Any) -> list[tuple[int, float]]:
+def fused(*rankings: Ranking, **how: Any) -> list[tuple[int, float]]:
     first, behind = fuse(rankings, Request(("x",), **how), [10.0])
     return [(found.rowid, found.score) for found in (*first, *behind)]
 

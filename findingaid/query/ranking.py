@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from findingaid.model import Rank
 from findingaid.query.reader import LIGHT, Candidate, Found, Reader
@@ -21,6 +21,14 @@ CANDIDATES = 100
 """How deep each ranking is fused."""
 
 
+class Ranking(NamedTuple):
+    """What one ranker finds for one of the queries, best first."""
+
+    ranker: str
+    query: int
+    found: Sequence[Found]
+
+
 def rankings(
     reader: Reader,
     request: Request,
@@ -28,17 +36,17 @@ def rankings(
     condition: str | None,
     narrow: bool = False,
     columns: Sequence[str] = LIGHT,
-) -> list[list[Found]]:
+) -> list[Ranking]:
     """What each ranker finds for each query, all asked at the same time; `narrow` where few records fit.
 
     Without columns there is only what ranking needs, for `Reader.candidates` to read where more is wanted.
     """
-    asked: list[Callable[[], list[Found]]] = []
+    asked: list[Callable[[], Ranking]] = []
     for number, query in enumerate(request.queries):
         if request.mode != "lexical":
-            asked.append(partial(_dense, reader, query, depth, condition, number, narrow, columns))
+            asked.append(partial(_dense, reader, number, query, depth, condition, narrow, columns))
         if request.mode != "dense":
-            asked.append(partial(reader.matching, query, depth, condition, number, columns))
+            asked.append(partial(_lexical, reader, number, query, depth, condition, columns))
     weighing: list[Callable[[], Any]] = []
     if len(asked) > 1 and request.mode != "dense" and request.blend is not None:
         unknown = dict.fromkeys(word for query in request.queries for word in reader.unweighed(query))
@@ -48,74 +56,71 @@ def rankings(
 
 def _dense(
     reader: Reader,
+    number: int,
     query: str,
     depth: int,
     condition: str | None,
-    number: int,
     narrow: bool,
     columns: Sequence[str],
-) -> list[Found]:
-    return reader.nearest(reader.embed(query), depth, condition, number, narrow, columns)
+) -> Ranking:
+    return Ranking("dense", number, reader.nearest(reader.embed(query), depth, condition, narrow, columns))
 
 
-def merged(reader: Reader, request: Request, found: Sequence[Sequence[Found]]) -> list[Candidate]:
+def _lexical(
+    reader: Reader, number: int, query: str, depth: int, condition: str | None, columns: Sequence[str]
+) -> Ranking:
+    return Ranking("lexical", number, reader.matching(query, depth, condition, columns))
+
+
+def merged(reader: Reader, request: Request, found: Sequence[Ranking]) -> list[Candidate]:
     """Several rankings as one, best first."""
     first, behind = in_one(reader, request, found)
     return reader.candidates([*first, *behind])
 
 
-def in_one(reader: Reader, request: Request, found: Sequence[Sequence[Found]]) -> tuple[list[Found], list[Found]]:
+def in_one(reader: Reader, request: Request, found: Sequence[Ranking]) -> tuple[list[Found], list[Found]]:
     """One ranking of several, in order, and what is behind it."""
     first, behind = fuse(found, request, [reader.attainable(query) for query in request.queries])
     return reader.in_order(first) if len(found) > 1 else first, behind
 
 
-def fuse(
-    found: Sequence[Sequence[Found]], request: Request, attainable: Sequence[float]
-) -> tuple[list[Found], list[Found]]:
+def fuse(found: Sequence[Ranking], request: Request, attainable: Sequence[float]) -> tuple[list[Found], list[Found]]:
     """One ranking of several, and what is behind it: of each ranking what is deeper than `CANDIDATES`, by best rank.
 
     A single ranking keeps its own scores. Several are blended on one scale from 0 to 1, cosine similarity as it is
     and BM25 as the share of what is attainable by the words of its query; or fused by reciprocal ranks.
     """
-    share = _share_of(found, request, attainable)
-    records: dict[int, Found] = {}
-    ranks: dict[int, list[Rank]] = {}
+    first: dict[int, Found] = {}
+    behind: dict[int, tuple[int, Found]] = {}
     for ranking in found:
-        for f in ranking:
-            (rank,) = f.ranks
-            records.setdefault(f.rowid, f)
-            ranks.setdefault(f.rowid, []).append(replace(rank, share=share(rank)))
-    first, behind = [], []
-    for rowid, f in records.items():
-        near = tuple(rank for rank in ranks[rowid] if rank.rank <= CANDIDATES)
-        if near:
-            first.append(replace(f, score=sum(rank.share for rank in near), ranks=near))
-        else:
-            best = min(ranks[rowid], key=lambda rank: rank.rank)
-            behind.append(replace(f, score=best.share, ranks=(best,)))
-    if len(found) > 1:
-        first.sort(key=lambda f: -f.score)
-    return first, sorted(behind, key=lambda f: f.ranks[0].rank)
+        share = _share_of(ranking, len(found), request, attainable)
+        for rank, f in enumerate(ranking.found, 1):
+            adds = share(rank, f.score)
+            why = (Rank(ranking.ranker, ranking.query, rank, f.score, adds),) if request.explain else ()
+            if rank <= CANDIDATES:
+                before = first.get(f.rowid)
+                score, ranks = (before.score, before.ranks) if before else (0.0, ())
+                first[f.rowid] = Found(f.rowid, score + adds, f.row, (*ranks, *why))
+            elif f.rowid not in behind or rank < behind[f.rowid][0]:
+                behind[f.rowid] = rank, Found(f.rowid, adds, f.row, why)
+    deeper = sorted((place for row, place in behind.items() if row not in first), key=lambda place: place[0])
+    return sorted(first.values(), key=lambda f: -f.score), [f for _, f in deeper]
 
 
 def _share_of(
-    found: Sequence[Sequence[Found]], request: Request, attainable: Sequence[float]
-) -> Callable[[Rank], float]:
-    """What a rank adds to a score."""
-    if len(found) == 1:
-        return lambda rank: rank.score
+    ranking: Ranking, of: int, request: Request, attainable: Sequence[float]
+) -> Callable[[int, float], float]:
+    """What a place and a score in a ranking add to a score."""
+    if of == 1:
+        return lambda _, score: score
     if request.blend is None:
-        return lambda rank: reciprocal(rank.rank)
-    dense, lexical = {"dense": (1.0, 0.0), "lexical": (0.0, 1.0)}.get(request.mode, (request.blend, 1 - request.blend))
-    each = len(request.queries)
-
-    def blended(rank: Rank) -> float:
-        if rank.ranker == "dense":
-            return dense * max(0.0, rank.score) / each
-        return lexical * min(1.0, rank.score / (attainable[rank.query] or rank.score)) / each
-
-    return blended
+        return lambda rank, _: reciprocal(rank)
+    dense = request.blend if request.mode == "hybrid" else 1.0
+    lexical = 1 - request.blend if request.mode == "hybrid" else 1.0
+    if ranking.ranker == "dense":
+        return lambda _, score: dense * max(0.0, score) / len(request.queries)
+    most = attainable[ranking.query] or 1.0
+    return lambda _, score: lexical * min(1.0, score / most) / len(request.queries)
 
 
 def reciprocal(rank: int) -> float:
@@ -161,5 +166,9 @@ def no_better(ahead: Sequence[T], behind: Sequence[T]) -> list[T]:
     following = []
     for f in behind:
         most = min(most, f.score)
-        following.append(f if f.score == most else replace(f, score=most))
+        following.append(f if f.score == most else _scored(f, most))
     return following
+
+
+def _scored(f: T, score: float) -> T:
+    return f._replace(score=score) if isinstance(f, Found) else replace(f, score=score)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from findingaid.errors import StoreError
 from findingaid.model import Rank, Vectors
@@ -47,21 +47,13 @@ class Asking(Protocol):
     def embed_query(self, text: str) -> Vectors: ...
 
 
-class Placed(Protocol):
-    """Anything that is in the table."""
-
-    @property
-    def rowid(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a ranking knows of a record: where in this version it is, how good, and its `LIGHT` columns, if read."""
+class Found(NamedTuple):
+    """What a ranking knows of a record: where in this version it is, how good, and the columns that were read."""
 
     rowid: int
     score: float
-    ranks: tuple[Rank, ...] = ()
     row: Row | None = None
+    ranks: tuple[Rank, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +124,6 @@ class Reader:
         vector: Vectors,
         depth: int,
         condition: str | None = None,
-        query: int = 0,
         narrow: bool = False,
         columns: Sequence[str] = (),
     ) -> list[Found]:
@@ -144,20 +135,18 @@ class Reader:
 
         def find(many: int) -> list[Found]:
             table = self._nearest(vector, many, condition, narrow, columns)
-            return [Found(row.pop("_rowid"), 1 - row.pop("_distance"), row=row or None) for row in table.to_pylist()]
+            return [Found(row.pop("_rowid"), 1 - row.pop("_distance"), row or None) for row in table.to_pylist()]
 
-        return self._best("dense", query, depth, find)
+        return self._best(depth, find)
 
-    def matching(
-        self, text: str, depth: int, condition: str | None = None, query: int = 0, columns: Sequence[str] = ()
-    ) -> list[Found]:
+    def matching(self, text: str, depth: int, condition: str | None = None, columns: Sequence[str] = ()) -> list[Found]:
         """The records with words of a text, best first, scored by BM25, ties by id."""
 
         def find(many: int) -> list[Found]:
             table = self._matching(text, many, condition, columns)
-            return [Found(row.pop("_rowid"), row.pop("_score"), row=row or None) for row in table.to_pylist()]
+            return [Found(row.pop("_rowid"), row.pop("_score"), row or None) for row in table.to_pylist()]
 
-        return self._best("lexical", query, depth, find)
+        return self._best(depth, find)
 
     def where(self, condition: str, limit: int | None = None) -> list[Candidate]:
         """Records that fulfil a condition, by artifact and place in it, with score 0."""
@@ -171,7 +160,7 @@ class Reader:
         read = dict(zip((f.rowid for f in unread), self.rows_of(unread, LIGHT), strict=True))
         return [Candidate.of(f.row or read[f.rowid], f) for f in found]
 
-    def rows_of(self, placed: Sequence[Placed], columns: Sequence[str]) -> list[Row]:
+    def rows_of(self, placed: Sequence[Found | Candidate], columns: Sequence[str]) -> list[Row]:
         """These columns of some records, in their order."""
         if not placed:
             return []
@@ -285,7 +274,7 @@ class Reader:
             with_row_id=True,
         )
 
-    def _best(self, ranker: str, query: int, depth: int, find: Callable[[int], list[Found]]) -> list[Found]:
+    def _best(self, depth: int, find: Callable[[int], list[Found]]) -> list[Found]:
         """The best by score and id: where the last ties with what comes after it, all of those are looked at."""
         asked = depth + 1
         while True:
@@ -294,8 +283,7 @@ class Reader:
             if whole or asked > max(TIES, depth + 1):
                 break
             asked *= 4
-        best = self.in_order(found)[:depth]
-        return [replace(f, ranks=(Rank(ranker, query, rank, f.score),)) for rank, f in enumerate(best, 1)]
+        return self.in_order(found)[:depth]
 
 
 @cache

@@ -154,8 +154,8 @@ def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candid
     leaves = merged(reader, request, found)
     lexical = request.mode == "lexical"
     unseen = seeds.keys() if lexical else seeds.keys() - {leaf.artifact for leaf in leaves}
-    # A dense ranking that is not full has every leaf; of two rankings a query it is the first.
-    have_all = not lexical and not request.surfaces and any(len(ranking) < depth for ranking in found[::2])
+    # A dense ranking that is not full has every leaf.
+    have_all = not lexical and not request.surfaces and any(r.ranker == "dense" and len(r.found) < depth for r in found)
     if not unseen or have_all:
         return leaves, set()
     rest = reader.where(both(request.condition_of(()), IS_LEAF, of_artifacts(unseen)))

@@ -144,9 +144,9 @@ class Searcher:
         depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
         scope = request.route.scope(request) if request.route else request.condition
         while True:
-            found = rankings(reader, request, depth, scope, columns=LIGHT if _has_steps(request) else ())
+            found = rankings(reader, request, depth, scope, columns=_columns(request))
             ranked = _steps(reader, request, *in_one(reader, request, found))
-            done = len(ranked) >= wanted or all(len(ranking) < depth for ranking in found)
+            done = len(ranked) >= wanted or all(len(ranking.found) < depth for ranking in found)
             if done or (request.route and request.route.closed):
                 return ranked
             depth *= DEEPER
@@ -219,7 +219,10 @@ def _whole(reader: Reader, request: Request, ranked: Sequence[Found | Candidate]
     reranked = request.rerank.depth if request.rerank else 0
     start, stop = (0, max(request.wanted, reranked)) if request.rerank else (request.offset, request.wanted)
     page = ranked[start:stop]
-    rows = reader.rows_of(page, [*LIGHT, *COLUMNS])
+    if _is_plain(request) and all(isinstance(f, Found) and f.row for f in page):
+        rows = [f.row or {} for f in page if isinstance(f, Found)]
+    else:
+        rows = reader.rows_of(page, [*LIGHT, *COLUMNS])
     hits = Hits(
         hit(Candidate.of(row, c) if isinstance(c, Found) else c, row, request.explain)
         for c, row in zip(page, rows, strict=True)
@@ -233,6 +236,13 @@ def _whole(reader: Reader, request: Request, ranked: Sequence[Found | Candidate]
 def _has_steps(request: Request) -> bool:
     """Whether more becomes of what was found than fusion."""
     return bool(request.weights or request.recency or request.route or request.per_artifact)
+
+
+def _columns(request: Request) -> Sequence[str]:
+    """What is read of all records that are ranked: of a few all that a hit has, of many what the steps look at."""
+    if _is_plain(request) and request.wanted <= CANDIDATES:
+        return [*LIGHT, *COLUMNS]
+    return LIGHT if _has_steps(request) else ()
 
 
 def _is_plain(request: Request) -> bool:
