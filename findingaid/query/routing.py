@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from findingaid.errors import ConfigError, QueryError, one_line
-from findingaid.query.ranking import CANDIDATES, best_first, merged, rankings
+from findingaid.query.ranking import CANDIDATES, Ranking, best_first, merged, rankings
 from findingaid.query.reader import Candidate, Key, Reader
 from findingaid.query.request import Request
 from findingaid.query.search import Route
@@ -71,7 +71,7 @@ class Boost:
         one = replace(request, mode="dense") if hybrid else request
         found = rankings(reader, one, _depth(request), condition, narrow=True)
         known = {c.record_id for c in ranked}
-        leaves = merged(reader, request, [*found, []] if hybrid else found)
+        leaves = merged(reader, request, [*found, Ranking("lexical", 0, ())] if hybrid else found)
         added = [c for c in leaves if c.record_id not in known]
         if request.blend is None and (hybrid or len(request.queries) > 1):  # places among a few say little
             lowest = min((c.score for c in ranked), default=0.0)
