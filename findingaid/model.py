@@ -267,7 +267,8 @@ class Hit:
     def why(self) -> list[str]:
         """What the score is made of, a line each; nothing where that was not asked for."""
         weight = [f"weight {self.weight:.3g}"] if self.weight != 1 else []
-        return [*map(str, self.ranks), *weight, *([f"by {self.route}"] if self.route else [])]
+        route = [f"by {self.route}, {self.depth} from {self.seed}"] if self.route else []
+        return [*map(str, self.ranks), *weight, *route]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

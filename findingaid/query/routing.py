@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from findingaid.errors import ConfigError, QueryError, one_line
-from findingaid.query.ranking import CANDIDATES, best_first, merged, rankings
+from findingaid.query.ranking import CANDIDATES, Ranking, best_first, merged, rankings
 from findingaid.query.reader import Candidate, Key, Reader
 from findingaid.query.request import Request
 from findingaid.query.search import Route
@@ -65,13 +65,15 @@ class Boost:
     def _added(
         self, reader: Reader, request: Request, ranked: Sequence[Candidate], seeds: Seeds
     ) -> Iterable[Candidate]:
-        """Leaves of the seeds that the query did not find. One ranking is enough, since all get the same score."""
-        one = replace(request, mode="lexical" if request.mode == "lexical" else "dense")
+        """Leaves of the seeds that the query did not find. Of a hybrid search the dense ranking is enough."""
+        hybrid = request.mode == "hybrid"
         condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-        found = merged(reader, one, rankings(reader, one, _depth(request), condition, narrow=True))
+        one = replace(request, mode="dense") if hybrid else request
+        found = rankings(reader, one, _depth(request), condition, narrow=True)
         known = {c.record_id for c in ranked}
-        added = [c for c in found if c.record_id not in known]
-        if request.mode == "hybrid" or len(request.queries) > 1:  # whose scores are not of one ranking
+        leaves = merged(reader, request, [*found, Ranking("lexical", 0, ())] if hybrid else found)
+        added = [c for c in leaves if c.record_id not in known]
+        if request.blend is None and (hybrid or len(request.queries) > 1):  # places among a few say little
             lowest = min((c.score for c in ranked), default=0.0)
             return [replace(c, score=lowest) for c in added]
         return added
