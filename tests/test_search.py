@@ -136,21 +136,6 @@ def test_a_corpus_that_is_no_longer_configured_is_not_searched(aid: FindingAid) 
     assert {hit.corpus for hit in without.search("stone", 10)} == {"one"}
 
 
-def test_a_vector_index_keeps_every_hit_that_a_filter_leaves(
-    make_aid: Callable[..., FindingAid], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Past a size the index is approximate; a narrow filter must still fill k (the trap of IVF with a prefilter)."""
-    monkeypatch.setattr("findingaid.store.vectors.INDEX_ROWS", 1000)
-    source = MemorySource({f"{i:04d}": f"text number {i}" for i in range(1200)})
-    aid = make_aid(source=source, strategy=WholeText(), synthesizer=None)
-    aid.index()
-
-    hits = aid.search("text", 10, mode="dense", where="artifact_id < '0010'")
-
-    assert any(index.field_names == ["vector"] for index in aid.store.published().describe_indices())
-    assert len(hits) == 10
-
-
 # -- questions that cannot be asked ----------------------------------------------------------------------
 
 

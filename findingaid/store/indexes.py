@@ -39,7 +39,7 @@ def _vectors(table: Any, rows: int) -> None:
     """The index of vectors, if it finds enough. Where it finds too little of more records than it was made of, anew."""
     from lancedb.index import IvfSq
 
-    config = IvfSq(distance_type="cosine")
+    config = IvfSq(distance_type="cosine", target_partition_size=vectors.PARTITION_ROWS)
     known = vectors.measured(table.to_lance())
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return

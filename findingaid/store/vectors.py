@@ -19,6 +19,9 @@ times as long as the index, whose 8-bit vectors stay in memory, at 100,000 fifte
 INDEX_DEPTH = 1_000
 """Deeper than this a search is exact: what would be read again for its exact distance is most of what there is."""
 
+PARTITION_ROWS = 8_192
+"""Records of one partition, of which a search looks into some; the default of Lance."""
+
 KEY = "findingaid.vector_index"
 """Where the configuration of the records table, which goes with each version, has what was measured."""
 
