@@ -97,7 +97,7 @@ class FindingAid:
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
-        store = Store(config.store, config.storage_options)
+        store = Store(config.store, config.storage_options, config.settings.lexical.settings)
         return cls(
             store,
             config.embedder,
@@ -165,7 +165,7 @@ class FindingAid:
 
         Checked are the corpora named, in which something was done, and all that have records not yet published.
         """
-        if not corpora and self.publisher.current():
+        if not corpora and self.publisher.current() and self.store.reindexed():
             return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.compact()
@@ -361,7 +361,7 @@ class FindingAid:
         where: str | None = None,
         surfaces: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
-        blend: float | None = None,
+        blend: float | None = 0.5,
         per_artifact: bool = False,
         recency: Recency | None = None,
         offset: int = 0,

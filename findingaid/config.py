@@ -36,6 +36,7 @@ from findingaid.registry import one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
+from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
 from findingaid.synopses import WithSynopsis
 from findingaid.synthesis import SYNTHESIZERS
@@ -126,6 +127,20 @@ class PriceSettings(BaseModel):
     output: float = Field(ge=0)
 
 
+class LexicalSettings(BaseModel):
+    """How full-text search takes words."""
+
+    model_config = ConfigDict(extra="forbid")
+    language: Language = "English"
+    stem: bool = True
+    stop_words: bool | list[str] = True
+
+    @property
+    def settings(self) -> Lexical:
+        listed = self.stop_words
+        return Lexical(self.language, self.stem, tuple(listed) if isinstance(listed, list) else listed)
+
+
 def _metric(text: str) -> str:
     try:
         return measure_name(text)
@@ -188,6 +203,7 @@ class Settings(BaseModel):
     retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})

@@ -209,15 +209,19 @@ class Synopsis:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score."""
+    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score.
+
+    `share` is what this adds to the score of the hit, before weights.
+    """
 
     ranker: str
     query: int
     rank: int
     score: float
+    share: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} {self.rank}. ({self.score:.3f})"
+        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} #{self.rank} {self.score:.3f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
         (
             "stoer",
             "x",
-            "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, budget, prices,",
+            "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, lexical, budget,",
         ),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,15 +14,15 @@ from findingaid import Corpus, FindingAid, Hit, QueryError
 from findingaid.edges import Fields, Links, Together
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.model import Mode
-from findingaid.query.reader import Candidate, Reader
-from findingaid.query.request import Request
+from findingaid.query.reader import Candidate
 from findingaid.query.routing import ANY, ROUTES, Boost, Collapsed, Gate, Neighbours, Step, Walk, route_of
-from findingaid.query.search import Route, Searcher
+from findingaid.query.search import Route
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.skill import Skill
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from tests.conftest import Cli, text_about
 
 QUERY = "How do I restart the payment service?"
 ANSWER = "Run the rollout command on both nodes, and wait until the health checks answer again."
@@ -225,7 +225,7 @@ class Counted:
     """A table that counts what it is asked."""
 
     table: Any
-    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    asked: list[Mapping[str, Any]]
 
     def to_table(self, **asked: Any) -> Any:
         self.asked.append(asked)
@@ -235,23 +235,41 @@ class Counted:
         return getattr(self.table, name)
 
 
+def question(asked: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What is asked, however deep: a ranking whose last ties with the next is read on."""
+    return asked.get("filter"), "nearest" in asked, "full_text_query" in asked
+
+
+class CountingStore(Store):
+    """Hands out tables that count, in one list."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.asked: list[Mapping[str, Any]] = []
+
+    def published(self) -> Any:
+        return Counted(super().published(), self.asked)
+
+    def edges_of(self, records: Any) -> Any:
+        return Counted(super().edges_of(records), self.asked)
+
+
 @pytest.mark.parametrize("size", [10, 200])
 def test_a_route_asks_at_most_three_questions(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
-    texts = {f"{i}.md": f"Ship {i} sails.\n\nIt is blue. [next]({(i + 1) % size}.md)" for i in range(size)}
+    texts = {f"{i}.md": f"Ship {i} sails{' on' * i}.\n\nIt is blue. [next]({(i + 1) % size}.md)" for i in range(size)}
     strategy = with_synopsis(Chunked(chunk_size=20, overlap=0), ScriptedSynthesizer())
     aid = built(tmp_path_factory, strategy, texts, CountingEmbedder())
     asked: dict[tuple[str, Mode], int] = {}
 
-    for name, route in ROUTES.items():
+    for name in ROUTES:
         for mode in MODES:
-            records, edges = Counted(aid.store.published()), Counted(aid.store.edges_of(aid.store.published()))
-            searcher = Searcher(aid.store, aid.embedder)
-            reader = Reader(records, aid.embedder, lambda edges=edges: edges)  # type: ignore[arg-type, misc]  # it counts
-            assert searcher._ranked(reader, Request(("ship",), mode=mode, route=route))
-            asked[name, mode] = len(records.asked) + len(edges.asked)
+            store = CountingStore(aid.store.uri)
+            assert FindingAid(store, aid.embedder, aid.corpora).search("ship", mode=mode, route=name)
+            asked[name, mode] = len(set(map(question, store.asked)))
 
     own = {mode: asked["flat", mode] for mode in MODES}
     assert max(asked[name, mode] - own[mode] for name, mode in asked) <= 3
+    assert max(own.values()) < 10
 
 
 # -- walks ---------------------------------------------------------------------------------------------
@@ -370,3 +388,36 @@ def test_routes_are_named_or_imported() -> None:
         Gate(0)
     with pytest.raises(QueryError, match="from 0 to 1, got 2"):
         Boost(weight=2)
+
+
+@dataclass(frozen=True)
+class UpAndDown:
+    """The policy of docs/query.md: to the parents of what is found, and from those to all that is below them."""
+
+    def step(self, at: Candidate) -> Step:
+        return Step(along=["PARENT"]) if at.depth == 0 else Step(emit=at.depth > 1, against=["PARENT"])
+
+
+def test_a_walk_goes_on_from_what_it_came_to(make_aid: MakeAid) -> None:
+    skills = {name: {"name": name, "description": f"can {name}", "parent": "office"} for name in ("pdf", "forms")}
+    skills["office"] = {"name": "office", "description": "papers"}
+    aid = make_aid(source=MemorySource(dict(skills)), strategy=Skill(), synthesizer=None, edges=Fields())
+    aid.index()
+
+    hits = aid.search("forms", mode="lexical", route=Walk(UpAndDown(), depth=2))
+
+    assert [(hit.artifact_id, hit.depth) for hit in hits] == [("forms", 0), ("pdf", 2)]
+    assert hits[1].seed == hits[0].record_id
+    assert ids(aid.search("forms", mode="lexical", route=UpAndDown())) == ["forms"]
+
+
+def test_the_command_line_takes_a_route(cli: Cli) -> None:
+    cli.write("a.md", text_about("ropes", "knots", "sails"))
+    cli.settings["corpora"]["docs"]["synopsis"] = True
+    cli.run("index")
+
+    (hit, *_) = cli.json("search", "ropes", "--mode", "lexical", "--route", "collapsed")
+    assert (hit["surface_kind"], hit["route"], hit["depth"]) == ("chunk", "collapsed", 1)
+    assert cli.run("search", "ropes", "--route", "tree").stderr.startswith("Error: unknown route 'tree'. Known: flat,")
+    policed = cli.json("search", "ropes", "--mode", "lexical", "--route", f"{__name__}:UpAndDown")
+    assert {found["depth"] for found in policed} == {0}

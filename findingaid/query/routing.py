@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from findingaid.errors import ConfigError, QueryError, one_line
-from findingaid.query.reader import Candidate, Key, Reader
+from findingaid.query.reader import Candidate, Key
 from findingaid.query.request import Request
-from findingaid.query.search import CANDIDATES, Route, fuse, rankings
+from findingaid.query.search import CANDIDATES, Index, Route
 from findingaid.registry import imported
 from findingaid.store.sql import both, equals, of_artifacts
 
@@ -54,23 +54,24 @@ class Boost:
     def scope(self, request: Request) -> str | None:
         return request.condition
 
-    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+    def route(self, index: Index, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         condition = both(request.condition_of(()), IS_SUMMARY)
-        seeds = _seeds(fuse(rankings(reader, request, _depth(request), condition), request), self.seeds)
+        summaries = index.fused(index.rankings(request, _depth(request), condition), request)
+        seeds = _seeds(summaries, self.seeds)
         if not seeds:
             return ranked
-        return best_first(self._lifted(c, seeds) for c in [*ranked, *self._added(reader, request, ranked, seeds)])
+        return best_first(self._lifted(c, seeds) for c in [*ranked, *self._added(index, request, ranked, seeds)])
 
-    def _added(
-        self, reader: Reader, request: Request, ranked: Sequence[Candidate], seeds: Seeds
-    ) -> Iterable[Candidate]:
-        """Leaves of the seeds that the query did not find. One ranking is enough, since all get the same score."""
-        one = replace(request, mode="lexical" if request.mode == "lexical" else "dense")
+    def _added(self, index: Index, request: Request, ranked: Sequence[Candidate], seeds: Seeds) -> Iterable[Candidate]:
+        """Leaves of the seeds that the query did not find. Of a hybrid search one ranking is enough to know them."""
+        hybrid = request.mode == "hybrid"
+        one = replace(request, mode="dense") if hybrid else request
         condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-        found = fuse(rankings(reader, one, _depth(request), condition, narrow=True), one)
+        found = index.rankings(one, _depth(request), condition, narrow=True)
         known = {c.record_id for c in ranked}
-        added = [c for c in found if c.record_id not in known]
-        if request.mode == "hybrid" or len(request.queries) > 1:  # whose scores are not of one ranking
+        leaves = index.fused([*found, []] if hybrid else found, request)
+        added = [c for c in leaves if c.record_id not in known]
+        if request.blend is None and (hybrid or len(request.queries) > 1):  # places among a few say little
             lowest = min((c.score for c in ranked), default=0.0)
             return [replace(c, score=lowest) for c in added]
         return added
@@ -99,8 +100,8 @@ class Collapsed:
     def scope(self, request: Request) -> str | None:
         return both(request.condition_of(()), IS_SUMMARY)
 
-    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        return _down(reader, request, ranked, "collapsed", max(self.seeds, request.wanted), self.weight)
+    def route(self, index: Index, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+        return _down(index, request, ranked, "collapsed", max(self.seeds, request.wanted), self.weight)
 
 
 @dataclass(frozen=True)
@@ -116,18 +117,18 @@ class Gate:
     def scope(self, request: Request) -> str | None:
         return both(request.condition_of(()), IS_SUMMARY)
 
-    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        return _down(reader, request, ranked, "gate", self.seeds, 0.0)
+    def route(self, index: Index, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+        return _down(index, request, ranked, "gate", self.seeds, 0.0)
 
 
 def _down(
-    reader: Reader, request: Request, ranked: Sequence[Candidate], name: str, count: int, weight: float
+    index: Index, request: Request, ranked: Sequence[Candidate], name: str, count: int, weight: float
 ) -> list[Candidate]:
     """From the first summaries to the leaves of their artifacts, and to those summaries that have none."""
     seeds = _seeds(ranked, count)
     if not seeds:
         return []
-    leaves, others = _leaves(reader, request, seeds)
+    leaves, others = _leaves(index, request, seeds)
     routed = [
         replace(
             leaf,
@@ -143,19 +144,19 @@ def _down(
     return best_first([*routed, *(c for c in alone if not request.surfaces or c.surface_kind in request.surfaces)])
 
 
-def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candidate], set[Key]]:
+def _leaves(index: Index, request: Request, seeds: Seeds) -> tuple[list[Candidate], set[Key]]:
     """The leaves of the seeds' artifacts, best first, and the artifacts that have others besides."""
     depth = _depth(request)
     condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-    found = rankings(reader, request, depth, condition, narrow=True)
-    leaves = fuse(found, request)
+    found = index.rankings(request, depth, condition, narrow=True)
+    leaves = index.fused(found, request)
     lexical = request.mode == "lexical"
     unseen = seeds.keys() if lexical else seeds.keys() - {leaf.artifact for leaf in leaves}
     # A dense ranking that is not full has every leaf; of two rankings a query it is the first.
     have_all = not lexical and not request.surfaces and any(len(ranking) < depth for ranking in found[::2])
     if not unseen or have_all:
         return leaves, set()
-    rest = reader.where(both(request.condition_of(()), IS_LEAF, of_artifacts(unseen)))
+    rest = index.reader.where(both(request.condition_of(()), IS_LEAF, of_artifacts(unseen)))
     if lexical:  # a leaf is reached by its summary, whatever its own words are
         known = {leaf.record_id for leaf in leaves}
         kinds = request.surfaces
@@ -246,7 +247,7 @@ class Walk:
     def scope(self, request: Request) -> str | None:
         return request.condition
 
-    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+    def route(self, index: Index, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         frontier = list(ranked[: self.nodes])
         seen = {c.record_id for c in frontier}
         emitted: list[Candidate] = []
@@ -255,7 +256,7 @@ class Walk:
             emitted += [c for c, step in steps if step.emit]
             if depth == self.depth or len(seen) >= self.nodes:
                 break
-            reached = [c for c in self._reached(reader, request, steps) if c.record_id not in seen]
+            reached = [c for c in self._reached(index, request, steps) if c.record_id not in seen]
             frontier = reached[: self.nodes - len(seen)]
             seen.update(c.record_id for c in frontier)
             if not frontier:
@@ -271,17 +272,17 @@ class Walk:
             raise QueryError(f"route: {type(self.policy).__name__} gave {type(step).__name__}, expected Step")
         return step
 
-    def _reached(self, reader: Reader, request: Request, steps: Sequence[tuple[Candidate, Step]]) -> list[Candidate]:
+    def _reached(self, index: Index, request: Request, steps: Sequence[tuple[Candidate, Step]]) -> list[Candidate]:
         """What the steps lead to, from the best first, each by the first that leads there."""
         inside = _first((c.artifact, c) for c, step in steps if step.leaves)
-        beyond = _first(_across(reader, steps))
+        beyond = _first(_across(index, steps))
         places = [both(IS_LEAF, of_artifacts(inside))] * bool(inside) + [of_artifacts(beyond)] * bool(beyond)
         if not places:
             return []
         condition = both(request.condition, " OR ".join(f"({place})" for place in places))
         reached: list[Candidate] = []
         at: set[Key] = set()
-        for c in self._found(reader, request, condition):
+        for c in self._found(index, request, condition):
             if c.granularity == LEAVES and c.artifact in inside:
                 reached.append(self._led(c, inside[c.artifact], "leaves"))
             elif c.artifact in beyond and c.artifact not in at:
@@ -289,11 +290,11 @@ class Walk:
                 reached.append(self._led(c, beyond[c.artifact], "edges"))
         return best_first(reached)
 
-    def _found(self, reader: Reader, request: Request, condition: str) -> list[Candidate]:
+    def _found(self, index: Index, request: Request, condition: str) -> list[Candidate]:
         if request.mode == "lexical":  # no edge says that its ends have words in common
-            return reader.where(condition)
+            return index.reader.where(condition)
         dense = replace(request, mode="dense")
-        return fuse(rankings(reader, dense, self.nodes, condition, narrow=True), dense)
+        return index.fused(index.rankings(dense, self.nodes, condition, narrow=True), dense)
 
     def _led(self, c: Candidate, origin: Candidate, how: str) -> Candidate:
         seed = origin.seed or origin.record_id
@@ -308,7 +309,7 @@ def _first(led: Iterable[tuple[Key, Candidate]]) -> dict[Key, Candidate]:
     return found
 
 
-def _across(reader: Reader, steps: Sequence[tuple[Candidate, Step]]) -> Iterable[tuple[Key, Candidate]]:
+def _across(index: Index, steps: Sequence[tuple[Candidate, Step]]) -> Iterable[tuple[Key, Candidate]]:
     """(artifact at the other end, the record that leads there) of all edges that the steps follow."""
     along = {c.artifact: step.along for c, step in reversed(steps) if step.along}
     against = {c.artifact: step.against for c, step in reversed(steps) if step.against}
@@ -317,7 +318,7 @@ def _across(reader: Reader, steps: Sequence[tuple[Candidate, Step]]) -> Iterable
     parts = [of_artifacts(along)] * bool(along)
     parts += [of_artifacts(against, "target_corpus", "target_id")] * bool(against)
     columns = ["corpus", "artifact_id", "target_corpus", "target_id", "kind", "position"]
-    rows = reader.edges().to_table(columns=columns, filter=" OR ".join(f"({part})" for part in parts)).to_pylist()
+    rows = index.edges().to_table(columns=columns, filter=" OR ".join(f"({part})" for part in parts)).to_pylist()
     rows.sort(key=lambda row: (row["corpus"], row["artifact_id"], row["position"]))
     out, back = _by_end(rows, "corpus", "artifact_id"), _by_end(rows, "target_corpus", "target_id")
     for c, step in steps:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import random
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -24,7 +23,8 @@ import pyarrow as pa
 from filelock import FileLock
 
 from findingaid.errors import StoreError, UnreachableError
-from findingaid.store import fields, schemas
+from findingaid.store import fields, indexes, lexical, schemas
+from findingaid.store.lexical import Lexical
 from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
 from findingaid.store.publishing import EDGES_OF, PUBLISHED
 from findingaid.store.sql import equals, one_of
@@ -37,6 +37,8 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("findingaid")
 
 TABLES = (*schemas.FIXED, "records")
+
+DEFAULTS = Lexical()
 
 NOT_THERE = "was not found"
 """How Lance words it when nothing is at a path; every other error is damage."""
@@ -66,22 +68,17 @@ NAMED = 5
 KEY_INDEX_ROWS = 50_000
 """Below this a scan for keys is as fast as an index, and an index is more files."""
 
-VECTOR_INDEX_ROWS = 100_000
-"""Below this an exact search takes at most some 100 ms, and is exact."""
-
-UNINDEXED_SHARE = 0.02
-UNINDEXED_ROWS = 2_000
-"""The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
-
 
 class Store:
     """All tables of one index, below one URI: a folder, or object storage with Lance's `storage_options` for it.
 
-    `inspect` first says which tables cannot be used; until `prepare` makes those anew they read as empty.
+    `lexical` says how the full-text index takes words. `inspect` first says which tables cannot be used; until
+    `prepare` makes those anew they read as empty.
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, lexical: Lexical = DEFAULTS) -> None:
         self.uri = uri.rstrip("/")
+        self.lexical = lexical
         self.remote = "://" in uri
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
@@ -390,32 +387,20 @@ class Store:
                 self._commit(name, partial(self._index, name, column, BTree()))
 
     def _index(self, name: str, column: str, config: Any, _: lance.LanceDataset) -> None:
-        _keep_indexed(self._table(name), column, config)
+        indexes.keep(self._table(name), column, config)
 
     def unindexed(self) -> dict[str, tuple[int, int]]:
         """Which index of the records -> (rows that are not in it, how many may be)."""
         with self.reached():
-            return dict(self._unindexed(self._table("records")))
+            return dict(indexes.unindexed(self._table("records")))
 
-    def _unindexed(self, records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-        rows = records.count_rows()
-        indexed = {index.columns[0]: index.name for index in records.list_indices()}
-        for what, column, from_rows in (("full-text", "text", 1), ("vector", "vector", VECTOR_INDEX_ROWS)):
-            if column in indexed:
-                stats = records.index_stats(indexed[column])
-                yield what, (stats.num_unindexed_rows, _tail(stats.num_indexed_rows))
-            elif rows >= from_rows:
-                yield what, (rows, 0)
+    def reindexed(self) -> bool:
+        """Whether the full-text index is as the settings say, which may have changed where nothing else did."""
+        records = self.dataset("records")
+        return not records.count_rows() or lexical.made_with(records) == self.lexical
 
     def _index_records(self) -> None:
-        from lancedb.index import FTS, IvfSq
-
-        table = self._table("records")
-        rows = table.count_rows()
-        if rows:
-            _keep_indexed(table, "text", FTS())
-        if rows >= VECTOR_INDEX_ROWS:
-            _keep_indexed(table, "vector", IvfSq(distance_type="cosine"))
+        indexes.of_records(self._table("records"), self.lexical)
 
     def _table(self, name: str) -> Any:
         import lancedb
@@ -509,29 +494,10 @@ def _wanted(dim: int) -> dict[str, pa.Schema]:
     return {**schemas.FIXED, "records": schemas.records(dim)}
 
 
-def _keep_indexed(table: Any, column: str, config: Any) -> None:
-    """Make an index, or take in the rows it does not know once they are enough to slow a search."""
-    existing = next((i.name for i in table.list_indices() if i.columns == [column]), None)
-    if existing is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table.create_index(column, config=config)
-        return
-    stats = table.index_stats(existing)
-    if stats.num_unindexed_rows > _tail(stats.num_indexed_rows):
-        # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
-        table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
-
-
 def _delete(dataset: lance.LanceDataset, where: str) -> int:
     if found := dataset.count_rows(where):
         dataset.delete(where)
     return int(found)
-
-
-def _tail(indexed: int) -> int:
-    """Rows that may be outside of an index of so many."""
-    return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))
 
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
