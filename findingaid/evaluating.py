@@ -19,7 +19,7 @@ from findingaid.config import Settings, parse_override
 from findingaid.errors import CasesError, ConfigError, StoreError
 from findingaid.evaluation import BeirSet, Cases, Evaluation, evaluated, load_cases, load_set, measure_name
 from findingaid.evaluation.running import Progress
-from findingaid.identity import content_hash
+from findingaid.identity import content_hash, describe
 from findingaid.model import Corpus
 from findingaid.sources.records import Records
 from findingaid.store import Store
@@ -28,7 +28,7 @@ from findingaid.strategies.whole_text import WholeText
 
 LOGGER = logging.getLogger("findingaid")
 
-MADE_BY_A_RUN = ("corpora", "embedder", "synthesizer")
+MADE_BY_A_RUN = ("corpora", "embedder", "lexical", "synthesizer")
 """Settings that change what is indexed."""
 
 CACHES = ("embeddings", "calls")
@@ -193,9 +193,9 @@ def _indexed(
     aid = FindingAid(Store(""), of.embedder, {given.corpus: corpus}, budget=of.budget, prices=of.prices)
     recipe = aid.indexer(given.corpus).recipe.id
     stores = folder / "sets" / f"{given.corpus}-{content_hash(str(given.folder.resolve()))[:8]}"
-    path = stores / content_hash(recipe)[:12]
+    path = stores / content_hash(recipe, describe(of.store.lexical))[:12]
     _take_over(stores, path)
-    aid = replace(aid, store=Store(str(path)))
+    aid = replace(aid, store=Store(str(path), lexical=of.store.lexical))
     report = aid.index(progress=progress)
     found = report.corpora[given.corpus]
     if report.unpublished or found.error:

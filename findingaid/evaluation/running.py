@@ -187,7 +187,8 @@ def _code() -> str:
     """Of the code that ranks, and of the library that answers: a run of other code is another run."""
     import lance
 
-    parts = sorted((Path(__file__).parent.parent / "query").glob("**/*.py"))
+    library = Path(__file__).parent.parent
+    parts = [part for folder in ("query", "store") for part in sorted((library / folder).glob("**/*.py"))]
     return content_hash(lance.__version__, [bytes_hash(part.read_bytes()) for part in parts])
 
 
