@@ -3,6 +3,7 @@ from .aid import open as open
 from .errors import ArtifactError as ArtifactError
 from .errors import ConfigError as ConfigError
 from .errors import FindingAidError as FindingAidError
+from .errors import ModelError as ModelError
 from .errors import QueryError as QueryError
 from .errors import SourceError as SourceError
 from .errors import SourceShrunkError as SourceShrunkError

@@ -422,6 +422,38 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of the hits offered are enough, by their places, and why no more."""
+
+    places: Sequence[int]
+    reason: str
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Who judges how well texts answer a query, each beside the query."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """A finite number for each text, higher is better. Raises ModelError."""
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Who says how many hits are enough."""
+
+    def select(self, query: str, hits: Sequence[Hit]) -> Selection:
+        """Which of `hits`, best first, to keep. Raises ModelError."""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Who puts a query in other words."""
+
+    def rewrite(self, query: str) -> Sequence[str]:
+        """Queries to search for beside the query itself. Raises ModelError."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.model import Embedder, Reranker, Rewriter, Selector, Source, Strategy, Synthesizer
 
 T = TypeVar("T")
 
@@ -59,6 +59,9 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "strategy": ("findingaid.strategies", Strategy),
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
     "embedder": ("findingaid.embedders", Embedder),
+    "reranker": ("findingaid.rerankers", Reranker),
+    "selector": ("findingaid.selectors", Selector),
+    "rewriter": ("findingaid.rewriters", Rewriter),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 

@@ -81,6 +81,14 @@ def fill(template: str, **values: object) -> str:
     return PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
 
 
+def enclosed(text: str) -> tuple[str, str, str]:
+    """A text as data, with what opens and closes it."""
+    text = UNSAFE.sub(lambda found: ESCAPED[found[0]], without_controls(text))
+    # A text cannot hold its own hash, so it cannot close its tag.
+    tag = f"{TAG}{text_hash(text)}"
+    return f"<{tag}>", text, f"</{tag}>"
+
+
 @dataclass(frozen=True)
 class Prompt:
     """The system message: what to write, the rules that always hold, the form of the answer."""
@@ -111,8 +119,6 @@ class Prompt:
         return self._messages("combine", "\n\n".join(synopses), parts=len(synopses))
 
     def _messages(self, template: str, text: str, **values: object) -> Messages:
-        text = UNSAFE.sub(lambda found: ESCAPED[found[0]], without_controls(text))
-        # A text cannot hold its own hash, so it cannot close its tag.
-        tag = f"{TAG}{text_hash(text)}"
-        user = fill(shipped(template), open=f"<{tag}>", close=f"</{tag}>", text=text, **values)
+        opening, text, closing = enclosed(text)
+        user = fill(shipped(template), open=opening, close=closing, text=text, **values)
         return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
