@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,13 +22,14 @@ from findingaid.model import (
     CorpusReport,
     Embedder,
     Failure,
-    Hit,
     Mode,
     Report,
     Stage,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.fields import Field, corpus_fields
+from findingaid.query.hits import Hits
+from findingaid.query.request import Recency, Request
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending
@@ -310,21 +312,49 @@ class FindingAid:
 
     def search(
         self,
-        query: str,
+        query: str | Sequence[str],
         k: int = 10,
         *,
         corpora: Sequence[str] | None = None,
         mode: Mode = "hybrid",
         where: str | None = None,
         surfaces: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        """The k best records of the published index, best first.
+        weights: Mapping[str, float] | None = None,
+        blend: float | None = None,
+        per_artifact: bool = False,
+        recency: Recency | None = None,
+        offset: int = 0,
+        timeout: float | None = None,
+        explain: bool = False,
+    ) -> Hits:
+        """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
         these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
         published or another embedder made the index.
         """
-        return Searcher(self.store, self.embedder).search(query, k, self._names(corpora), mode, where, surfaces)
+        return self.searcher.search(
+            Request(
+                queries=(query,) if isinstance(query, str) else tuple(query),
+                k=k,
+                offset=offset,
+                mode=mode,
+                corpora=self._names(corpora),
+                surfaces=surfaces or (),
+                where=where,
+                weights=weights or {},
+                blend=blend,
+                per_artifact=per_artifact,
+                recency=recency,
+                timeout=timeout,
+                explain=explain,
+            )
+        )
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        """What answers requests, with what it keeps between them."""
+        return Searcher(self.store, self.embedder)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.model import Corpus, Embedder, Outcome, Stage
-from findingaid.query.search import nearest
+from findingaid.query.reader import Reader
 from findingaid.store import Publisher, Store, verify
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
@@ -212,6 +212,7 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample:
             return
+        reader = Reader(self.newest, self.embedder)
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()
@@ -220,7 +221,8 @@ class Checker:
             except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
                 yield f"the embedder fails: {type(error).__name__}: {error}"
                 return
-            if text not in {row["text"] for row in nearest(self.newest, vector, AMONG, here)}:
+            near = reader.dense(vector, AMONG, here)
+            if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
     def _known(self, corpus: Corpus, ids: set[str]) -> Known:

@@ -186,8 +186,25 @@ class Synopsis:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score."""
+
+    ranker: str
+    query: int
+    rank: int
+    score: float
+
+    def __str__(self) -> str:
+        return f"{self.ranker}{f' of query {self.query + 1}' if self.query else ''} {self.rank}. ({self.score:.3f})"
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """One record that answers a query, best first; a higher score is better within one mode."""
+    """One record that answers a query, best first; a higher score is better, and all of one search are on one scale.
+
+    `route` says how a route came to it, "" where the query found it; it then stands `depth` steps away from the
+    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for.
+    """
 
     record_id: str
     artifact_id: str
@@ -198,6 +215,11 @@ class Hit:
     text: str
     span: tuple[int, int] | None
     metadata: Mapping[str, Any]
+    route: str = ""
+    depth: int = 0
+    seed: str = ""
+    ranks: tuple[Rank, ...] = ()
+    weight: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,7 +8,7 @@ import pytest
 
 from findingaid import Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
-from findingaid.query import fuse
+from findingaid.query import reciprocal_ranks
 from findingaid.store import Store
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
@@ -114,8 +114,8 @@ def test_a_corpus_that_is_no_longer_configured_is_not_searched(aid: FindingAid) 
 
 
 def test_fusion_rewards_agreement_and_breaks_ties_by_id() -> None:
-    assert fuse([["a", "b"], ["b", "c"]]) == [("b", 1 / 62 + 1 / 61), ("a", 1 / 61), ("c", 1 / 62)]
-    assert [item for item, _ in fuse([["z"], ["a"]])] == ["a", "z"]
+    assert reciprocal_ranks([["a", "b"], ["b", "c"]]) == [("b", 1 / 62 + 1 / 61), ("a", 1 / 61), ("c", 1 / 62)]
+    assert [item for item, _ in reciprocal_ranks([["z"], ["a"]])] == ["a", "z"]
 
 
 def test_a_vector_index_keeps_every_hit_that_a_filter_leaves(

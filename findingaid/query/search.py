@@ -1,33 +1,34 @@
-"""Dense, lexical and hybrid search over the published records."""
+"""Dense, lexical and hybrid search over the published records, one step after another.
+
+    candidates -> fuse -> route -> weigh -> best of an artifact -> rerank -> page -> after
+
+Every step takes candidates and gives candidates, best first; only the hits that the last steps see are read whole.
+What is asked stands in a `Request`, and each step sees it along with the `Reader`, whose primitives are the only
+way to the table. Three places are for others:
+
+- `Request.route`, a `Route`: sees what the query found, after fusion and before anything is counted or cut, and may
+  add candidates, drop them and score them again. At most three questions to the table, whatever the size. What it
+  adds carries `route`, `depth` and `seed`, and a score on the scale of those it was given.
+- `Request.rerank`, a `Rerank`: is given the best `rerank.depth` as whole hits, gives them in another order with
+  scores of its own; what was behind them stays behind them.
+- `Request.after`, each an `After`, in this order: is given the hits of the page, gives hits: fewer (select), with
+  more text (expand).
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, get_args
 
-from findingaid.errors import QueryError, StoreError
-from findingaid.model import Embedder, Hit, Mode, Vectors
+from findingaid.errors import QueryError
+from findingaid.model import Embedder, Hit, Mode
+from findingaid.query.hits import COLUMNS, Hits, hit
+from findingaid.query.reader import Candidate, Reader
+from findingaid.query.request import Request
 from findingaid.query.where import checked
 from findingaid.store import Store
-from findingaid.store.sql import one_of
-
-if TYPE_CHECKING:
-    from lance import LanceDataset
-
-COLUMNS = (
-    "record_id",
-    "artifact_id",
-    "corpus",
-    "surface_kind",
-    "surface_index",
-    "text",
-    "text_start",
-    "span_start",
-    "span_end",
-    "metadata",
-)
 
 RRF_K = 60
 """The constant of reciprocal rank fusion; 60 is the value of its paper, and flat between 20 and 100."""
@@ -35,8 +36,30 @@ RRF_K = 60
 CANDIDATES = 100
 """How deep each ranking is fused, at least."""
 
-PROBES, REFINE = 50, 10
-"""Partitions of a vector index that are searched, and candidates re-ranked by exact distance: recall over 0.99."""
+
+class Route(Protocol):
+    """How candidates lead to others, such as from a synopsis to the rest of its artifact."""
+
+    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+        """The candidates in their new order."""
+
+
+class Rerank(Protocol):
+    """Puts the best hits in a better order than a search can."""
+
+    @property
+    def depth(self) -> int:
+        """How many hits it is given."""
+
+    def rerank(self, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The same hits in another order, with other scores."""
+
+
+class After(Protocol):
+    """What becomes of the hits of a page."""
+
+    def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits as they are returned."""
 
 
 @dataclass(frozen=True)
@@ -46,108 +69,91 @@ class Searcher:
     store: Store
     embedder: Embedder
 
-    def search(
-        self,
-        query: str,
-        k: int = 10,
-        corpora: Sequence[str] | None = None,
-        mode: Mode = "hybrid",
-        where: str | None = None,
-        surfaces: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        """The k best records; fewer only where fewer match the filters."""
-        return self.store.retried(lambda: self._search(query, k, corpora, mode, where, surfaces))
+    def search(self, request: Request) -> Hits:
+        """The hits of the page asked for; fewer only where fewer match the filters."""
+        _refuse_malformed(request)
+        return self.store.retried(lambda: self._search(request))
 
-    def _search(
-        self,
-        query: str,
-        k: int,
-        corpora: Sequence[str] | None,
-        mode: Mode,
-        where: str | None,
-        surfaces: Sequence[str] | None,
-    ) -> list[Hit]:
-        if not query.strip():
-            raise QueryError("the query is empty: give it at least one word")
-        if k < 1:
-            raise QueryError(f"k must be at least 1, got {k}")
-        if mode not in get_args(Mode):
-            raise QueryError(f"unknown mode {mode!r}. Known: {', '.join(get_args(Mode))}")
-        records = self.store.published()
-        condition = self._condition(records, corpora, where, surfaces)
-        if records.count_rows() == 0:
-            return []
-        if mode == "lexical":
-            return [_hit(row, row["_score"]) for row in self._lexical(records, query, k, condition)]
-        if mode == "dense":
-            return [_hit(row, 1 - row["_distance"]) for row in self._dense(records, query, k, condition)]
-        depth = max(CANDIDATES, k)
-        dense = self._dense(records, query, depth, condition)
-        lexical = self._lexical(records, query, depth, condition)
-        rows = {row["record_id"]: row for row in (*dense, *lexical)}
-        scores = fuse([[row["record_id"] for row in ranking] for ranking in (dense, lexical)])
-        return [_hit(rows[record], score) for record, score in scores[:k]]
+    def reader(self) -> Reader:
+        """The published records. Raises StoreError when nothing was published yet."""
+        return Reader(self.store.published(), self.embedder)
 
-    def _condition(
-        self, records: LanceDataset, corpora: Sequence[str] | None, where: str | None, surfaces: Sequence[str] | None
-    ) -> str | None:
-        """All filters as one SQL expression. Raises QueryError for one that the table cannot answer."""
-        filters = (("corpus", corpora), ("surface_kind", surfaces))
-        parts = [one_of(column, values) for column, values in filters if values]
-        if where:
+    def _search(self, request: Request) -> Hits:
+        reader = self.reader()
+        if request.where:
             with self.store.reached():
-                parts.append(checked(where, self.store, records, corpora or ()))
-        return " AND ".join(parts) or None
+                request = replace(
+                    request, where=checked(request.where, self.store, reader.records, tuple(request.corpora))
+                )
+        if not reader.size:
+            return Hits()
+        ranked = self._ranked(reader, request)
+        hits = self._whole(reader, request, ranked)
+        for step in request.after:
+            hits = Hits(step.after(reader, request, hits))
+        return hits
 
-    def _dense(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
-        self._check_embedder(records)
-        rows = nearest(records, self.embedder.embed_query(query), k, condition)
-        return sorted(rows, key=lambda row: (row["_distance"], row["record_id"]))
+    def _ranked(self, reader: Reader, request: Request) -> list[Candidate]:
+        """Candidates in their last order; goes deeper until a page is full or there is nothing more."""
+        depth = max(CANDIDATES, request.wanted)
+        while True:
+            found = rankings(reader, request, depth)
+            ranked: Sequence[Candidate] = fuse(found, request)
+            if request.route:
+                ranked = request.route.route(reader, request, ranked)
+            ranked = weigh(ranked, request)
+            if request.per_artifact:
+                ranked = best_of_artifacts(ranked)
+            if len(ranked) >= request.wanted or all(len(ranking) < depth for ranking in found):
+                return list(ranked)
+            depth *= 4
 
-    def _lexical(self, records: LanceDataset, query: str, k: int, condition: str | None) -> list[dict[str, Any]]:
-        asked = {"query": query, "columns": ["text"]}
-        rows = records.to_table(
-            columns=[*COLUMNS, "_score"], full_text_query=asked, filter=condition, prefilter=True, limit=k
-        ).to_pylist()
-        return sorted(rows, key=lambda row: (-row["_score"], row["record_id"]))
-
-    def _check_embedder(self, records: LanceDataset) -> None:
-        made_by = records.to_table(columns=["embedder_id"], limit=1)["embedder_id"][0].as_py()
-        if made_by != self.embedder.id:
-            raise StoreError(
-                f"the index was made with embedder {made_by}, the configuration says {self.embedder.id}:"
-                " run `findingaid index`, or set `embedder` back"
-            )
-
-
-def nearest(records: LanceDataset, vector: Vectors, k: int, condition: str | None) -> list[dict[str, Any]]:
-    """The k records nearest to a vector of shape (dim,) by cosine distance; fewer only where fewer match."""
-    asked = {
-        "column": "vector",
-        "q": vector,
-        "k": k,
-        "metric": "cosine",
-        "nprobes": PROBES,
-        "refine_factor": REFINE,
-    }
-
-    def find(use_index: bool) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = records.to_table(
-            columns=[*COLUMNS, "_distance"],
-            nearest={**asked, "use_index": use_index},
-            filter=condition,
-            prefilter=True,
-        ).to_pylist()
-        return rows
-
-    rows = find(use_index=True)
-    if len(rows) < k and any(index.field_names == ["vector"] for index in records.describe_indices()):
-        # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
-        return find(use_index=False)
-    return rows
+    def _whole(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Hits:
+        wanted = request.wanted
+        if request.rerank:
+            wanted = max(wanted, request.rerank.depth)
+        else:
+            ranked = ranked[request.offset :]
+            wanted = request.k
+        ranked = ranked[:wanted]
+        rows = reader.rows_of(ranked, COLUMNS)
+        hits = Hits(hit(c, row, request.explain) for c, row in zip(ranked, rows, strict=True))
+        if request.rerank:
+            first = request.rerank.rerank(request, hits[: request.rerank.depth])
+            hits = Hits([*first, *hits[request.rerank.depth :]][request.offset : request.wanted])
+        return hits
 
 
-def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
+def rankings(reader: Reader, request: Request, depth: int) -> list[list[Candidate]]:
+    """What each ranker finds for each query, all asked at the same time."""
+    condition = request.condition
+    asked: list[Callable[[], list[Candidate]]] = []
+    for number, query in enumerate(request.queries):
+        if request.mode != "lexical":
+            asked.append(partial(_dense, reader, query, depth, condition, number))
+        if request.mode != "dense":
+            asked.append(partial(reader.lexical, query, depth, condition, number))
+    return reader.at_once(*asked)
+
+
+def _dense(reader: Reader, query: str, depth: int, condition: str | None, number: int) -> list[Candidate]:
+    return reader.dense(reader.embed(query), depth, condition, number)
+
+
+def fuse(rankings: Sequence[Sequence[Candidate]], request: Request) -> list[Candidate]:
+    """One ranking of several; a single one keeps its own scores."""
+    if len(rankings) == 1:
+        return list(rankings[0])
+    found: dict[str, Candidate] = {}
+    for ranking in rankings:
+        for c in ranking:
+            seen = found.get(c.record_id)
+            found[c.record_id] = replace(c, ranks=(*seen.ranks, *c.ranks)) if seen else c
+    scores = reciprocal_ranks([[c.record_id for c in ranking] for ranking in rankings])
+    return [replace(found[record_id], score=score) for record_id, score in scores]
+
+
+def reciprocal_ranks(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
     """Reciprocal rank fusion: (id, sum of 1 / (60 + rank)), best first, ties by id; ranks count from 1.
 
     Cormack, Clarke and Büttcher, SIGIR 2009, https://doi.org/10.1145/1571941.1572114
@@ -159,16 +165,31 @@ def fuse(rankings: Iterable[Sequence[str]]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
 
 
-def _hit(row: Mapping[str, Any], score: float) -> Hit:
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
-    return Hit(
-        record_id=row["record_id"],
-        artifact_id=row["artifact_id"],
-        corpus=row["corpus"],
-        surface_kind=row["surface_kind"],
-        surface_index=row["surface_index"],
-        score=float(score),
-        text=row["text"][row["text_start"] :],
-        span=span,
-        metadata=json.loads(row["metadata"]),
-    )
+def weigh(ranked: Sequence[Candidate], request: Request) -> Sequence[Candidate]:
+    """Candidates by their scores times the weights of their surface kinds."""
+    if not request.weights:
+        return ranked
+    weighed = [
+        replace(c, score=c.score * weight, weight=weight)
+        for c in ranked
+        for weight in (request.weights.get(c.surface_kind, 1.0),)
+    ]
+    return sorted(weighed, key=lambda c: (-c.score, c.record_id))
+
+
+def best_of_artifacts(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The first candidate of each artifact."""
+    best: dict[tuple[str, str], Candidate] = {}
+    for c in ranked:
+        best.setdefault((c.corpus, c.artifact_id), c)
+    return list(best.values())
+
+
+def _refuse_malformed(request: Request) -> None:
+    for query in request.queries or ("",):
+        if not query.strip():
+            raise QueryError("the query is empty: give it at least one word")
+    if request.k < 1:
+        raise QueryError(f"k must be at least 1, got {request.k}")
+    if request.mode not in get_args(Mode):
+        raise QueryError(f"unknown mode {request.mode!r}. Known: {', '.join(get_args(Mode))}")
