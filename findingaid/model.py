@@ -199,11 +199,22 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A record that a hit with more text is made of."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    span: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One record that answers a query, best first; a higher score is better, and all of one search are on one scale.
 
     `route` says how a route came to it, "" where the query found it; it then stands `depth` steps away from the
-    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for.
+    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for. Where text and span are
+    those of more than the record, `parts` are all the records.
     """
 
     record_id: str
@@ -220,6 +231,7 @@ class Hit:
     seed: str = ""
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
+    parts: tuple[Part, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Gt
 from pydantic import BaseModel, ValidationError
 
 from findingaid.errors import FindingAidError, ModelError, failure_kind
-from findingaid.model import Hit, Reranker
+from findingaid.model import Hit, Rank, Reranker
 from findingaid.query.service import Service
 from findingaid.registry import STRICT, said
+
+if TYPE_CHECKING:
+    from findingaid.query.request import Request
 
 DEPTH = 50
 """Hits that are reranked where no depth is said: what is below is seldom an answer, and each costs a model's pass."""
@@ -28,11 +31,13 @@ def rerank(query: str, hits: Sequence[Hit], reranker: Reranker | Scores) -> list
 
     Raises ModelError where the reranker fails, or does not give one finite number a text.
     """
-    if not hits:
-        return []
-    scores = _scores(query, [hit.text for hit in hits], reranker)
-    ranked = sorted(range(len(hits)), key=lambda place: -scores[place])
-    return [replace(hits[place], score=scores[place]) for place in ranked]
+    return by_scores(hits, _scores(query, [hit.text for hit in hits], reranker)) if hits else []
+
+
+def by_scores(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    """Hits with these scores, best first; equal ones stay in their order."""
+    scored = [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: -hit.score)
 
 
 def _scores(query: str, texts: Sequence[str], reranker: Reranker | Scores) -> list[float]:
@@ -52,6 +57,32 @@ def _scores(query: str, texts: Sequence[str], reranker: Reranker | Scores) -> li
 
 def _name(reranker: Any) -> str:
     return str(getattr(reranker, "model", None) or getattr(reranker, "__name__", None) or type(reranker).__name__)
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """The step of a search that puts its best `depth` hits in a reranker's order, for what was asked at first.
+
+    Of several queries that were asked the mean of the scores counts.
+    """
+
+    reranker: Reranker | Scores
+    depth: int
+    queries: Sequence[str]
+
+    def rerank(self, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        if not hits:
+            return hits
+        texts = [hit.text for hit in hits]
+        of_each = [_scores(query, texts, self.reranker) for query in self.queries]
+        ranked = by_scores(hits, [sum(found) / len(of_each) for found in zip(*of_each, strict=True)])
+        if not request.explain:
+            return ranked
+        places = {hit.record_id: Rank("search", 0, place, hit.score) for place, hit in enumerate(hits, 1)}
+        return [
+            replace(hit, ranks=(*hit.ranks, places[hit.record_id], Rank("reranker", 0, place, hit.score)))
+            for place, hit in enumerate(ranked, 1)
+        ]
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ class Searcher:
         ranked = self._ranked(reader, request)
         hits = self._whole(reader, request, ranked)
         for step in request.after:
-            hits = Hits(step.after(reader, request, hits))
+            changed = step.after(reader, request, hits)
+            hits = Hits(changed, getattr(changed, "enough", hits.enough) or hits.enough)
         return hits
 
     def _ranked(self, reader: Reader, request: Request) -> list[Candidate]:

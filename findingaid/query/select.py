@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict
 
 from findingaid.errors import ConfigError, FindingAidError, ModelError, failure_kind
 from findingaid.model import Hit, Selection, Selector
+from findingaid.query.hits import Hits
 from findingaid.query.service import ChatService, prompt
 from findingaid.registry import STRICT, said
 from findingaid.synthesis.prompting import enclosed
+
+if TYPE_CHECKING:
+    from findingaid.query.reader import Reader
+    from findingaid.query.request import Request
 
 Select = Callable[[str, Sequence[Hit]], Sequence[Hit]]
 
@@ -51,6 +56,18 @@ def _by_function(function: Select, query: str, hits: Sequence[Hit]) -> Selection
 
 def _name(selector: Any) -> str:
     return str(getattr(selector, "__name__", None) or type(selector).__name__)
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """The step of a search that leaves out what is not needed."""
+
+    selector: Selector | Select
+    query: str
+
+    def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        chosen, reason = select(self.query, hits, self.selector)
+        return Hits(chosen, enough=reason)
 
 
 @dataclass(frozen=True)
