@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult
-from findingaid.config import Config, load
+from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.indexing import BatchReport, Indexer, total
 from findingaid.model import (
@@ -27,8 +27,10 @@ from findingaid.model import (
     Stage,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
+from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
 from findingaid.query.request import Recency, Request
 from findingaid.query.search import Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, show, status
@@ -85,11 +87,15 @@ class FindingAid:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Model -> what it costs."""
 
+    search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
+    """What every search does that does not say otherwise."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
         store = Store(config.store, config.storage_options)
-        return cls(store, config.embedder, config.corpora, config.settings.retain, config.budget, config.prices)
+        of_runs = (config.settings.retain, config.budget, config.prices)
+        return cls(store, config.embedder, config.corpora, *of_runs, config.search)
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
@@ -326,30 +332,44 @@ class FindingAid:
         offset: int = 0,
         timeout: float | None = None,
         explain: bool = False,
+        rewrite: Rewriting = None,
+        rerank: RerankedBy = None,
+        rerank_depth: int | None = None,
+        select: SelectedBy = None,
+        expand: int | str | None = None,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
-        published or another embedder made the index.
+        these surface kinds. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and at
+        least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
+        so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or
+        its spec, and False for none where the configuration names one.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
+        made the index, ModelError where a model that was asked for fails.
         """
-        return self.searcher.search(
-            Request(
-                queries=(query,) if isinstance(query, str) else tuple(query),
-                k=k,
-                offset=offset,
-                mode=mode,
-                corpora=self._names(corpora),
-                surfaces=surfaces or (),
-                where=where,
-                weights=weights or {},
-                blend=blend,
-                per_artifact=per_artifact,
-                recency=recency,
-                timeout=timeout,
-                explain=explain,
-            )
+        request = Request(
+            queries=(query,) if isinstance(query, str) else tuple(query),
+            k=k,
+            offset=offset,
+            mode=mode,
+            corpora=self._names(corpora),
+            surfaces=surfaces or (),
+            where=where,
+            weights=weights or {},
+            blend=blend,
+            per_artifact=per_artifact,
+            recency=recency,
+            timeout=timeout,
+            explain=explain,
         )
+        added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        return self.searcher.search(replace(request, **added))
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.store, self.corpora, self.search_defaults)
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -366,6 +386,19 @@ class FindingAid:
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, corpus)
+
+    def disclose(
+        self,
+        artifact_or_record_id: str,
+        level: Level = "metadata",
+        corpus: str | None = None,
+        file: str | None = None,
+    ) -> Disclosure:
+        """An artifact up to a level: its metadata, its body, the list of files that come with it; or one such `file`.
+
+        Raises QueryError for what is not there.
+        """
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, corpus, file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

@@ -17,9 +17,10 @@ from rich.table import Table
 
 import findingaid
 from findingaid.aid import FindingAid, ProgressOf
-from findingaid.config import parse_override
+from findingaid.config import parse_override, parse_part
 from findingaid.errors import FindingAidError
 from findingaid.model import Mode, Report
+from findingaid.query.disclose import Disclosure, Level
 from findingaid.query.fields import Field
 from findingaid.query.show import CorpusStatus
 from findingaid.query.where import ALWAYS
@@ -63,6 +64,37 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 corpus_option = click.option(
     "--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times."
 )
+
+
+def parts(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options for what is done before and after the ranking, as keywords of `FindingAid.search`."""
+
+    def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
+        try:
+            return None if value is None else parse_part(value, f"--{option.name}")
+        except FindingAidError as error:
+            raise OneLine(str(error)) from error
+
+    kind = "KIND|{kind: …}|none"
+    for option in (
+        click.option(
+            "--expand",
+            metavar="N|section|artifact|none",
+            help="Show each hit with so many neighbours, or all around it.",
+        ),
+        click.option(
+            "--select", metavar=kind, callback=spec, help="Keep what is enough: conservative, gap, threshold …"
+        ),
+        click.option("--rerank-depth", type=int, help="How many of the best hits are reranked; at least all shown."),
+        click.option(
+            "--rerank", metavar=kind, callback=spec, help="Order the best hits anew: cross-encoder, endpoint."
+        ),
+        click.option(
+            "--rewrite", metavar=kind, callback=spec, help="Search for the query in other words, too: openai."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -120,6 +152,7 @@ def index(
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
 @click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+@parts
 @common
 def search(
     aid: FindingAid,
@@ -130,6 +163,7 @@ def search(
     where: str | None,
     surfaces: str | None,
     as_json: bool,
+    **of_parts: Any,
 ) -> None:
     """Search the published index.
 
@@ -138,9 +172,12 @@ def search(
       findingaid search "how are versions compared"
       findingaid search "vector database" -k 3 --corpus environment --surfaces description
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
+      findingaid search "how are versions compared" --select gap --expand section
     """
     kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds)
+    hits = aid.search(query, k, corpora=corpora, mode=mode, where=where, surfaces=kinds, **of_parts)
+    if hits.enough:
+        click.echo(f"{len(hits)} kept: {hits.enough}", err=True)
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
     table = _table(">score", "corpus", "artifact", "surface", "text")
@@ -156,15 +193,20 @@ def search(
 @main.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--level", type=click.Choice(get_args(Level)), help="Instead: its metadata, its body or its files.")
+@click.option("--file", help="Instead: the text of one of its files, as --level files lists them.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+def show(aid: FindingAid, id_: str, corpus: str | None, level: Level | None, file: str | None, as_json: bool) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show strategies.md --level body
     """
+    if level or file is not None:
+        return _print_disclosed(aid.disclose(id_, level or "files", corpus, file), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -315,6 +357,31 @@ def purge(aid: FindingAid, as_json: bool) -> None:
         f"{done.rows:,} rows, {done.vectors:,} vectors and {done.calls:,} synthesizer results removed,"
         f" {done.bytes / 1e6:,.1f} MB freed"
     )
+
+
+def _print_disclosed(found: Disclosure, as_json: bool) -> None:
+    if as_json:
+        return _print_json(found.to_dict())
+    if found.text is not None:
+        return click.echo(found.text)
+    _print(
+        f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(found.artifact_id)}"
+        f"  version {found.artifact_version}"
+    )
+    if found.description:
+        click.echo(found.description)
+    for name, value in found.metadata.items() if found.body is None else ():
+        click.echo(f"{name}: {value}")
+    if found.body is not None:
+        click.echo(f"\n{found.body}")
+    if found.files is not None:
+        table = _table(">bytes", "file")
+        for bundled in found.files:
+            table.add_row(f"{bundled.size:,}", escape(bundled.path))
+        _print(table if found.files else "no files come with it")
+    for line in found.left_out:
+        click.echo(f"left out: {line}", err=True)
+    return None
 
 
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -29,8 +29,8 @@ from pydantic import (
 
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
-from findingaid.registry import one_line
+from findingaid.model import SYNOPSIS, Corpus, Embedder, Reranker, Rewriter, Selector, Strategy, Synthesizer
+from findingaid.registry import Registry, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
@@ -45,6 +45,26 @@ UNSHOWN = "storage_options"
 """The key whose values are shown to nobody, since there are secrets among them."""
 
 Spec = dict[str, Any]
+
+RERANKERS: Registry[Reranker] = Registry(
+    "reranker",
+    "kind",
+    {
+        "cross-encoder": "findingaid.query.rerank:CrossEncoderReranker",
+        "endpoint": "findingaid.query.rerank:EndpointReranker",
+    },
+)
+SELECTORS: Registry[Selector] = Registry(
+    "selector",
+    "kind",
+    {
+        "conservative": "findingaid.query.select:Conservative",
+        "gap": "findingaid.query.select:Gap",
+        "openai": "findingaid.query.select:OpenAISelector",
+        "threshold": "findingaid.query.select:Threshold",
+    },
+)
+REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
 
 
 def _plain_name(name: str) -> str:
@@ -158,6 +178,36 @@ class CorpusSettings(BaseModel):
     tags: dict[TagText, TagText] = Field(default_factory=dict)
 
 
+def _spec(said: object) -> object:
+    """A kind alone stands for it with all defaults."""
+    return {"kind": said} if isinstance(said, str) else said
+
+
+KindSpec = Annotated[Spec | None, BeforeValidator(_spec)]
+
+
+class SearchSettings(BaseModel):
+    """What every search does that does not say otherwise."""
+
+    model_config = ConfigDict(extra="forbid")
+    rewrite: KindSpec = None
+    rerank: KindSpec = None
+    rerank_depth: int = Field(default=50, ge=1)
+    select: KindSpec = None
+    expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchDefaults:
+    """What `SearchSettings` name."""
+
+    rewrite: Rewriter | None = None
+    rerank: Reranker | None = None
+    rerank_depth: int = 50
+    select: Selector | None = None
+    expand: int | str | None = None
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -169,6 +219,7 @@ class Settings(BaseModel):
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    search: SearchSettings = Field(default_factory=SearchSettings)
     executor: Spec = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -208,6 +259,18 @@ class Config:
     @property
     def prices(self) -> dict[str, Price]:
         return {model: Price(price.input, price.output) for model, price in self.settings.prices.items()}
+
+    @cached_property
+    def search(self) -> SearchDefaults:
+        """What every search does that does not say otherwise."""
+        said = self.settings.search
+        return SearchDefaults(
+            said.rewrite and REWRITERS.create(said.rewrite, "search.rewrite", self.base),
+            said.rerank and RERANKERS.create(said.rerank, "search.rerank", self.base),
+            said.rerank_depth,
+            said.select and SELECTORS.create(said.select, "search.select", self.base),
+            said.expand,
+        )
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
@@ -259,7 +322,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -271,6 +334,12 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set wants key=value, got {text!r}")
     return key, _value(key, value, f"--set {key}")
+
+
+def parse_part(text: str, where: str) -> Any:
+    """A kind, keys and values as YAML, or `none`. Raises ConfigError."""
+    value = _value("", text, where)
+    return False if value is None or value == "none" else value
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -325,5 +394,5 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside_corpus = error.errors()[0]["loc"][0] == "corpora"
-    return one_line(error, "", list((CorpusSettings if inside_corpus else Settings).model_fields))
+    inside = {"corpora": CorpusSettings, "search": SearchSettings}
+    return one_line(error, "", list(inside.get(str(error.errors()[0]["loc"][0]), Settings).model_fields))

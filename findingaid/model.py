@@ -390,6 +390,25 @@ class ResumableSource(Source, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class BundledFile:
+    """A file that comes with an artifact: its path from the artifact's folder on, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@runtime_checkable
+class BundlingSource(Source, Protocol):
+    """A source whose artifacts come with files that are not indexed, to be opened once an artifact was chosen."""
+
+    def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
+        """The files as they are now, and why others cannot be had, a line each. Raises ReadError."""
+
+    def bundled_text(self, artifact_id: str, path: str) -> str:
+        """The text of one of these files, and of no other. Raises ReadError."""
+
+
 @runtime_checkable
 class ConcurrentSource(Source, Protocol):
     """A source that waits for others more than it computes; `read` may be called by several threads at once."""

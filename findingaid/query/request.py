@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class Request:
     recency: Recency | None = None
     timeout: float | None = None
     explain: bool = False
+    rewrite: Callable[[Sequence[str]], tuple[str, ...]] | None = None
     route: Route | None = None
     rerank: Rerank | None = None
     after: Sequence[After] = ()

@@ -53,7 +53,7 @@ class _Rewritten(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelRewriter(ChatService):
+class OpenAIRewriter(ChatService):
     """Asks a chat model for up to `queries` others, at an OpenAI-compatible endpoint."""
 
     queries: Annotated[int, Gt(0)] = 3

@@ -72,7 +72,9 @@ class Searcher:
     def search(self, request: Request) -> Hits:
         """The hits of the page asked for; fewer only where fewer match the filters."""
         _refuse_malformed(request)
-        return self.store.retried(lambda: self._search(request))
+        asked = replace(request, queries=request.rewrite(request.queries)) if request.rewrite else request
+        hits = self.store.retried(lambda: self._search(asked))
+        return Hits(hits, hits.enough, asked.queries)
 
     def reader(self) -> Reader:
         """The published records. Raises StoreError when nothing was published yet."""

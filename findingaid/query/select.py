@@ -148,7 +148,7 @@ class _Chosen(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSelector(ChatService):
+class OpenAISelector(ChatService):
     """Asks a chat model which hits are enough, at an OpenAI-compatible endpoint.
 
     It is shown the first `offered` hits, the first `characters` of each; others are left out. A number that stands
