@@ -265,10 +265,10 @@ class Config:
         """What every search does that does not say otherwise."""
         said = self.settings.search
         return SearchDefaults(
-            said.rewrite and REWRITERS.create(said.rewrite, "search.rewrite", self.base),
-            said.rerank and RERANKERS.create(said.rerank, "search.rerank", self.base),
+            None if said.rewrite is None else REWRITERS.create(said.rewrite, "search.rewrite", self.base),
+            None if said.rerank is None else RERANKERS.create(said.rerank, "search.rerank", self.base),
             said.rerank_depth,
-            said.select and SELECTORS.create(said.select, "search.select", self.base),
+            None if said.select is None else SELECTORS.create(said.select, "search.select", self.base),
             said.expand,
         )
 
@@ -394,5 +394,5 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside = {"corpora": CorpusSettings, "search": SearchSettings}
-    return one_line(error, "", list(inside.get(str(error.errors()[0]["loc"][0]), Settings).model_fields))
+    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))
