@@ -34,7 +34,7 @@ class Parts:
     store: Store
     corpora: Mapping[str, Corpus]
     defaults: SearchDefaults
-    _made: dict[str, Any] = field(default_factory=dict)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def added(
         self,

@@ -28,15 +28,18 @@ def queries_of(query: str, rewriter: Rewriter | Rewrite) -> list[str]:
     """
     rewrite = rewriter.rewrite if isinstance(rewriter, Rewriter) else rewriter
     try:
-        found = rewrite(query)
-        others = [found] if isinstance(found, str) else list(found)
+        written = rewrite(query)
+        others = [written] if isinstance(written, str) else list(written)
     except FindingAidError:
         raise
     except Exception as error:  # a function that findingaid does not ship may raise anything
         raise ModelError(f"rewriter {_name(rewriter)}: {said(error)}", failure_kind(error)) from error
     if wrong := [other for other in others if not isinstance(other, str)]:
         raise ModelError(f"rewriter {_name(rewriter)}: gave a {type(wrong[0]).__name__}, expected texts", "parse")
-    return list({_plain(text): text for text in reversed([query, *(t for t in others if t.strip())])}.values())[::-1]
+    found: dict[str, str] = {}
+    for text in (query, *(other for other in others if other.strip())):
+        found.setdefault(_plain(text), text)
+    return list(found.values())
 
 
 def _plain(text: str) -> str:
