@@ -121,6 +121,14 @@ def test_a_section_is_all_below_the_same_headings(aid: FindingAid) -> None:
     assert str(TEXTS["a.md"])[slice(*found.span or ())] == found.text
 
 
+def test_sections_side_by_side_stay_two_and_hits_of_one_become_one(aid: FindingAid) -> None:
+    hits = aid.search(
+        "ledger", 40, corpora=["docs"], surfaces=["chunk"], expand="section", where="artifact_id = 'a.md'"
+    )
+
+    assert sorted(found.text[:11] for found in hits) == ["## ledger 0", "## ledger 1", "## ledger 2"]
+
+
 def test_pages_are_sections_and_a_text_without_either_stays_as_it_is() -> None:
     def pieces(*pages: dict[str, Any]) -> Whole:
         made = [Piece(f"r{n}", "chunk", n, f"{n}", (n, n + 1), page) for n, page in enumerate(pages)]

@@ -126,16 +126,18 @@ class Expansion:
 
 
 def expand(hits: Sequence[Hit], extent: Extent, artifacts: Mapping[Key, Whole]) -> Hits:
-    """Hits with the text of what stands around them; those whose texts meet become one, in the best one's place.
+    """Hits with the text of what stands around them; those that overlap become one, in the best one's place.
 
-    A hit stays within its artifact and its kind. What does not come from one text, such as the prompts of two turns,
-    is parted by a blank line and has no span, but its parts have.
+    So do those that are next to each other, unless they are sections. A hit stays within its artifact and its kind.
+    What does not come from one text, such as the prompts of two turns, is parted by a blank line and has no span, but
+    its parts have.
     """
     runs = [_run(hit, rank, extent, artifacts) for rank, hit in enumerate(hits)]
+    near = 1 if isinstance(extent, int) else 0
     together: dict[tuple[str, ...], list[_Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.first):
         group = together[run.of]
-        if group and run.first <= group[-1].last + 1:
+        if group and run.first <= group[-1].last + near:
             group[-1] = group[-1].with_(run)
         else:
             group.append(run)
