@@ -385,7 +385,13 @@ def test_an_endpoint_that_fails_is_an_error_that_holds_no_key(
     server: OpenAIServer, fault: faults.Fault, kind: str, message: str
 ) -> None:
     server.when(lambda _: True, fault)
-    reranker = EndpointReranker(model="judge", base_url=server.base_url, api_key="secret-key", timeout=0.5, retries=0)
+    reranker = EndpointReranker(
+        model="judge",
+        base_url=server.base_url,
+        api_key="secret-key",
+        timeout=0.5 if kind == "timeout" else 10.0,
+        retries=0,
+    )
 
     with pytest.raises(ModelError, match=message) as raised:
         rerank("query", scored(1.0, 0.5), reranker)

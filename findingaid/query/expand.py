@@ -87,34 +87,33 @@ class Expansion:
     corpora: Mapping[str, Corpus]
 
     def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
-        return expand(hits, self.extent, self._artifacts(reader.records, hits))
+        return expand(hits, self.extent, self._artifacts(reader, hits))
 
-    def _artifacts(self, records: LanceDataset, hits: Sequence[Hit]) -> dict[Key, Whole]:
+    def _artifacts(self, reader: Reader, hits: Sequence[Hit]) -> dict[Key, Whole]:
         """The artifacts of hits, by one question to the records and one to the artifacts."""
         ids = sorted({hit.artifact_id for hit in hits})
         within = one_of("corpus", sorted({hit.corpus for hit in hits}))
-        wanted = {(hit.corpus, hit.artifact_id) for hit in hits}
+        rows, payloads = reader.at_once(
+            lambda: _records(reader.records, ids, within), lambda: self._payloads(ids, within) if ids else []
+        )
         pieces: dict[Key, list[Piece]] = defaultdict(list)
         versions: dict[Key, str] = {}
-        for start in range(0, len(ids), LOOKUP):
-            asked = f"{one_of('artifact_id', ids[start : start + LOOKUP])} AND {within}"
-            for row in records.to_table(columns=list(COLUMNS), filter=asked).to_pylist():
-                key = (row["corpus"], row["artifact_id"])
-                if key in wanted:
-                    pieces[key].append(_piece(row))
-                    versions[key] = row["artifact_version"]
-        raws = self._raws(ids, within, versions)
+        for row in rows:
+            key = (row["corpus"], row["artifact_id"])
+            pieces[key].append(_piece(row))
+            versions[key] = row["artifact_version"]
+        # What is no longer of the version that the records were made from is not what they were cut from.
+        keyed = (((row["corpus"], row["artifact_id"]), row) for row in payloads)
+        raws = {key: artifact_of(row).raw for key, row in keyed if versions.get(key) == row["version"]}
         return {
             key: Whole(sorted(found, key=lambda piece: piece.index), raws.get(key), self._text(key, raws.get(key)))
             for key, found in pieces.items()
         }
 
-    def _raws(self, ids: Sequence[str], within: str, versions: Mapping[Key, str]) -> dict[Key, Raw]:
-        """The payloads that records of these versions were made from; a later one is none of them."""
+    def _payloads(self, ids: Sequence[str], within: str) -> list[dict[str, Any]]:
         columns = ("corpus", "artifact_id", "version", "payload", "is_text", "metadata")
-        rows = self.store.lookup("artifacts", "artifact_id", ids, columns, within).to_pylist() if ids else []
-        keyed = (((row["corpus"], row["artifact_id"]), row) for row in rows)
-        return {key: artifact_of(row).raw for key, row in keyed if versions.get(key) == row["version"]}
+        found: list[dict[str, Any]] = self.store.lookup("artifacts", "artifact_id", ids, columns, within).to_pylist()
+        return found
 
     def _text(self, key: Key, raw: Raw | None) -> str | None:
         if raw is None or isinstance(raw, str) or self.extent != "artifact":
@@ -275,6 +274,12 @@ def _texts(raw: Any) -> Iterator[str]:
     elif isinstance(raw, list | tuple):
         for value in raw:
             yield from _texts(value)
+
+
+def _records(records: LanceDataset, ids: Sequence[str], within: str) -> list[dict[str, Any]]:
+    slices = (ids[start : start + LOOKUP] for start in range(0, len(ids), LOOKUP))
+    asked = (f"{one_of('artifact_id', some)} AND {within}" for some in slices)
+    return [row for each in asked for row in records.to_table(columns=list(COLUMNS), filter=each).to_pylist()]
 
 
 def _piece(row: Mapping[str, Any]) -> Piece:

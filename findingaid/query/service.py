@@ -59,9 +59,10 @@ class Service:
         """The JSON that is answered. Raises ModelError."""
         limits = Limits(AT_ONCE, None, None, self.timeout, self.retries)
         connection: Connection = connection_of(self, Connection, self._endpoint, limits)
+        client = connection.client  # whose import takes long enough to count against the first request
 
         async def send() -> Any:
-            return orjson.loads(await connection.client.post(path, cast_to=bytes, body=body))
+            return orjson.loads(await client.post(path, cast_to=bytes, body=body))
 
         try:
             return connection.loop.submit(connection.line.ask(send, 0, lambda: True)).result()
