@@ -4,6 +4,7 @@ from .errors import ArtifactError as ArtifactError
 from .errors import CasesError as CasesError
 from .errors import ConfigError as ConfigError
 from .errors import FindingAidError as FindingAidError
+from .errors import ModelError as ModelError
 from .errors import QueryError as QueryError
 from .errors import SourceError as SourceError
 from .errors import SourceShrunkError as SourceShrunkError

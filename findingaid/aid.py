@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
-from findingaid.config import Config, load
+from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
@@ -29,9 +29,11 @@ from findingaid.model import (
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
+from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
@@ -94,6 +96,8 @@ class FindingAid:
 
     evaluations: Path | None = None
     """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
+    search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
+    """What every search does that does not say otherwise."""
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -107,6 +111,7 @@ class FindingAid:
             config.budget,
             config.prices,
             config.evaluations,
+            config.search,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -375,32 +380,46 @@ class FindingAid:
         timeout: float | None = None,
         explain: bool = False,
         route: str | Route | Policy | None = None,
+        rewrite: Rewriting = None,
+        rerank: RerankedBy = None,
+        rerank_depth: int | None = None,
+        select: SelectedBy = None,
+        expand: int | str | None = None,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
         these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
-        neighbours), an import path or an object, see `findingaid.query.routing`. Raises QueryError for a query that
-        cannot be put, StoreError where nothing is published or another embedder made the index.
+        neighbours), an import path or an object, see `findingaid.query.routing`. `rewrite` adds queries in other words;
+        `rerank` puts the best `rerank_depth`, and at least all that are wanted, in its own order; `select` keeps what
+        is enough of the k; `expand` gives each hit so many neighbours, its "section" or its "artifact". Each of these
+        four is an object, a function, a kind or its spec, and False for none where the configuration names one.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
+        made the index, ModelError where a model that was asked for fails.
         """
-        return self.searcher.search(
-            Request(
-                queries=(query,) if isinstance(query, str) else tuple(query),
-                k=k,
-                offset=offset,
-                mode=mode,
-                corpora=self._names(corpora),
-                surfaces=surfaces or (),
-                where=where,
-                weights=weights or {},
-                blend=blend,
-                per_artifact=per_artifact,
-                recency=recency,
-                timeout=timeout,
-                explain=explain,
-                route=route_of(route),
-            )
+        request = Request(
+            queries=(query,) if isinstance(query, str) else tuple(query),
+            k=k,
+            offset=offset,
+            mode=mode,
+            corpora=self._names(corpora),
+            surfaces=surfaces or (),
+            where=where,
+            weights=weights or {},
+            blend=blend,
+            per_artifact=per_artifact,
+            recency=recency,
+            timeout=timeout,
+            explain=explain,
+            route=route_of(route),
         )
+        added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        return self.searcher.search(replace(request, **added))
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.store, self.corpora, self.search_defaults)
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -441,6 +460,19 @@ class FindingAid:
     ) -> list[Referenced]:
         """What most artifacts refer to, and how many do; also what is in no corpus."""
         return most_referenced(self.store, k, self._names(corpora), kinds)
+
+    def disclose(
+        self,
+        artifact_or_record_id: str,
+        level: Level = "metadata",
+        corpus: str | None = None,
+        file: str | None = None,
+    ) -> Disclosure:
+        """An artifact up to a level: its metadata, its body, the list of files that come with it; or one such `file`.
+
+        Raises QueryError for what is not there.
+        """
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, corpus, file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

@@ -18,12 +18,13 @@ from rich.table import Table
 import findingaid
 from findingaid import evaluating, generating
 from findingaid.aid import FindingAid, ProgressOf
-from findingaid.config import parse_override
+from findingaid.config import parse_override, parse_part
 from findingaid.errors import ConfigError, FindingAidError
 from findingaid.evaluation import BeirSet, Comparison, Evaluation
 from findingaid.evaluation.plots import draw
 from findingaid.model import Hit, Mode, Report
 from findingaid.query import Recency
+from findingaid.query.disclose import Disclosure, Level
 from findingaid.query.edges import Referenced
 from findingaid.query.fields import Field
 from findingaid.query.routing import ROUTES
@@ -80,6 +81,37 @@ config_option = click.option(
 corpus_option = click.option(
     "--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times."
 )
+
+
+def parts(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options for what is done before and after the ranking, as keywords of `FindingAid.search`."""
+
+    def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
+        try:
+            return None if value is None else parse_part(value, f"--{option.name}")
+        except FindingAidError as error:
+            raise OneLine(str(error)) from error
+
+    kind = "KIND|{kind: …}|none"
+    for option in (
+        click.option(
+            "--expand",
+            metavar="N|section|artifact|none",
+            help="Show each hit with so many neighbours, or all around it.",
+        ),
+        click.option(
+            "--select", metavar=kind, callback=spec, help="Keep what is enough: conservative, gap, threshold …"
+        ),
+        click.option("--rerank-depth", type=int, help="How many of the best hits are reranked; at least all shown."),
+        click.option(
+            "--rerank", metavar=kind, callback=spec, help="Order the best hits anew: cross-encoder, endpoint."
+        ),
+        click.option(
+            "--rewrite", metavar=kind, callback=spec, help="Search for the query in other words, too: openai."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -158,6 +190,7 @@ def index(
     show_default=True,
     help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
 )
+@parts
 @common
 def search(
     aid: FindingAid,
@@ -180,6 +213,7 @@ def search(
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
       findingaid search "broken lock" --also "lease lost" --per-artifact --explain
       findingaid search "what was decided" --recency ended=30 --weight synopsis=2
+      findingaid search "how are versions compared" --select gap --expand section
     """
     hits = aid.search(
         [query, *also],
@@ -189,6 +223,8 @@ def search(
         blend=None if rrf else blend,
         **how,
     )
+    if hits.enough:
+        click.echo(f"{len(hits)} kept: {hits.enough}", err=True)
     if as_json:
         return _print_json([hit.to_dict() for hit in hits])
     return _print_hits(hits, how["explain"])
@@ -198,18 +234,31 @@ def search(
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="The corpus, where the id is in several.")
 @click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
+@click.option("--level", type=click.Choice(get_args(Level)), help="Instead: its metadata, its body or its files.")
+@click.option("--file", help="Instead: the text of one of its files, as --level files lists them.")
 @common
-def show(aid: FindingAid, id_: str, corpus: str | None, history: bool, as_json: bool) -> None:
+def show(
+    aid: FindingAid,
+    id_: str,
+    corpus: str | None,
+    history: bool,
+    level: Level | None,
+    file: str | None,
+    as_json: bool,
+) -> None:
     """Show an artifact with its records in plan order; ID is an artifact's or a record's.
 
     \b
     Examples:
       findingaid show strategies.md
       findingaid show lancedb --corpus environment --json
+      findingaid show strategies.md --level body
       findingaid show --history -- -home-ada-shop/84a7e050
     """
     if history:
         return _print_history(aid.history(id_, corpus), as_json)
+    if level or file is not None:
+        return _print_disclosed(aid.disclose(id_, level or "files", corpus, file), as_json)
     view = aid.show(id_, corpus)
     if as_json:
         return _print_json(view.to_dict())
@@ -548,6 +597,31 @@ def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[
         for measure, found in comparison.differences.items():
             differences.add_row(measure, f"{found.value:+.3f}", f"{found.low:+.3f} {found.high:+.3f}", f"{found.p:.2g}")
         _print(differences)
+
+
+def _print_disclosed(found: Disclosure, as_json: bool) -> None:
+    if as_json:
+        return _print_json(found.to_dict())
+    if found.text is not None:
+        return click.echo(found.text)
+    _print(
+        f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(found.artifact_id)}"
+        f"  version {found.artifact_version}"
+    )
+    if found.description:
+        click.echo(found.description)
+    for name, value in found.metadata.items() if found.body is None else ():
+        click.echo(f"{name}: {value}")
+    if found.body is not None:
+        click.echo(f"\n{found.body}")
+    if found.files is not None:
+        table = _table(">bytes", "file")
+        for bundled in found.files:
+            table.add_row(f"{bundled.size:,}", escape(bundled.path))
+        _print(table if found.files else "no files come with it")
+    for line in found.left_out:
+        click.echo(f"left out: {line}", err=True)
+    return None
 
 
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -31,8 +31,18 @@ from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
-from findingaid.model import SYNOPSIS, Corpus, Embedder, Quality, Strategy, Synthesizer
-from findingaid.registry import UNSHOWN, one_line
+from findingaid.model import (
+    SYNOPSIS,
+    Corpus,
+    Embedder,
+    Quality,
+    Reranker,
+    Rewriter,
+    Selector,
+    Strategy,
+    Synthesizer,
+)
+from findingaid.registry import UNSHOWN, Registry, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
@@ -65,6 +75,26 @@ def _unsealed(value: Any) -> Any:
 
 
 Spec = Annotated[dict[str, Any], AfterValidator(_sealed)]
+
+RERANKERS: Registry[Reranker] = Registry(
+    "reranker",
+    "kind",
+    {
+        "cross-encoder": "findingaid.query.rerank:CrossEncoderReranker",
+        "endpoint": "findingaid.query.rerank:EndpointReranker",
+    },
+)
+SELECTORS: Registry[Selector] = Registry(
+    "selector",
+    "kind",
+    {
+        "conservative": "findingaid.query.select:Conservative",
+        "gap": "findingaid.query.select:Gap",
+        "openai": "findingaid.query.select:OpenAISelector",
+        "threshold": "findingaid.query.select:Threshold",
+    },
+)
+REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
 
 
 def _plain_name(name: str) -> str:
@@ -190,6 +220,36 @@ class CorpusSettings(BaseModel):
     quality: QualitySettings | None = None
 
 
+def _spec(said: object) -> object:
+    """A kind alone stands for it with all defaults."""
+    return {"kind": said} if isinstance(said, str) else said
+
+
+KindSpec = Annotated[Spec | None, BeforeValidator(_spec)]
+
+
+class SearchSettings(BaseModel):
+    """What every search does that does not say otherwise."""
+
+    model_config = ConfigDict(extra="forbid")
+    rewrite: KindSpec = None
+    rerank: KindSpec = None
+    rerank_depth: int = Field(default=50, ge=1)
+    select: KindSpec = None
+    expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchDefaults:
+    """What `SearchSettings` name."""
+
+    rewrite: Rewriter | None = None
+    rerank: Reranker | None = None
+    rerank_depth: int = 50
+    select: Selector | None = None
+    expand: int | str | None = None
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -202,6 +262,7 @@ class Settings(BaseModel):
     lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    search: SearchSettings = Field(default_factory=SearchSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -249,6 +310,18 @@ class Config:
     @property
     def prices(self) -> dict[str, Price]:
         return {model: Price(price.input, price.output) for model, price in self.settings.prices.items()}
+
+    @cached_property
+    def search(self) -> SearchDefaults:
+        """What every search does that does not say otherwise."""
+        said = self.settings.search
+        return SearchDefaults(
+            None if said.rewrite is None else REWRITERS.create(_unsealed(said.rewrite), "search.rewrite", self.base),
+            None if said.rerank is None else RERANKERS.create(_unsealed(said.rerank), "search.rerank", self.base),
+            said.rerank_depth,
+            None if said.select is None else SELECTORS.create(_unsealed(said.select), "search.select", self.base),
+            said.expand,
+        )
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
@@ -309,7 +382,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -321,6 +394,12 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set wants key=value, got {text!r}")
     return key, _value(key, value, f"--set {key}")
+
+
+def parse_part(text: str, where: str) -> Any:
+    """A kind, keys and values as YAML, or `none`. Raises ConfigError."""
+    value = _value("", text, where)
+    return False if value is None or value == "none" else value
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -376,5 +455,5 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside_corpus = error.errors()[0]["loc"][0] == "corpora"
-    return one_line(error, "", list((CorpusSettings if inside_corpus else Settings).model_fields))
+    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

@@ -12,6 +12,7 @@ FindingAidError
 ├── StoreError             a table is missing, damaged or of another kind
 │   └── TornError          records of an artifact are lost
 ├── CasesError             cases or a set for an evaluation are wrong
+├── ModelError             a model that a question asks for fails, or is not there
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
@@ -93,6 +94,17 @@ class UnreachableError(FindingAidError):
 
     The message holds no value of `storage_options`.
     """
+
+
+class ModelError(FindingAidError):
+    """A reranker, selector or rewriter that a search asks for fails; it is never left out in silence.
+
+    `kind` is one of those of ArtifactError, or auth, unavailable or truncated.
+    """
+
+    def __init__(self, message: str, kind: str = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class QueryError(FindingAidError):

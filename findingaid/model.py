@@ -242,11 +242,22 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A record that a hit with more text is made of."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    span: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One record that answers a query, best first; a higher score is better, and all of one search are on one scale.
 
     `route` says how a route came to it, "" where the query found it; it then stands `depth` steps away from the
-    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for.
+    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for. Where text and span are
+    those of more than the record, `parts` are all the records.
     """
 
     record_id: str
@@ -263,6 +274,7 @@ class Hit:
     seed: str = ""
     ranks: tuple[Rank, ...] = ()
     weight: float = 1.0
+    parts: tuple[Part, ...] = ()
 
     def why(self) -> list[str]:
         """What the score is made of, a line each; nothing where that was not asked for."""
@@ -427,6 +439,25 @@ class ResumableSource(Source, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class BundledFile:
+    """A file that comes with an artifact: its path from the artifact's folder on, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@runtime_checkable
+class BundlingSource(Source, Protocol):
+    """A source whose artifacts come with files that are not indexed, to be opened once an artifact was chosen."""
+
+    def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
+        """The files as they are now, and why others cannot be had, a line each. Raises ReadError."""
+
+    def bundled_text(self, artifact_id: str, path: str) -> str:
+        """The text of one of these files, and of no other. Raises ReadError."""
+
+
 @runtime_checkable
 class ConcurrentSource(Source, Protocol):
     """A source that waits for others more than it computes; `read` may be called by several threads at once."""
@@ -536,6 +567,38 @@ class Quality:
     floor: float
     metric: str = "nDCG@10"
     everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of the hits offered are enough, by their places, and why no more."""
+
+    places: Sequence[int]
+    reason: str
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Who judges how well texts answer a query, each beside the query."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """A finite number for each text, higher is better. Raises ModelError."""
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Who says how many hits are enough."""
+
+    def select(self, query: str, hits: Sequence[Hit]) -> Selection:
+        """Which of `hits`, best first, to keep. Raises ModelError."""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Who puts a query in other words."""
+
+    def rewrite(self, query: str) -> Sequence[str]:
+        """Queries to search for beside the query itself. Raises ModelError."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def test_search_keeps_the_contract(indexed: Cli) -> None:
     for hit in hits:
         assert list(hit) == [
             "record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "score", "text", "span", "metadata",
-            "route", "depth", "seed", "ranks", "weight",
+            "route", "depth", "seed", "ranks", "weight", "parts",
         ]  # fmt: skip
 
 

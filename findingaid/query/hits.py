@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from findingaid.model import Hit
@@ -18,7 +18,15 @@ COLUMNS = ("text", "text_start", "span_start", "span_end", "metadata")
 
 
 class Hits(list[Hit]):
-    """Hits, best first."""
+    """Hits, best first.
+
+    `queries` are all that were searched for; `enough` is why there are no more hits, where a selector said so.
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), enough: str = "", queries: Sequence[str] = ()) -> None:
+        super().__init__(hits)
+        self.enough = enough
+        self.queries = tuple(queries)
 
     def to_arrow(self) -> pa.Table:
         """A table with a row a hit; what has no type of its own, as metadata, is JSON."""

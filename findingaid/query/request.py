@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
@@ -57,6 +57,7 @@ class Request:
     recency: Recency | None = None
     timeout: float | None = None
     explain: bool = False
+    rewrite: Callable[[Sequence[str]], tuple[str, ...]] | None = None
     route: Route | None = None
     rerank: Rerank | None = None
     after: Sequence[After] = ()

@@ -87,10 +87,13 @@ class Searcher:
     embedder: Embedder
 
     def search(self, request: Request) -> Hits:
-        """The hits of the page asked for; fewer only where fewer match the filters. Raises QueryError, StoreError."""
+        """The hits of the page asked for; fewer only where fewer match the filters.
+
+        Raises QueryError, StoreError, and ModelError where a model that was asked for fails.
+        """
         request.check()
         request = replace(request, queries=tuple(_sayable(query) for query in request.queries))
-        return within(request.timeout, lambda: self.store.retried(lambda: self._search(request)))
+        return within(request.timeout, partial(self._rewritten, request))
 
     def reader(self) -> Reader:
         """The published records, opened again when others are published. Raises StoreError before the first run."""
@@ -103,6 +106,12 @@ class Searcher:
                 published = Reader(records, self._asking, partial(self.store.edges_of, records))
                 self._kept.update(records=published, tag=_tag(published.records))
             return published
+
+    def _rewritten(self, request: Request) -> Hits:
+        if request.rewrite:
+            request = replace(request, queries=request.rewrite(request.queries))
+        hits = self.store.retried(lambda: self._search(request))
+        return Hits(hits, hits.enough, request.queries)
 
     def _search(self, request: Request) -> Hits:
         try:
@@ -117,7 +126,8 @@ class Searcher:
             return Hits()
         hits = _whole(reader, request, self._ranked(reader, request))
         for step in request.after:
-            hits = Hits(step.after(reader, request, hits))
+            changed = step.after(reader, request, hits)
+            hits = Hits(changed, getattr(changed, "enough", hits.enough) or hits.enough)
         return hits
 
     def _checked(self, reader: Reader, request: Request) -> Request:
