@@ -7,12 +7,12 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.checks import CHECKS, FAILURES, LEDGER, ORPHANS, SYNOPSES, CheckResult
-from findingaid.model import Outcome
+from findingaid.checks import FAILURES, LEDGER, ORPHANS, QUALITY, SYNOPSES, CheckResult, checks_of
+from findingaid.model import Corpus, Outcome
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import asset_key
-from findingaid_dagster.assets.plots import bars, histogram
+from findingaid_dagster.assets.plots import bars, histogram, levels
 from findingaid_dagster.resources import opened
 
 NAMED = 50
@@ -26,16 +26,17 @@ DRAWN = 100_000
 """Surfaces whose length is drawn, at most: enough for the picture, and its cost stays small."""
 
 
-def corpus_checks(corpus: str, resource_key: str) -> dg.AssetChecksDefinition:
+def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
     """Every check of a corpus, over all of its records; what "Execute" on a check runs.
 
     Runs that build make the same checks of what is new, publish only when the blocking ones pass, and log them.
     """
+    corpus = of.name
     specs = [
         dg.AssetCheckSpec(
             check.name, asset=asset_key(corpus, check.stage), description=check.description, blocking=check.blocking
         )
-        for check in CHECKS
+        for check in checks_of(of)
     ]
 
     @dg.multi_asset_check(name=f"{corpus}_checks", specs=specs, can_subset=True, required_resource_keys={resource_key})
@@ -59,7 +60,7 @@ def log_checks(context: dg.OpExecutionContext, aid: FindingAid, results: Sequenc
 
 def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:
     severity = dg.AssetCheckSeverity.ERROR if result.check.blocking else dg.AssetCheckSeverity.WARN
-    metadata = {name: dg.MetadataValue.int(count) for name, count in result.facts.items()}
+    metadata = {name: _number(found) for name, found in result.facts.items()}
     return {
         "passed": result.passed,
         "severity": severity,
@@ -68,17 +69,17 @@ def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:
     }
 
 
+def _number(value: float) -> dg.IntMetadataValue | dg.FloatMetadataValue:
+    return dg.MetadataValue.int(value) if isinstance(value, int) else dg.MetadataValue.float(value)
+
+
 def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
     """What makes a check worth opening."""
     check, corpus = result.check, result.corpus
     where = equals("corpus", corpus)
     if check is FAILURES:
         yield from _failed(aid, corpus)
-        rows = aid.store.rows("ledger", ["bytes", "updated"], where)
-        yield "bytes", sum(rows["bytes"].to_pylist())
-        now = datetime.now(UTC)
-        days = [(now - updated).total_seconds() / 86_400 for updated in rows["updated"].to_pylist()]
-        yield "age", histogram(days, "When artifacts were indexed", "days ago", "artifacts")
+        yield from _indexed(aid, where)
     elif check is ORPHANS:
         found = aid.store.dataset("surfaces").to_table({"n": "character_length(text)"}, filter=where, limit=DRAWN)
         if lengths := found["n"].to_pylist():
@@ -87,6 +88,8 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
         outcomes = {o.value: result.facts[o] for o in Outcome if o in result.facts}
         if outcomes.keys() - {"skipped"}:  # else nothing was asked of anyone
             yield "outcomes", bars(outcomes, "What became of synopses", "artifacts")
+    elif check is QUALITY and "floor" in result.facts:
+        yield "quality", levels(result.facts, "What known questions found")
     elif check is LEDGER:
         columns = ["artifact_id", "surface_kind", "surface_index", "text", "text_start"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()
@@ -94,6 +97,14 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
             row["text"] = row["text"][row.pop("text_start") :]
         if rows:
             yield "preview", table(rows)
+
+
+def _indexed(aid: FindingAid, where: str) -> Iterator[tuple[str, Any]]:
+    rows = aid.store.rows("ledger", ["bytes", "updated"], where)
+    yield "bytes", sum(rows["bytes"].to_pylist())
+    now = datetime.now(UTC)
+    days = [(now - updated).total_seconds() / 86_400 for updated in rows["updated"].to_pylist()]
+    yield "age", histogram(days, "When artifacts were indexed", "days ago", "artifacts")
 
 
 def _failed(aid: FindingAid, corpus: str) -> Iterator[tuple[str, Any]]:

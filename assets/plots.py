@@ -29,7 +29,7 @@ def histogram(values: Sequence[float], title: str, x: str, y: str) -> dg.Markdow
     return _image(figure, title)
 
 
-def bars(counts: Mapping[str, int], title: str, x: str) -> dg.MarkdownMetadataValue:
+def bars(counts: Mapping[str, float], title: str, x: str) -> dg.MarkdownMetadataValue:
     """A bar a name, with its count."""
     figure, axes = _axes(title)
     drawn = axes.barh(list(counts), list(counts.values()), color=BAR)
@@ -37,6 +37,20 @@ def bars(counts: Mapping[str, int], title: str, x: str) -> dg.MarkdownMetadataVa
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlabel(x, color=INK)
+    return _image(figure, title)
+
+
+def levels(facts: Mapping[str, float], title: str) -> dg.MarkdownMetadataValue:
+    """Measures from 0 to 1 as bars, the first with its interval, and the floor as a line."""
+    figure, axes = _axes(title)
+    shown = {name: value for name, value in facts.items() if name not in {"cases", "floor", "low", "high"}}
+    axes.barh(list(shown), list(shown.values()), color=BAR)
+    first = next(iter(shown.values()))
+    axes.errorbar(first, 0, xerr=[[first - facts["low"]], [facts["high"] - first]], color=INK, capsize=3)
+    axes.axvline(facts["floor"], color=INK, linestyle="--")
+    axes.text(facts["floor"], 1.0, " floor", color=INK, fontsize=8, transform=axes.get_xaxis_transform(), va="top")
+    axes.set_xlim(0, 1)
+    axes.invert_yaxis()
     return _image(figure, title)
 
 

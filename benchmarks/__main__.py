@@ -15,7 +15,7 @@ from statistics import median
 import lance
 
 import findingaid
-from benchmarks import corpus, cutting, dagster_storage, floor, synthesis
+from benchmarks import corpus, cutting, dagster_storage, floor, routing, synthesis
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
 from findingaid.stages import Embeddings
@@ -152,6 +152,7 @@ SECTIONS = (
     real_model,
     synthesis.synopses,
     synthesis.builds,
+    routing.collapsed,
 )
 
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from findingaid.checks import TORN, Checker, CheckResult
-from findingaid.config import Config, load
+from findingaid.checks import TORN, Checker, CheckResult, measured
+from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
     NO_CALLS,
@@ -21,15 +23,20 @@ from findingaid.model import (
     CorpusReport,
     Embedder,
     Failure,
-    Hit,
     Mode,
     Report,
     Stage,
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.disclose import Disclosure, Level, disclose
+from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
-from findingaid.query.search import Searcher
+from findingaid.query.hits import Hits
+from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
+from findingaid.query.request import Recency, Request
+from findingaid.query.routing import Policy, route_of
+from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
@@ -37,6 +44,9 @@ from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
 from findingaid.synthesizing import Progress
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 
 @dataclass(frozen=True)
@@ -84,11 +94,25 @@ class FindingAid:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Model -> what it costs."""
 
+    evaluations: Path | None = None
+    """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
+    search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
+    """What every search does that does not say otherwise."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
-        store = Store(config.store, config.storage_options)
-        return cls(store, config.embedder, config.corpora, config.settings.retain, config.budget, config.prices)
+        store = Store(config.store, config.storage_options, config.settings.lexical.settings)
+        return cls(
+            store,
+            config.embedder,
+            config.corpora,
+            config.settings.retain,
+            config.budget,
+            config.prices,
+            config.evaluations,
+            config.search,
+        )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
@@ -152,7 +176,7 @@ class FindingAid:
 
         Checked are the corpora named, in which something was done, and all that have records not yet published.
         """
-        if not corpora and self.publisher.served() == self.publisher.newest():
+        if not corpora and self.publisher.current() and self.store.reindexed():
             return Finish(None, [])
         withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
         self.store.compact()
@@ -166,17 +190,35 @@ class FindingAid:
 
     def _publish(self, seen: _Seen, corpora: Sequence[str], withdrawn: bool) -> Finish:
         """Publish the newest version, checked again where another run has written to it meanwhile."""
-        newest = self.store.dataset("records")
-        if not seen.checker.covers(newest):
+        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
+        if not seen.checker.covers(newest, edges):
             seen = self._settled(corpora)
-            newest = seen.checker.newest
+            newest, edges = seen.checker.newest, seen.checker.edges
+        names = {result.corpus for result in seen.checks}
+        quality = [] if withdrawn or seen.unfit else self._quality(newest, edges, names)
+        unfit = seen.unfit or _failing(quality)
         if withdrawn:
             self.publisher.hold()
-        elif seen.unfit is None:
-            self.publisher.publish(newest.version)
-        names = {result.corpus for result in seen.checks}
+        elif unfit is None:
+            self.publisher.publish(newest.version, edges.version)
         indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
-        return Finish(seen.unfit, [*seen.checks, *indexed])
+        return Finish(unfit, [*seen.checks, *quality, *indexed])
+
+    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
+        """What known questions find in a version of the records, for the corpora where that may have changed."""
+        due = {
+            name: corpus.quality
+            for name, corpus in self.corpora.items()
+            if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
+        }
+        if not due:
+            return []
+        looking = replace(self, store=self.store.showing(records, edges)).remembering()
+        return [measured(name, quality, looking, self.evaluations) for name, quality in due.items()]
+
+    def remembering(self) -> Self:
+        """The same, which embeds no query twice, nor one that an earlier evaluation embedded."""
+        return replace(self, embedder=Remembering.kept_in(self.evaluations, self.embedder))
 
     def _settled(self, corpora: Sequence[str]) -> _Seen:
         """What the checks find when no other run is between writing records and the ledger's word for them."""
@@ -206,7 +248,9 @@ class FindingAid:
 
         def look() -> list[CheckResult]:
             checker = Checker(self.store, self.embedder, everything=True)
-            return [*self._results(checker, names), *(checker.indexed(self._corpus(name)) for name in names)]
+            quality = self._quality(checker.newest, checker.edges, names)
+            indexed = (checker.indexed(self._corpus(name)) for name in names)
+            return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
 
         return self.store.retried(look)
 
@@ -226,7 +270,7 @@ class FindingAid:
             name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
         ]:
             return f"another embedder made the records of {', '.join(others)}: index them too"
-        return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
+        return _failing(checks)
 
     def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
         """What is stale in one corpus. Raises SourceError."""
@@ -307,31 +351,80 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
+        if self.evaluations:
+            forget_runs(self.evaluations)
         return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
 
     def _require_fit(self, what: str) -> None:
-        if unfit := self._settled(()).unfit:
+        seen = self._settled(())
+        changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
+        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, seen.checker.edges, changed)):
             raise StoreError(f"not {what}: {unfit}")
 
     # -- asking ----------------------------------------------------------------------------------------
 
     def search(
         self,
-        query: str,
+        query: str | Sequence[str],
         k: int = 10,
         *,
         corpora: Sequence[str] | None = None,
         mode: Mode = "hybrid",
         where: str | None = None,
         surfaces: Sequence[str] | None = None,
-    ) -> list[Hit]:
-        """The k best records of the published index, best first.
+        weights: Mapping[str, float] | None = None,
+        blend: float | None = 0.5,
+        per_artifact: bool = False,
+        recency: Recency | None = None,
+        offset: int = 0,
+        timeout: float | None = None,
+        explain: bool = False,
+        route: str | Route | Policy | None = None,
+        rewrite: Rewriting = None,
+        rerank: RerankedBy = None,
+        rerank_depth: int | None = None,
+        select: SelectedBy = None,
+        expand: int | str | None = None,
+    ) -> Hits:
+        """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. Raises QueryError for a query that cannot be put, StoreError where nothing is
-        published or another embedder made the index.
+        these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
+        neighbours), an import path or an object, see `findingaid.query.routing`. `rewrite` adds queries in other words;
+        `rerank` puts the best `rerank_depth`, and at least all that are wanted, in its own order; `select` keeps what
+        is enough of the k; `expand` gives each hit so many neighbours, its "section" or its "artifact". Each of these
+        four is an object, a function, a kind or its spec, and False for none where the configuration names one.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
+        made the index, ModelError where a model that was asked for fails.
         """
-        return Searcher(self.store, self.embedder).search(query, k, self._names(corpora), mode, where, surfaces)
+        request = Request(
+            queries=(query,) if isinstance(query, str) else tuple(query),
+            k=k,
+            offset=offset,
+            mode=mode,
+            corpora=self._names(corpora),
+            surfaces=surfaces or (),
+            where=where,
+            weights=weights or {},
+            blend=blend,
+            per_artifact=per_artifact,
+            recency=recency,
+            timeout=timeout,
+            explain=explain,
+            route=route_of(route),
+        )
+        added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        return self.searcher.search(replace(request, **added))
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.store, self.corpora, self.search_defaults)
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        """What answers requests, with what it keeps between them."""
+        return Searcher(self.store, self.embedder)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.
@@ -350,6 +443,36 @@ class FindingAid:
         Raises QueryError for an unknown id.
         """
         return summaries(self.store, artifact_or_record_id, corpus)
+
+    def neighbours(
+        self,
+        artifact_id: str,
+        corpus: str | None = None,
+        *,
+        kinds: Sequence[str] | None = None,
+        reverse: bool = False,
+    ) -> list[Neighbour]:
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
+        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+
+    def most_referenced(
+        self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
+    ) -> list[Referenced]:
+        """What most artifacts refer to, and how many do; also what is in no corpus."""
+        return most_referenced(self.store, k, self._names(corpora), kinds)
+
+    def disclose(
+        self,
+        artifact_or_record_id: str,
+        level: Level = "metadata",
+        corpus: str | None = None,
+        file: str | None = None,
+    ) -> Disclosure:
+        """An artifact up to a level: its metadata, its body, the list of files that come with it; or one such `file`.
+
+        Raises QueryError for what is not there.
+        """
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, corpus, file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""
@@ -381,6 +504,11 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         pending=sum(r.pending for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
     )
+
+
+def _failing(checks: Sequence[CheckResult]) -> str | None:
+    """What speaks against publishing."""
+    return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
 
 
 def _at_key(corpus: str, error: SourceError) -> str:

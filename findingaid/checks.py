@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Corpus, Embedder, Outcome, Stage
-from findingaid.query.search import nearest
+from findingaid.errors import CasesError, ConfigError, QueryError
+from findingaid.evaluation import Searching, evaluated, load_cases
+from findingaid.model import Corpus, Embedder, Outcome, Quality, Stage
+from findingaid.query.reader import Reader
 from findingaid.store import Publisher, Store, verify
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
@@ -38,6 +41,9 @@ REASONS = 5
 
 SAMPLES, A_SAMPLE_OF = 2, 100
 """Records a corpus whose own text must find them: one of up to a hundred, and never more than two."""
+
+WORST = 3
+"""Questions that a failed check of quality names."""
 
 AMONG = 10
 """How far down its own text may find a record: others can say the same in other words."""
@@ -64,7 +70,7 @@ class CheckResult:
     check: Check
     corpus: str
     problems: Sequence[str] = ()
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -89,10 +95,18 @@ UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
 INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
 FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
 
+QUALITY = Check("quality", Stage.RECORDS, "Known questions find what they should, no less well than `quality` says.")
+
 TORN = (ORPHANS, LEDGER)
 """What may fail for the moment in which another run has written records, and not yet the ledger's word for them."""
 
 CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
+"""Those of every corpus."""
+
+
+def checks_of(corpus: Corpus) -> tuple[Check, ...]:
+    """The checks of a corpus: what it has a floor for is one more."""
+    return (*CHECKS, QUALITY) if corpus.quality else CHECKS
 
 
 class Checker:
@@ -103,6 +117,7 @@ class Checker:
         self.embedder = embedder
         self.everything = everything
         self.newest = store.dataset("records")
+        self.edges = store.dataset("edges")
         self.fragments = self._new_fragments()
         self.rows = self._rows()
         self.siblings = self._siblings()
@@ -140,9 +155,9 @@ class Checker:
         facts = {f"rows not in the {name} index": rows for name, (rows, _) in behind.items()}
         return CheckResult(INDEXED, corpus.name, problems, facts)
 
-    def covers(self, records: LanceDataset) -> bool:
-        """Whether a version has no data file that was not looked at, or checked before it was published."""
-        return _files(self.newest).issuperset(_files(records))
+    def covers(self, records: LanceDataset, edges: LanceDataset) -> bool:
+        """Whether versions have no data file that was not looked at, or checked before it was published."""
+        return _files(self.newest) >= _files(records) and _files(self.edges) >= _files(edges)
 
     def _new_fragments(self) -> list[LanceFragment]:
         fragments = self.newest.get_fragments()
@@ -222,6 +237,7 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample:
             return
+        reader = Reader(self.newest, self.embedder, lambda: self.edges)
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()
@@ -230,7 +246,8 @@ class Checker:
             except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
                 yield f"the embedder fails: {type(error).__name__}: {error}"
                 return
-            if text not in {row["text"] for row in nearest(self.newest, vector, AMONG, here)}:
+            near = reader.nearest(vector, AMONG, here)
+            if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
     def _known(self, corpus: Corpus, ids: set[str]) -> Known:
@@ -241,6 +258,30 @@ class Checker:
             for row in found
             if row["corpus"] == corpus.name
         }
+
+
+def measured(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
+    """The result of the check of quality, by cases that are put to the records that `searching` shows."""
+    try:
+        cases = load_cases(of.cases).of_corpus(corpus)
+        if not cases.cases:
+            return CheckResult(QUALITY, corpus, facts={"cases": 0})
+        corpora = None if of.everywhere else [corpus]
+        found = evaluated(searching, cases, [of.metric], corpora=corpora, folder=folder)
+    except (CasesError, ConfigError, QueryError) as error:
+        return CheckResult(QUALITY, corpus, [str(error)])
+    score = found.score(of.metric)
+    if score is None:
+        return CheckResult(QUALITY, corpus, [f"{of.cases}: no case has what {of.metric} needs"])
+    facts = {"cases": len(cases.cases), "floor": of.floor, of.metric: score.value, "low": score.low, "high": score.high}
+    of_kinds = {
+        f"{of.metric} of {kind}": of_kind.value for kind in found.kinds if (of_kind := found.score(of.metric, kind))
+    }
+    if score.value >= of.floor:
+        return CheckResult(QUALITY, corpus, facts=facts | of_kinds)
+    worst = ", ".join(repr(case.query) for case in found.worst(of.metric, WORST))
+    problem = f"{of.metric} is {score} over {len(cases.cases)} cases, below the floor of {of.floor:g}; worst: {worst}"
+    return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

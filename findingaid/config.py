@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -27,13 +27,26 @@ from pydantic import (
     ValidationError,
 )
 
+from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
-from findingaid.model import SYNOPSIS, Corpus, Embedder, Strategy, Synthesizer
-from findingaid.registry import UNSHOWN, one_line
+from findingaid.evaluation import measure_name
+from findingaid.model import (
+    SYNOPSIS,
+    Corpus,
+    Embedder,
+    Quality,
+    Reranker,
+    Rewriter,
+    Selector,
+    Strategy,
+    Synthesizer,
+)
+from findingaid.registry import UNSHOWN, Registry, one_line
 from findingaid.sources import SOURCES
 from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
+from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
 from findingaid.synopses import WithSynopsis
 from findingaid.synthesis import SYNTHESIZERS
@@ -41,6 +54,7 @@ from findingaid.synthesis import SYNTHESIZERS
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
+EVALUATIONS = Path(".findingaid") / "evaluations"
 
 
 def _sealed(value: Any) -> Any:
@@ -61,6 +75,26 @@ def _unsealed(value: Any) -> Any:
 
 
 Spec = Annotated[dict[str, Any], AfterValidator(_sealed)]
+
+RERANKERS: Registry[Reranker] = Registry(
+    "reranker",
+    "kind",
+    {
+        "cross-encoder": "findingaid.query.rerank:CrossEncoderReranker",
+        "endpoint": "findingaid.query.rerank:EndpointReranker",
+    },
+)
+SELECTORS: Registry[Selector] = Registry(
+    "selector",
+    "kind",
+    {
+        "conservative": "findingaid.query.select:Conservative",
+        "gap": "findingaid.query.select:Gap",
+        "openai": "findingaid.query.select:OpenAISelector",
+        "threshold": "findingaid.query.select:Threshold",
+    },
+)
+REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
 
 
 def _plain_name(name: str) -> str:
@@ -139,6 +173,36 @@ class PriceSettings(BaseModel):
     output: float = Field(ge=0)
 
 
+class LexicalSettings(BaseModel):
+    """How full-text search takes words."""
+
+    model_config = ConfigDict(extra="forbid")
+    language: Language = "English"
+    stem: bool = True
+    stop_words: bool | list[str] = True
+
+    @property
+    def settings(self) -> Lexical:
+        listed = self.stop_words
+        return Lexical(self.language, self.stem, tuple(listed) if isinstance(listed, list) else listed)
+
+
+def _metric(text: str) -> str:
+    try:
+        return measure_name(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+class QualitySettings(BaseModel):
+    """Cases, and what is to come of them before anything is published."""
+
+    model_config = ConfigDict(extra="forbid")
+    cases: str
+    floor: float = Field(ge=0, le=1)
+    metric: Annotated[str, AfterValidator(_metric)] = "nDCG@10"
+
+
 class CorpusSettings(BaseModel):
     """One corpus as configured."""
 
@@ -146,12 +210,44 @@ class CorpusSettings(BaseModel):
     source: Spec
     strategy: Spec = Field(default_factory=lambda: {"name": "Chunked"})
     synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
+    edges: bool | Spec | list[Spec] = True
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: CronText | None = None
     owners: list[Owner] = Field(default_factory=list)
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)
+    quality: QualitySettings | None = None
+
+
+def _spec(said: object) -> object:
+    """A kind alone stands for it with all defaults."""
+    return {"kind": said} if isinstance(said, str) else said
+
+
+KindSpec = Annotated[Spec | None, BeforeValidator(_spec)]
+
+
+class SearchSettings(BaseModel):
+    """What every search does that does not say otherwise."""
+
+    model_config = ConfigDict(extra="forbid")
+    rewrite: KindSpec = None
+    rerank: KindSpec = None
+    rerank_depth: int = Field(default=50, ge=1)
+    select: KindSpec = None
+    expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+
+
+@dataclass(frozen=True)
+class SearchDefaults:
+    """What `SearchSettings` name."""
+
+    rewrite: Rewriter | None = None
+    rerank: Reranker | None = None
+    rerank_depth: int = 50
+    select: Selector | None = None
+    expand: int | str | None = None
 
 
 class Settings(BaseModel):
@@ -163,10 +259,15 @@ class Settings(BaseModel):
     retain: int = Field(default=1, ge=1)
     embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
     synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    search: SearchSettings = Field(default_factory=SearchSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
+
+    quality: QualitySettings | None = None
+    """For every corpus that has none of its own: its part of cases that are put to all corpora."""
 
     corpora: dict[CorpusName, CorpusSettings]
 
@@ -189,6 +290,11 @@ class Config:
         """What Lance is told of the object storage, secrets included."""
         return {name: value.get_secret_value() for name, value in self.settings.storage_options.items()}
 
+    @property
+    def evaluations(self) -> Path:
+        """The folder where evaluations keep what they need not do again."""
+        return self.base / EVALUATIONS
+
     @cached_property
     def embedder(self) -> Embedder:
         return EMBEDDERS.create(_unsealed(self.settings.embedder), "embedder")
@@ -204,6 +310,18 @@ class Config:
     @property
     def prices(self) -> dict[str, Price]:
         return {model: Price(price.input, price.output) for model, price in self.settings.prices.items()}
+
+    @cached_property
+    def search(self) -> SearchDefaults:
+        """What every search does that does not say otherwise."""
+        said = self.settings.search
+        return SearchDefaults(
+            None if said.rewrite is None else REWRITERS.create(_unsealed(said.rewrite), "search.rewrite", self.base),
+            None if said.rerank is None else RERANKERS.create(_unsealed(said.rerank), "search.rerank", self.base),
+            said.rerank_depth,
+            None if said.select is None else SELECTORS.create(_unsealed(said.select), "search.select", self.base),
+            said.expand,
+        )
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
@@ -227,7 +345,16 @@ class Config:
             settings.owners,
             settings.group,
             settings.tags,
+            extractor_from(_unsealed(settings.edges), f"{where}.edges", self.base),
+            self._quality(settings),
         )
+
+    def _quality(self, settings: CorpusSettings) -> Quality | None:
+        """The floor of a corpus: its own, or that of all."""
+        if said := settings.quality or self.settings.quality:
+            cases = str((self.base / Path(said.cases).expanduser()).resolve())
+            return Quality(cases, said.floor, said.metric, everywhere=settings.quality is None)
+        return None
 
     def _strategy(self, settings: CorpusSettings, where: str) -> Strategy:
         """What cuts a corpus, with what `synopsis` adds."""
@@ -255,7 +382,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -267,6 +394,12 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set wants key=value, got {text!r}")
     return key, _value(key, value, f"--set {key}")
+
+
+def parse_part(text: str, where: str) -> Any:
+    """A kind, keys and values as YAML, or `none`. Raises ConfigError."""
+    value = _value("", text, where)
+    return False if value is None or value == "none" else value
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -322,5 +455,5 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside_corpus = error.errors()[0]["loc"][0] == "corpora"
-    return one_line(error, "", list((CorpusSettings if inside_corpus else Settings).model_fields))
+    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

@@ -11,6 +11,8 @@ FindingAidError
 │   └── EmbedError
 ├── StoreError             a table is missing, damaged or of another kind
 │   └── TornError          records of an artifact are lost
+├── CasesError             cases or a set for an evaluation are wrong
+├── ModelError             a model that a question asks for fails, or is not there
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
 
@@ -83,11 +85,26 @@ class TornError(StoreError):
     """Some records of an artifact are there and others are not; the next run makes them again."""
 
 
+class CasesError(FindingAidError):
+    """A file of cases, or a set, does not say what an evaluation needs; the message names the line."""
+
+
 class UnreachableError(FindingAidError):
     """The storage that holds the tables cannot be used now; nothing is known of the tables, and nothing was lost.
 
     The message holds no value of `storage_options`.
     """
+
+
+class ModelError(FindingAidError):
+    """A reranker, selector or rewriter that a search asks for fails; it is never left out in silence.
+
+    `kind` is one of those of ArtifactError, or auth, unavailable or truncated.
+    """
+
+    def __init__(self, message: str, kind: str = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class QueryError(FindingAidError):

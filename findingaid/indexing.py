@@ -21,13 +21,16 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.batching import take_in_unwanted
+from findingaid.edges import NO_EDGES
 from findingaid.errors import ArtifactError
 from findingaid.identity import call_key, content_hash, payload_bytes, producer_id
 from findingaid.model import (
+    EDGES,
     NAMED_CUT_OFF,
     NO_CALLS,
     NO_USAGE,
     NOTHING_CUT_OFF,
+    PARTS,
     SYNOPSIS,
     Artifact,
     Calls,
@@ -51,6 +54,7 @@ from findingaid.stages import (
     artifact_rows,
     artifact_version,
     decompose,
+    edge_rows,
     put_in_context,
     read,
     record_rows,
@@ -97,15 +101,15 @@ class BatchReport:
 class Work:
     """A batch computed as far as it goes without writing to a table of artifacts.
 
-    `rows` are what the ledger has of its artifacts, `versions` what is wanted of them, `redo` the stages of
+    `rows` are what the ledger has of its artifacts, `versions` what is wanted of them, `redo` the parts of
     each in which the two differ, and `missing` the texts by hash that had no vector yet.
     """
 
     batch: Batch
     stamps: Mapping[str, str]
     rows: Mapping[str, LedgerRow]
-    versions: dict[str, dict[Stage, str | None]]
-    redo: dict[str, list[Stage]]
+    versions: dict[str, dict[str, str | None]]
+    redo: dict[str, list[str]]
     embeddings: Embeddings
     missing: Mapping[str, str] = field(default_factory=dict)
     calls: Calls = NO_CALLS
@@ -150,7 +154,8 @@ class Indexer:
             synopses = self.synopses.id
             records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
             records += "-context" if self.synopses.context else ""
-        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records)
+        edges = producer_id(self.of.edges) if self.of.edges else NO_EDGES
+        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records, edges)
 
     @property
     def leases(self) -> Leases:
@@ -257,7 +262,7 @@ class Indexer:
         ids = lease.artifact_ids
         rows = self.ledger.rows(self.corpus, ids)
         lease.check()
-        self._put([row.writing(ALL_STAGES) for row in rows.values()])
+        self._put([row.writing(PARTS) for row in rows.values()])
         for table in reversed(schemas.PER_ARTIFACT):
             self.store.replace(table, self.corpus, ids, self.store.dataset(table).schema.empty_table())
         self.ledger.put(self.corpus, [], gone=ids)
@@ -307,7 +312,7 @@ class Indexer:
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
         self._load(ids, stages, force, batch)
-        decompose(self.strategy, self.synopses, batch)
+        decompose(self.strategy, self.synopses, batch, self.of.edges)
         if _is_input(Stage.SURFACES, stages):
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
         if pay_again and Stage.SYNOPSES in stages and self.synopses is not None:
@@ -372,9 +377,10 @@ class Indexer:
                 batch.fail(artifact_id, Stage.EMBEDDINGS, embeddings.failures[min(bad)])
                 del batch.plans[artifact_id]
 
-    def _versions(self, batch: Batch, artifact_id: str) -> dict[Stage, str | None]:
+    def _versions(self, batch: Batch, artifact_id: str) -> dict[str, str | None]:
         made_of = self._made_of(batch, artifact_id)
-        return self.recipe.versions(batch.versions[artifact_id], made_of, batch.texts(artifact_id))
+        texts, edges = batch.texts(artifact_id), batch.edges[artifact_id]
+        return self.recipe.versions(batch.versions[artifact_id], made_of, texts, edges)
 
     def _made_of(self, batch: Batch, artifact_id: str) -> str | None:
         """What stands for a synopsis in its version: what was shown, that the gate held it back, or what stands in."""
@@ -410,15 +416,16 @@ class Indexer:
 
     def _tables(self, work: Work) -> dict[str, tuple[list[str], pa.Table]]:
         """table -> (artifacts whose rows are replaced, the new rows)."""
-        ids = {stage: [i for i, again in work.redo.items() if stage in again] for stage in ALL_STAGES}
+        ids = {part: [i for i, again in work.redo.items() if part in again] for part in PARTS}
         batch = work.batch
         made = {
             "artifacts": artifact_rows(self.corpus, batch, ids[Stage.ARTIFACTS]),
             "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
+            EDGES: edge_rows(self.corpus, batch, ids[EDGES]),
             "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.synopses),
             "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
         }
-        return {table: (ids[Stage(table)], rows) for table, rows in made.items() if ids[Stage(table)]}
+        return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
 
     def _remember(self, work: Work) -> None:
         """Add the anchored summaries that are new to the history of their artifacts."""
@@ -431,21 +438,20 @@ class Indexer:
         """An artifact's ledger row once everything of it is written."""
         batch, wanted, again = work.batch, work.versions[row.artifact_id], work.redo.get(row.artifact_id, [])
         synopsis = batch.synopsis(row.artifact_id)
-        counts = {
+        counts: dict[str, int] = {
             Stage.ARTIFACTS: 1,
+            EDGES: len(batch.edges[row.artifact_id]),
             Stage.SURFACES: len(batch.plans[row.artifact_id].surfaces),
             Stage.SYNOPSES: int(synopsis.kept),
             Stage.RECORDS: self._count(batch, row.artifact_id),
         }
-        written: dict[str, Any] = {stage.value: wanted[stage] for stage in again}
-        written |= {f"n_{stage.value}": counts[stage] for stage in again if stage in counts}
+        written: dict[str, Any] = {str(part): wanted[part] for part in again}
+        written |= {f"n_{part}": counts[part] for part in again if part in counts}
         if Stage.ARTIFACTS in again:
             written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id].raw)
         if Stage.SYNOPSES in again or not synopsis.outcome.settled:
             written["synopsis_outcome"] = synopsis.outcome.value if self.synopses is not None else ""
-        current = synopsis.outcome.settled and all(
-            stage in again or row.version(stage) == wanted[stage] for stage in ALL_STAGES
-        )
+        current = synopsis.outcome.settled and all(part in again or row.version(part) == wanted[part] for part in PARTS)
         row = replace(
             row,
             stamp=work.stamps[row.artifact_id],
@@ -542,10 +548,11 @@ def _is_input(stage: Stage, stages: Collection[Stage]) -> bool:
 
 
 def _differing(
-    wanted: Mapping[Stage, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool
-) -> list[Stage]:
-    """The stages to do again: whose version is not the one the ledger has."""
-    return [s for s in ALL_STAGES if s in stages and (force or row is None or row.version(s) != wanted[s])]
+    wanted: Mapping[str, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool
+) -> list[str]:
+    """The parts to do again, of those stages and of the edges, which go with surfaces: whose version is another."""
+    asked = {*stages, EDGES} if Stage.SURFACES in stages else stages
+    return [part for part in PARTS if part in asked and (force or row is None or row.version(part) != wanted[part])]
 
 
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:

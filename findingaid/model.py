@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -29,6 +29,13 @@ class Stage(StrEnum):
     SYNOPSES = "synopses"
     EMBEDDINGS = "embeddings"
     RECORDS = "records"
+
+
+EDGES = "edges"
+"""What is written of an artifact beside the five stages, together with its surfaces: what it refers to."""
+
+PARTS: tuple[str, ...] = (*Stage, EDGES)
+"""All that the ledger has a version of."""
 
 
 class Outcome(StrEnum):
@@ -126,6 +133,21 @@ class SurfacePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Edge:
+    """What one artifact refers to: another, which may be in no corpus.
+
+    `corpus` is the target's, "" for the one that the edge is from; `section` the anchor of a heading of it. `span` is
+    where in its own text the artifact says so.
+    """
+
+    kind: str
+    target_id: str
+    corpus: str = ""
+    section: str = ""
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a synthesizer used: requests that were answered, and tokens as the endpoint counts them."""
 
@@ -202,8 +224,41 @@ class Synopsis:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """Where a ranking has a record: which ranker, for which of the queries, at which place from 1, with what score.
+
+    `share` is what this adds to the score of the hit, before weights.
+    """
+
+    ranker: str
+    query: int
+    rank: int
+    score: float
+    share: float = 0.0
+
+    def __str__(self) -> str:
+        query = f" of query {self.query + 1}" if self.query else ""
+        return f"{self.ranker}{query} #{self.rank} {self.score:.3f}: {self.share:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A record that a hit with more text is made of."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    span: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """One record that answers a query, best first; a higher score is better within one mode."""
+    """One record that answers a query, best first; a higher score is better, and all of one search are on one scale.
+
+    `route` says how a route came to it, "" where the query found it; it then stands `depth` steps away from the
+    record `seed`. `ranks` and `weight` are why it has its score, where that was asked for. Where text and span are
+    those of more than the record, `parts` are all the records.
+    """
 
     record_id: str
     artifact_id: str
@@ -214,6 +269,18 @@ class Hit:
     text: str
     span: tuple[int, int] | None
     metadata: Mapping[str, Any]
+    route: str = ""
+    depth: int = 0
+    seed: str = ""
+    ranks: tuple[Rank, ...] = ()
+    weight: float = 1.0
+    parts: tuple[Part, ...] = ()
+
+    def why(self) -> list[str]:
+        """What the score is made of, a line each; nothing where that was not asked for."""
+        weight = [f"weight {self.weight:.3g}"] if self.weight != 1 else []
+        route = [f"by {self.route}, {self.depth} from {self.seed}"] if self.route else []
+        return [*map(str, self.ranks), *weight, *route]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -372,6 +439,25 @@ class ResumableSource(Source, Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class BundledFile:
+    """A file that comes with an artifact: its path from the artifact's folder on, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@runtime_checkable
+class BundlingSource(Source, Protocol):
+    """A source whose artifacts come with files that are not indexed, to be opened once an artifact was chosen."""
+
+    def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
+        """The files as they are now, and why others cannot be had, a line each. Raises ReadError."""
+
+    def bundled_text(self, artifact_id: str, path: str) -> str:
+        """The text of one of these files, and of no other. Raises ReadError."""
+
+
 @runtime_checkable
 class ConcurrentSource(Source, Protocol):
     """A source that waits for others more than it computes; `read` may be called by several threads at once."""
@@ -387,6 +473,14 @@ class Strategy(Protocol):
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         """Cut one artifact; pure, so that the same input gives the same plan."""
+
+
+@runtime_checkable
+class EdgeExtractor(Protocol):
+    """What artifacts refer to."""
+
+    def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterable[Edge]:
+        """The edges of one artifact, `fields` being its filter fields; pure, and without any model."""
 
 
 @runtime_checkable
@@ -461,13 +555,60 @@ class Embedder(Protocol):
         """The vector of a query, shape (dim,); differs from `embed` for models with query prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A floor: `metric`, in the mean over the cases of a file, below which nothing is published.
+
+    `cases` is the file's path. Put to the corpus alone, or `everywhere`; then those cases count that expect
+    something of it.
+    """
+
+    cases: str
+    floor: float
+    metric: str = "nDCG@10"
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of the hits offered are enough, by their places, and why no more."""
+
+    places: Sequence[int]
+    reason: str
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Who judges how well texts answer a query, each beside the query."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """A finite number for each text, higher is better. Raises ModelError."""
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Who says how many hits are enough."""
+
+    def select(self, query: str, hits: Sequence[Hit]) -> Selection:
+        """Which of `hits`, best first, to keep. Raises ModelError."""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Who puts a query in other words."""
+
+    def rewrite(self, query: str) -> Sequence[str]:
+        """Queries to search for beside the query itself. Raises ModelError."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    Synopses are the strategy's to say, see `with_synopsis`. A run that would lose more than `max_loss`, a share of
-    the artifacts known, is refused; where more than `max_failures` of them failed nothing is published.
-    `schedule` is cron, for whoever runs things on time; None for never. The rest is shown in a catalogue.
+    Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to. A run that would
+    lose more than `max_loss`, a share of the artifacts known, is refused; where more than `max_failures` of them
+    failed, or where known questions find less than `quality` says, nothing is published. `schedule` is cron, for
+    whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
 
     name: str
@@ -479,3 +620,5 @@ class Corpus:
     owners: Sequence[str] = ()
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    edges: EdgeExtractor | None = None
+    quality: Quality | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from findingaid.errors import SourceShrunkError
 from findingaid.identity import content_hash
-from findingaid.model import Discovery, Failure, Listing, Stage
+from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Stage
 
 BATCH_ARTIFACTS = 512
 BATCH_BYTES = 64_000_000
@@ -24,10 +24,13 @@ class Recipe:
     synthesizer_id: str
     embedder_id: str
     records_version: str
+    edges_id: str
 
     @property
     def id(self) -> str:
-        return content_hash(self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version)
+        return content_hash(
+            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id
+        )
 
     def code_version(self, stage: Stage) -> str:
         """The part of the recipe that one stage depends on; shown by Dagster as its code version."""
@@ -39,8 +42,10 @@ class Recipe:
             Stage.RECORDS: self.records_version,
         }[stage]
 
-    def versions(self, artifact: str, synopsis: str | None, texts: Collection[str]) -> dict[Stage, str | None]:
-        """The version wanted of each stage, from hashes of its inputs.
+    def versions(
+        self, artifact: str, synopsis: str | None, texts: Collection[str], edges: Sequence[Edge]
+    ) -> dict[str, str | None]:
+        """The version wanted of each part, from hashes of its inputs.
 
         `synopsis` stands for what a synopsis is made of, None where it is still to come and nothing stands in;
         `texts` are the hashes of all texts to embed.
@@ -54,6 +59,7 @@ class Recipe:
             Stage.SYNOPSES: synopses,
             Stage.EMBEDDINGS: embeddings,
             Stage.RECORDS: content_hash(surfaces, synopses, embeddings, self.records_version),
+            EDGES: content_hash(list(edges)),
         }
 
 
@@ -63,7 +69,7 @@ class CorpusPlan:
 
     `stale` are listings that are new, have changed, failed before or were lost; reading them may show that
     nothing changed after all. `deleted` are known artifacts that the source no longer has. `lost` names the
-    stages whose rows are gone from their table.
+    parts whose rows are gone from their table.
     """
 
     corpus: str
@@ -71,7 +77,7 @@ class CorpusPlan:
     stale: Sequence[Listing]
     deleted: Sequence[str]
     failures: Sequence[Failure] = ()
-    lost: Mapping[str, Collection[Stage]] = field(default_factory=dict)
+    lost: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def batches(self) -> Iterator[Sequence[Listing]]:
         """The stale artifacts in groups that are each committed at once."""
@@ -97,7 +103,7 @@ def plan_corpus(
     discovery: Discovery,
     known: Mapping[str, tuple[str, str]],
     recipe_id: str,
-    lost: Mapping[str, Collection[Stage]],
+    lost: Mapping[str, Collection[str]],
     force: bool = False,
 ) -> CorpusPlan:
     """Compare a discovery with the ledger's (stamp, recipe) of each artifact."""

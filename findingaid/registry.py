@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import Embedder, Source, Strategy, Synthesizer
+from findingaid.model import EdgeExtractor, Embedder, Reranker, Rewriter, Selector, Source, Strategy, Synthesizer
 from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
@@ -64,6 +64,10 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "synthesizer": ("findingaid.synthesizers", Synthesizer),
     "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
+    "extractor": ("findingaid.extractors", EdgeExtractor),
+    "reranker": ("findingaid.rerankers", Reranker),
+    "selector": ("findingaid.selectors", Selector),
+    "rewriter": ("findingaid.rewriters", Rewriter),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 

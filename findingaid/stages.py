@@ -15,11 +15,14 @@ import orjson
 import pyarrow as pa
 
 from findingaid import resuming, synthesizing
+from findingaid.edges import edges_of
 from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
 from findingaid.model import (
     Artifact,
     ConcurrentSource,
+    Edge,
+    EdgeExtractor,
     Embedder,
     Failure,
     Outcome,
@@ -63,6 +66,7 @@ class Batch:
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     plans: dict[str, SurfacePlan] = field(default_factory=dict)
+    edges: dict[str, list[Edge]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, Shown] = field(default_factory=dict)
@@ -127,14 +131,17 @@ def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> A
         return error
 
 
-def decompose(strategy: Strategy, of: WithSynopsis | None, batch: Batch) -> None:
-    """Stage 2: surfaces in plan order, without blank ones, and what a synthesizer would be shown."""
+def decompose(
+    strategy: Strategy, of: WithSynopsis | None, batch: Batch, extractor: EdgeExtractor | None = None
+) -> None:
+    """Stage 2: surfaces in plan order, without blank ones, what a synthesizer would be shown, and edges."""
     for artifact_id, artifact in batch.artifacts.items():
         try:
             plan = strategy.decompose(artifact_id, artifact.raw, artifact.metadata)
             if of is not None:
                 batch.shown[artifact_id] = of.shown(artifact_id, artifact.raw, artifact.metadata)
-        except Exception as error:  # noqa: BLE001  # a strategy may raise anything; it fails this artifact alone
+            batch.edges[artifact_id] = edges_of(extractor, artifact, plan.filter_fields)
+        except Exception as error:  # noqa: BLE001  # strategies and extractors may raise anything, and fail one artifact
             batch.fail(artifact_id, Stage.SURFACES, error)
         else:
             kept = [surface for surface in plan.surfaces if surface.text.strip()]
@@ -294,6 +301,24 @@ def surface_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.T
         "metadata": [to_json(surface.metadata) for _, _, surface in placed],
     }
     return _ordered(columns, schemas.SURFACES)
+
+
+def edge_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.Table:
+    """Rows of the edges table."""
+    placed = [(i, position, edge) for i in artifact_ids for position, edge in enumerate(batch.edges[i])]
+    edges = [edge for _, _, edge in placed]
+    columns = {
+        "corpus": [corpus] * len(placed),
+        "artifact_id": [i for i, _, _ in placed],
+        "position": [position for _, position, _ in placed],
+        "kind": [edge.kind for edge in edges],
+        "target_corpus": [edge.corpus or corpus for edge in edges],
+        "target_id": [edge.target_id for edge in edges],
+        "section": [edge.section for edge in edges],
+        "span_start": [edge.span and edge.span[0] for edge in edges],
+        "span_end": [edge.span and edge.span[1] for edge in edges],
+    }
+    return pa.table(columns, schema=schemas.EDGES)
 
 
 def synopsis_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], of: WithSynopsis | None) -> pa.Table:

@@ -54,7 +54,7 @@ def build_definitions(
             for corpus in aid.corpora
             for asset in (source(aid.corpora[corpus], key), corpus_assets(aid.indexer(corpus), key))
         ],
-        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora],
+        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
         jobs=[job],
         schedules=schedules(aid, job),
         sensors=[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -60,7 +61,46 @@ def test_search_keeps_the_contract(indexed: Cli) -> None:
     for hit in hits:
         assert list(hit) == [
             "record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "score", "text", "span", "metadata",
+            "route", "depth", "seed", "ranks", "weight", "parts",
         ]  # fmt: skip
+
+
+def test_search_takes_its_options(indexed: Cli) -> None:
+    every = indexed.json("search", "ledger", "--also", "vector", "-k", "4")
+    second = indexed.json("search", "ledger", "--also", "vector", "-k", "2", "--offset", "2", "--timeout", "60")
+    lifted = indexed.json("search", "ledger", "--weight", "synopsis=9", "--rrf", "--explain")
+    best = indexed.json("search", "ledger", "--per-artifact", "--blend", "1")
+    why = indexed.run(
+        "search", "ledger", "--explain", "-k", "1", "--weight", "synopsis=2", "--weight", "chunk=0.5"
+    ).output
+
+    assert [hit["record_id"] for hit in second] == [hit["record_id"] for hit in every[2:]]
+    assert [hit["surface_kind"] for hit in lifted[:3]] == ["synopsis"] * 3
+    assert {rank["ranker"] for hit in lifted for rank in hit["ranks"]} == {"dense", "lexical"}
+    assert len({hit["artifact_id"] for hit in best}) == len(best) == 3
+    assert re.search(r"#\d+ -?\d\.\d{3}: \d\.\d{3}", why)
+    assert "weight" in why
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--weight", "synopsis"], "--weight wants a name and a number, such as description=2, got 'synopsis'"),
+        (["--recency", "path=x"], "--recency wants a name and a number"),
+        (["--recency", "nope=3"], "recency: field 'nope' is in none of the corpora searched"),
+        (["--surfaces", "nope"], "unknown surface kind 'nope'. Known: chunk, synopsis"),
+        (["-k", "1000000"], "k and offset together are at most 10,000, got 1,000,000"),
+        (["--blend", "2"], "blend is the share of dense, from 0 to 1, got 2"),
+        (["--timeout", "0"], "timeout must be above 0 seconds, got 0"),
+        (["--corpus", "nope"], "unknown corpus 'nope'. Known: docs"),
+    ],
+)
+def test_a_search_that_cannot_be_done_is_one_line(indexed: Cli, options: list[str], message: str) -> None:
+    result = indexed.run("search", "ledger", *options)
+
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: {message}")
+    assert result.output.count("\n") == 1
 
 
 def test_a_span_opens_the_text_of_the_file(indexed: Cli) -> None:

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
         (
             "stoer",
             "x",
-            "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, budget, prices,",
+            "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, lexical, budget,",
         ),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
         (
             "corpora.docs.sourc",
             {},
-            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, max_loss, max_failures, schedule,",
+            "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, edges, max_loss, max_failures,",
         ),
         ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
         (

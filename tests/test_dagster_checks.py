@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from findingaid.checks import CHECKS
+from findingaid.checks import CHECKS, QUALITY
 from findingaid.model import Stage
 from findingaid.store import schemas
 from findingaid.testing import OpenAIServer, faults
@@ -24,7 +24,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 def evaluations(location: Location, name: str) -> list[dg.AssetCheckEvaluation]:
     """What was logged of a check, newest first."""
-    (check,) = (check for check in CHECKS if check.name == name)
+    (check,) = (check for check in (*CHECKS, QUALITY) if check.name == name)
     key = dg.AssetCheckKey(asset_key("docs", check.stage), name)
     history = location.instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
     return [e.event.dagster_event.event_specific_data for e in history if e.event and e.event.dagster_event]
@@ -148,6 +148,48 @@ def test_checks_carry_pictures(location: Location) -> None:
 
     for check, picture in (("failures", "age"), ("no_orphans", "length"), ("synopses_written", "outcomes")):
         assert "](data:image/png;base64," in evaluations(location, check)[0].metadata[picture].value
+
+
+def test_a_floor_of_quality_is_a_check_with_a_picture(location: Location) -> None:
+    cases = location.cli.folder / "cases.yaml"
+    cases.write_text("- {query: the ledger, expected: docs/ledger.md}\n- {query: nothing, expected: docs/gone.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "recall@10", "floor": 0.5}
+
+    assert location.index().success
+
+    (found,) = evaluations(location, "quality")
+    assert (found.passed, found.metadata["Recall@10"].value, found.metadata["cases"].value) == (True, 0.5, 2)
+    assert "](data:image/png;base64," in found.metadata["quality"].value
+
+
+def test_a_run_below_the_floor_fails_and_publishes_nothing(location: Location) -> None:
+    location.index()
+    before = location.aid.versions()
+    (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/gone.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "floor": 0.5}
+    location.cli.write("ledger.md", text_about("changed"))
+
+    assert not location.index().success
+
+    assert location.aid.versions() == before
+    newest = evaluations(location, "quality")[0]
+    assert (newest.passed, newest.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "nDCG@10 is 0.000" in str(newest.description)
+    location.cli.write("ledger.md", text_about("changed again"))
+    assert not location.materialize(STAGES, "ledger.md").success
+
+
+def test_a_check_of_quality_executed_alone_looks_at_the_newest_records(location: Location) -> None:
+    location.index()
+    (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/ledger.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "mrr", "floor": 0}
+    key = dg.AssetCheckKey(asset_key("docs", Stage.RECORDS), "quality")
+    job = dg.define_asset_job("execute", dg.AssetSelection.checks(key))
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
+
+    assert definitions.resolve_job_def("execute").execute_in_process(instance=location.instance).success
+
+    assert evaluations(location, "quality")[0].passed
 
 
 def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Location) -> None:

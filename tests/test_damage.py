@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.model import NO_CALLS
+from findingaid.store import Store
 from findingaid.testing import MemorySource
 from tests.test_incremental import docs, records
 
@@ -112,3 +114,11 @@ def test_a_torn_artifact_is_told_from_an_unknown_one(make_aid: Callable[..., Fin
 
     make_aid().index()
     assert [record.surface_index for record in aid.show("ledger.md").records] == [0, 1, 2]
+
+
+def test_a_store_with_a_long_path_is_not_taken_for_damaged(aid: FindingAid, tmp_path: Path) -> None:
+    far = replace(aid, store=Store(str(tmp_path.joinpath(*["a folder with a long name"] * 12))))
+
+    with pytest.raises(StoreError, match=r"nothing is published in .*: run `findingaid index`$"):
+        far.search("ledger")
+    assert far.index().repaired == []

@@ -78,14 +78,24 @@ def test_every_file_that_is_named_is_there(path: Path) -> None:
 
 
 def test_the_configuration_documented_names_every_parameter() -> None:
+    from findingaid.config import RERANKERS, REWRITERS, SELECTORS
     from findingaid.embedding import EMBEDDERS
     from findingaid.sources import SOURCES
     from findingaid.strategies import STRATEGIES
     from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
-    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md", "anchored.md")
+    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md", "anchored.md", "query.md")
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
-    for registry in (SOURCES, STRATEGIES, SYNTHESIZERS, SUMMARIZERS, EMBEDDERS):
+    for registry in (
+        SOURCES,
+        STRATEGIES,
+        SYNTHESIZERS,
+        SUMMARIZERS,
+        EMBEDDERS,
+        RERANKERS,
+        SELECTORS,
+        REWRITERS,
+    ):
         for name in registry.known():
             assert name in text
             for field in fields(registry.member(name, "")):  # type: ignore[arg-type]  # members are dataclasses

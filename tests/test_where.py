@@ -168,10 +168,10 @@ def test_the_fields_of_nothing_published_are_an_error(tmp_path: Path) -> None:
 
 def test_a_parser_is_imported_for_a_filter_only(aid: FindingAid) -> None:
     code = (
-        "import sys; from findingaid.query import Searcher; from findingaid.store import Store;"
+        "import sys; from findingaid.query import Request, Searcher; from findingaid.store import Store;"
         "from findingaid.testing import CountingEmbedder; searcher = Searcher(Store(sys.argv[1]), CountingEmbedder());"
-        "searcher.search('note'); print('sqlglot' in sys.modules);"
-        "searcher.search('note', where='year > 1'); print('sqlglot' in sys.modules)"
+        "searcher.search(Request(('note',))); print('sqlglot' in sys.modules);"
+        "searcher.search(Request(('note',), where='year > 1')); print('sqlglot' in sys.modules)"
     )
 
     done = subprocess.run([sys.executable, "-c", code, aid.store.uri], capture_output=True, text=True, check=True)

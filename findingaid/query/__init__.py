@@ -1,7 +1,13 @@
 """Asking the published index."""
 
 from findingaid.query.fields import Field, corpus_fields
-from findingaid.query.search import Searcher, fuse
+from findingaid.query.hits import Hits
+from findingaid.query.reader import Candidate, Reader
+from findingaid.query.request import Recency, Request
+from findingaid.query.search import After, Rerank, Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus
 
-__all__ = ["ArtifactView", "CorpusStatus", "Field", "Searcher", "corpus_fields", "fuse"]
+__all__ = [
+    "After", "ArtifactView", "Candidate", "CorpusStatus", "Field", "Hits", "Reader", "Recency", "Request", "Rerank",
+    "Route", "Searcher", "corpus_fields",
+]  # fmt: skip

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from findingaid.errors import QueryError, TornError
+from findingaid.errors import QueryError, StoreError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
+from findingaid.store.vectors import Measured, measured
 from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
@@ -95,6 +96,8 @@ class CorpusStatus:
     updated: str | None
     published_version: int | None
     usage: Sequence[ModelUsage] = ()
+    vector_index: Measured | None = None
+    """What the index of the vectors of all corpora was found to do; None where a search is exact."""
     batches: Sequence[OpenBatch] = ()
     """Sent to a batch API, and not taken in yet."""
 
@@ -181,8 +184,16 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
         usage=_usage(store, corpus),
+        vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
     )
+
+
+def _vector_index(store: Store) -> Measured | None:
+    try:
+        return measured(store.published())
+    except StoreError:
+        return None
 
 
 def _usage(store: Store, corpus: str) -> list[ModelUsage]:

@@ -82,6 +82,15 @@ class Files:
             return f"{self.root.shown.rstrip('/')}/{path}"
         return str(self._local / path)
 
+    def below(self, folder: str) -> tuple[Files, str]:
+        """All files of a folder below the root, and what their paths begin with before the one from there on.
+
+        Below a folder of this machine that one is the root, so that no link leads out of it.
+        """
+        if self._remote or not folder:
+            return replace(self, include=("**/*",)), f"{folder}/" if folder else ""
+        return replace(self, root=self._local / folder, include=("**/*",)), ""
+
     def discover(self) -> Discovery:
         if self._remote:
             included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))

@@ -10,14 +10,17 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Gt, MinLen
 
-from findingaid.errors import ReadError
+from findingaid.errors import ReadError, SourceError
 from findingaid.front_matter import FrontMatter
-from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.model import Artifact, BundledFile, Discovery, Failure, Listing
 from findingaid.registry import STRICT
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
 from findingaid.sources.files import Files, decode
 
 FILE = "SKILL.md"
+
+NAMED = 20
+"""Files that a message names."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,7 @@ class Skills:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, ("",) if unknown else ())
 
     def read(self, artifact_id: str) -> Artifact:
-        if artifact_id not in self._places:
-            self.discover()
-        if (place := self._places.get(artifact_id)) is None:
-            raise ReadError("no longer there", "missing")
+        place = self._place(artifact_id)
         text, _ = decode(place.files.payload(place.path))
         front = FrontMatter.of(text)
         name = str(front.fields.get("name") or place.name)
@@ -74,6 +74,43 @@ class Skills:
         body = text[front.end :].strip()
         raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
         return Artifact(artifact_id, raw, {"title": name, "parent": place.parent, "path": place.path})
+
+    def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
+        """What else stands in the skill's folder, apart from other skills."""
+        files, start = self._around(self._place(artifact_id))
+        try:
+            found = files.discover()
+        except SourceError as error:
+            raise ReadError(f"its folder is no longer there: {error}", "missing") from None
+        listed = [replace(x, artifact_id=x.artifact_id[len(start) :]) for x in found.listings if _in(start, x)]
+        skills = {PurePosixPath(x.artifact_id).parent for x in listed if x.artifact_id.endswith(f"/{FILE}")}
+        bundled = [
+            BundledFile(x.artifact_id, x.size)
+            for x in listed
+            if x.artifact_id != FILE and skills.isdisjoint(PurePosixPath(x.artifact_id).parents)
+        ]
+        return bundled, [f"{x.artifact_id[len(start) :]}: {x.message}" for x in found.failures if _in(start, x)]
+
+    def bundled_text(self, artifact_id: str, path: str) -> str:
+        listed, _ = self.bundled(artifact_id)
+        if path not in {file.path for file in listed}:
+            known = ", ".join(file.path for file in listed[:NAMED]) + (", …" if len(listed) > NAMED else "")
+            raise ReadError(f"no file {path!r} comes with it. Known: {known or 'none'}", "missing")
+        files, start = self._around(self._place(artifact_id))
+        text, _ = decode(files.payload(start + path))
+        return text
+
+    def _place(self, artifact_id: str) -> _Place:
+        """Raises ReadError for a skill that is not there."""
+        if artifact_id not in self._places:
+            self.discover()
+        if (place := self._places.get(artifact_id)) is None:
+            raise ReadError("no longer there", "missing")
+        return place
+
+    def _around(self, place: _Place) -> tuple[Files, str]:
+        """The files around a SKILL.md, and what their paths begin with."""
+        return place.files.below("" if place.folder == PurePosixPath() else str(place.folder))
 
     def _failures(self, files: Files, failures: Sequence[Failure]) -> Iterator[Failure]:
         """Failures by the names of their skills, or by their paths where the name is another skill's."""
@@ -90,6 +127,10 @@ class Skills:
     @cached_property
     def _places(self) -> dict[str, _Place]:
         return {}
+
+
+def _in(start: str, found: Listing | Failure) -> bool:
+    return found.artifact_id.startswith(start)
 
 
 @dataclass(frozen=True)

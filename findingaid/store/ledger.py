@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Failure, Outcome, Stage
+from findingaid.model import Failure, Outcome
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Store
@@ -18,7 +18,7 @@ from findingaid.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """The fields of `schemas.LEDGER`; a stage's version is null until that stage has done the artifact."""
+    """The fields of `schemas.LEDGER`; a part's version is null until that part of the artifact is written."""
 
     corpus: str
     artifact_id: str
@@ -29,10 +29,12 @@ class LedgerRow:
     synopses: str | None = None
     embeddings: str | None = None
     records: str | None = None
+    edges: str | None = None
     synopsis_outcome: str = ""
     bytes: int = 0
     n_artifacts: int = 0
     n_surfaces: int = 0
+    n_edges: int = 0
     n_synopses: int = 0
     n_records: int = 0
     failed_stage: str = ""
@@ -40,8 +42,9 @@ class LedgerRow:
     failed_message: str = ""
     failed_runs: int = 0
 
-    def version(self, stage: Stage) -> str | None:
-        version: str | None = getattr(self, stage.value)
+    def version(self, part: str) -> str | None:
+        """What a stage, or the edges, were last written with."""
+        version: str | None = getattr(self, part)
         return version
 
     @property
@@ -50,9 +53,9 @@ class LedgerRow:
             return None
         return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message, self.failed_runs)
 
-    def writing(self, stages: Iterable[Stage]) -> LedgerRow:
-        """The intent to write these stages: until it is done, nothing counts as done."""
-        unwritten: dict[str, Any] = {stage.value: None for stage in stages}
+    def writing(self, parts: Iterable[str]) -> LedgerRow:
+        """The intent to write these parts: until it is done, nothing counts as done."""
+        unwritten: dict[str, Any] = {str(part): None for part in parts}
         return replace(self, recipe="", **unwritten)
 
 
@@ -104,17 +107,17 @@ class Ledger:
         table = pa.table(columns, schema=schemas.LEDGER)
         self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table)
 
-    def lost(self, corpus: str) -> dict[str, set[Stage]]:
-        """artifact id -> stages whose table does not hold the rows the ledger counts.
+    def lost(self, corpus: str) -> dict[str, set[str]]:
+        """artifact id -> parts whose table does not hold the rows the ledger counts.
 
         Costs two counts a table when all is well; only a difference makes it look at every artifact.
         Artifacts that have rows but no ledger row are listed too.
         """
-        found: dict[str, set[Stage]] = {}
+        found: dict[str, set[str]] = {}
         for table in schemas.PER_ARTIFACT:
             if not self.counts_agree(table):
                 for artifact_id in self._differing(table, corpus):
-                    found.setdefault(artifact_id, set()).add(Stage(table))
+                    found.setdefault(artifact_id, set()).add(table)
         return found
 
     def counts_agree(self, table: str) -> bool:

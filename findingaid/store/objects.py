@@ -52,9 +52,11 @@ def trouble(error: BaseException, options: Mapping[str, str]) -> str | None:
     return None
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, without where in Lance's source it says so."""
+def first_line(error: BaseException, folder: str = "") -> str:
+    """What an error says, without where in Lance's source it says so, and without a folder that is known."""
     line = next(iter(str(error).splitlines()), "") or type(error).__name__
+    # Else a long path would leave no room for what is said of it, before the end is cut off.
+    line = line.replace(f"{folder.lstrip('/')}/", "") if folder else line
     return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]
 
 

@@ -2,6 +2,8 @@
 
 `published` marks the one served, `published-N` those kept to go back to, and `rolled-back` the newest version
 at the time of a rollback, so that a run which changes nothing does not publish again what was just withdrawn.
+The edges of records version N are those that bear the tag `records-N` on their own table. It is there before readers
+can have N, so that whoever looks up the version first and then its edges has what belongs together.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 PUBLISHED = "published"
 KEPT = "published-"
 ROLLED_BACK = "rolled-back"
+EDGES_OF = "records-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class Publisher:
         """The version that the last commit made."""
         return int(self._records().version)
 
+    def current(self) -> bool:
+        """Whether readers have the newest records and edges."""
+        served = self.served()
+        edges = self._tags("edges").get(f"{EDGES_OF}{served}")
+        return served == self.newest() and edges == self._store.dataset("edges").version
+
     def withdrawn(self) -> bool:
         """Whether a rollback withdrew what is newest and nothing was written since."""
         return self._tags().get(ROLLED_BACK) == self.newest()
@@ -73,14 +82,23 @@ class Publisher:
             for version in sorted(wanted, reverse=True)
         ]
 
-    def publish(self, version: int | None = None) -> int:
-        """Serve a version, by default the newest; returns the one served, which never goes back by this."""
+    def publish(self, version: int | None = None, edges: int | None = None) -> int:
+        """Serve a version, by default the newest; returns the one served, which never goes back by this.
+
+        `edges` is the version of the edges that belongs to it, by default the newest.
+        """
         target = max(version or self.newest(), self.served() or 0)
+        self._tag(f"{EDGES_OF}{target}", edges or int(self._store.dataset("edges").version), "edges")
         self._serve(target)
         self._untag(ROLLED_BACK)
         kept = sorted((v for name, v in self._tags().items() if name.startswith(KEPT)), reverse=True)
         for version in kept[max(0, self._retain - 1) :]:
             self._untag(f"{KEPT}{version}")
+        served = set(self._tags().values())
+        for name in self._tags("edges"):
+            version = int(name.removeprefix(EDGES_OF))
+            if version < target and version not in served:  # a later one is another run's, about to be served
+                self._untag(name, "edges")
         return target
 
     def rollback(self, version: int | None = None) -> int:
@@ -111,26 +129,27 @@ class Publisher:
     def _records(self) -> lance.LanceDataset:
         return self._store.dataset("records")
 
-    def _tags(self) -> dict[str, int]:
+    def _tags(self, table: str = "records") -> dict[str, int]:
         with self._store.reached():
-            return {name: int(tag["version"]) for name, tag in self._records().tags.list().items()}
+            return {name: int(tag["version"]) for name, tag in self._store.dataset(table).tags.list().items()}
 
-    def _tag(self, name: str, version: int) -> None:
-        if self._tags().get(name) == version:
+    def _tag(self, name: str, version: int, table: str = "records") -> None:
+        if self._tags(table).get(name) == version:
             return
+        tags = self._store.dataset(table).tags
         with self._store.reached():
             try:
-                self._records().tags.create(name, version)
+                tags.create(name, version)
             except ValueError as error:
                 if "already exists" not in str(error):
                     raise
-                self._records().tags.update(name, version)
+                tags.update(name, version)
 
-    def _untag(self, name: str) -> None:
-        if name in self._tags():
+    def _untag(self, name: str, table: str = "records") -> None:
+        if name in self._tags(table):
             with self._store.reached():
                 try:
-                    self._records().tags.delete(name)
+                    self._store.dataset(table).tags.delete(name)
                 except ValueError as error:
                     if "does not exist" not in str(error):  # else another run did it meanwhile
                         raise

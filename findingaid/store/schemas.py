@@ -65,6 +65,19 @@ SURFACES = _schema(
     _text("metadata", "JSON: the surface's own"),
 )
 
+EDGES = _schema(
+    "edges-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _int("position", "place among the artifact's edges"),
+    _text("kind", "what the edge says: REF, PARENT, LINK or what an extractor calls it"),
+    _text("target_corpus", "the corpus of the artifact that is referred to"),
+    _text("target_id", "its id, whether or not there is such an artifact"),
+    _text("section", 'the anchor of one of its headings, "" for all of it'),
+    _int("span_start", "first character of where the artifact says so; null where no place of its text does", True),
+    _int("span_end", "the character after the last", True),
+)
+
 SYNOPSES = _schema(
     "synopses-2",
     CORPUS,
@@ -134,7 +147,7 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-2",
+    "ledger-3",
     CORPUS,
     ARTIFACT_ID,
     _text("stamp", "the source's change marker when the artifact was last read"),
@@ -144,10 +157,12 @@ LEDGER = _schema(
     _text("synopses", "as above", True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
+    _text("edges", "hash of its edges; null while they are written", True),
     _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
     _column("bytes", pa.int64(), "size of the payload"),
     _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
+    _int("n_edges", "rows in the table edges"),
     _int("n_synopses", "rows in the table synopses"),
     _int("n_records", "rows in the table records"),
     _text("failed_stage", 'the stage that failed last, "" where none did'),
@@ -170,6 +185,7 @@ LEASES = _schema(
 FIXED = {
     "artifacts": ARTIFACTS,
     "surfaces": SURFACES,
+    "edges": EDGES,
     "synopses": SYNOPSES,
     "calls": CALLS,
     "summaries": SUMMARIES,
@@ -181,7 +197,7 @@ FIXED = {
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
 
-PER_ARTIFACT = ("artifacts", "surfaces", "synopses", "records")
+PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "records")
 """The tables whose rows belong to one artifact, and are counted in its ledger row."""
 
 CACHES = ("calls", "embeddings")

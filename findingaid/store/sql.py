@@ -15,6 +15,20 @@ def equals(column: str, value: str) -> str:
     return f"{column} = {quoted(value)}"
 
 
+def both(*conditions: str | None) -> str:
+    """All of the conditions that there are, which must be one at least."""
+    return " AND ".join(f"({condition})" for condition in conditions if condition)
+
+
+def of_artifacts(keys: Iterable[tuple[str, str]], corpus: str = "corpus", artifact_id: str = "artifact_id") -> str:
+    """Whether (corpus, artifact id) is one of these; matches nothing without any."""
+    ids: dict[str, list[str]] = {}
+    for name, artifact in sorted(keys):
+        ids.setdefault(name, []).append(artifact)
+    parts = [f"({equals(corpus, name)} AND {one_of(artifact_id, listed)})" for name, listed in ids.items()]
+    return " OR ".join(parts) or "false"
+
+
 def one_of(column: str, values: Iterable[str]) -> str:
     """`column IN ('a','b')`; matches nothing without values."""
     return f"{column} IN ({','.join(map(quoted, values)) or 'NULL'})"

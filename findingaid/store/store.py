@@ -10,22 +10,23 @@ from __future__ import annotations
 import logging
 import random
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 from filelock import FileLock
 
 from findingaid.errors import StoreError, UnreachableError
-from findingaid.store import fields, schemas
+from findingaid.store import fields, indexes, lexical, schemas
+from findingaid.store.lexical import Lexical
 from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
-from findingaid.store.publishing import PUBLISHED
+from findingaid.store.publishing import EDGES_OF, PUBLISHED
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("findingaid")
 
 TABLES = (*schemas.FIXED, "records")
+
+DEFAULTS = Lexical()
 
 NOT_THERE = "was not found"
 """How Lance words it when nothing is at a path; every other error is damage."""
@@ -65,26 +68,22 @@ NAMED = 5
 KEY_INDEX_ROWS = 50_000
 """Below this a scan for keys is as fast as an index, and an index is more files."""
 
-VECTOR_INDEX_ROWS = 100_000
-"""Below this an exact search takes at most some 100 ms, and is exact."""
-
-UNINDEXED_SHARE = 0.02
-UNINDEXED_ROWS = 2_000
-"""The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
-
 
 class Store:
     """All tables of one index, below one URI: a folder, or object storage with Lance's `storage_options` for it.
 
-    `inspect` first says which tables cannot be used; until `prepare` makes those anew they read as empty.
+    `lexical` says how the full-text index takes words. `inspect` first says which tables cannot be used; until
+    `prepare` makes those anew they read as empty.
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, lexical: Lexical = DEFAULTS) -> None:
         self.uri = uri.rstrip("/")
+        self.lexical = lexical
         self.remote = "://" in uri
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
         self._told_full = False
+        self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -131,9 +130,9 @@ class Store:
         return self.retried(lambda: read(self.dataset(table)))
 
     def retried(self, read: Callable[[], T]) -> T:
-        """What `read` gives; read again from the start where another run dropped the version that it was reading."""
+        """What `read` gives; read again from the start where another run dropped a version that it was reading."""
         for _ in range(READS - 1):
-            with suppress(OSError, ValueError), self.reached():
+            with suppress(OSError, ValueError, StoreError), self.reached():
                 return read()
         with self.reached():
             return read()
@@ -160,7 +159,8 @@ class Store:
             raise
 
     def _said(self, error: BaseException) -> str:
-        return without_secrets(first_line(error), self._options) if self.remote else first_line(error)
+        said = first_line(error, self.uri)
+        return without_secrets(said, self._options) if self.remote else said
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -340,13 +340,32 @@ class Store:
         with ThreadPoolExecutor(len(TABLES)) as pool:
             list(pool.map(lambda table: self._commit(table, do), TABLES))
 
+    def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
+        """The same store, in which these versions are the published ones: for a look before they are."""
+        view = copy(self)
+        view._shown = records, edges
+        return view
+
     def published(self) -> lance.LanceDataset:
         """The records as readers see them. Raises StoreError when nothing was published yet."""
+        if self._shown:
+            return self._shown[0]
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
             reason = "" if NOT_THERE in str(error) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
+
+    def edges_of(self, records: lance.LanceDataset) -> lance.LanceDataset:
+        """The edges that belong to a published version of the records.
+
+        Raises StoreError where there are none: lost, or another run published meanwhile, so that asking for both
+        again finds them.
+        """
+        try:
+            return self._shown[1] if self._shown else self.dataset("edges", f"{EDGES_OF}{records.version}")
+        except StoreError as error:
+            raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
 
     def drop_unused_fields(self) -> None:
         """Drop the columns of fields that no record has any more."""
@@ -362,38 +381,26 @@ class Store:
     def _index_keys(self) -> None:
         from lancedb.index import BTree
 
-        columns = dict.fromkeys(("ledger", *schemas.PER_ARTIFACT), "artifact_id") | dict.fromkeys(schemas.CACHES, "key")
-        for name, column in columns.items():
+        of_artifacts = [(table, "artifact_id") for table in ("ledger", *schemas.PER_ARTIFACT)]
+        for name, column in [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]:
             if self.count(name) >= KEY_INDEX_ROWS:
                 self._commit(name, partial(self._index, name, column, BTree()))
 
     def _index(self, name: str, column: str, config: Any, _: lance.LanceDataset) -> None:
-        _keep_indexed(self._table(name), column, config)
+        indexes.keep(self._table(name), column, config)
 
     def unindexed(self) -> dict[str, tuple[int, int]]:
         """Which index of the records -> (rows that are not in it, how many may be)."""
         with self.reached():
-            return dict(self._unindexed(self._table("records")))
+            return dict(indexes.unindexed(self._table("records")))
 
-    def _unindexed(self, records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-        rows = records.count_rows()
-        indexed = {index.columns[0]: index.name for index in records.list_indices()}
-        for what, column, from_rows in (("full-text", "text", 1), ("vector", "vector", VECTOR_INDEX_ROWS)):
-            if column in indexed:
-                stats = records.index_stats(indexed[column])
-                yield what, (stats.num_unindexed_rows, _tail(stats.num_indexed_rows))
-            elif rows >= from_rows:
-                yield what, (rows, 0)
+    def reindexed(self) -> bool:
+        """Whether the full-text index is as the settings say, which may have changed where nothing else did."""
+        records = self.dataset("records")
+        return not records.count_rows() or lexical.made_with(records) == self.lexical
 
     def _index_records(self) -> None:
-        from lancedb.index import FTS, IvfSq
-
-        table = self._table("records")
-        rows = table.count_rows()
-        if rows:
-            _keep_indexed(table, "text", FTS())
-        if rows >= VECTOR_INDEX_ROWS:
-            _keep_indexed(table, "vector", IvfSq(distance_type="cosine"))
+        indexes.of_records(self._table("records"), self.lexical)
 
     def _table(self, name: str) -> Any:
         import lancedb
@@ -424,7 +431,9 @@ class Store:
         try:
             with self.reached():
                 self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
-        except (StoreError, OSError, ValueError, RuntimeError) as error:
+        except StoreError as error:
+            return str(error)
+        except (OSError, ValueError, RuntimeError) as error:
             return self._said(error)
         return None
 
@@ -485,29 +494,10 @@ def _wanted(dim: int) -> dict[str, pa.Schema]:
     return {**schemas.FIXED, "records": schemas.records(dim)}
 
 
-def _keep_indexed(table: Any, column: str, config: Any) -> None:
-    """Make an index, or take in the rows it does not know once they are enough to slow a search."""
-    existing = next((i.name for i in table.list_indices() if i.columns == [column]), None)
-    if existing is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table.create_index(column, config=config)
-        return
-    stats = table.index_stats(existing)
-    if stats.num_unindexed_rows > _tail(stats.num_indexed_rows):
-        # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
-        table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
-
-
 def _delete(dataset: lance.LanceDataset, where: str) -> int:
     if found := dataset.count_rows(where):
         dataset.delete(where)
     return int(found)
-
-
-def _tail(indexed: int) -> int:
-    """Rows that may be outside of an index of so many."""
-    return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))
 
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:

@@ -85,7 +85,7 @@ def _published(store: Store) -> Iterator[str]:
     publisher = Publisher(store)
     if publisher.served() is None:
         yield "nothing is published: run `findingaid index`"
-    elif publisher.served() != publisher.newest() and not publisher.withdrawn():
+    elif not publisher.current() and not publisher.withdrawn():
         yield "the newest records are not published: run `findingaid index`"
 
 

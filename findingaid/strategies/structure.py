@@ -88,7 +88,7 @@ def _headings(text: str, begin: int) -> Iterator[tuple[int, str, Span]]:
 
     Of cmark's HTML, in which all that the text says is escaped, so that its own tags can be told by a pattern.
     """
-    lines = _line_starts(text, begin)
+    lines = line_starts(text, begin)
     body = text[begin:].encode("utf-8", "replace").decode()  # half a pair of surrogates is no UTF-8
     depth = 0
     for tag in TAG.finditer(markdown_to_html(body, Options.CMARK_OPT_SOURCEPOS)):
@@ -114,7 +114,7 @@ def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | No
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    lines = _line_starts(text)
+    lines = line_starts(text)
     return _definitions(text, lines, tree.body, (0, len(text)), fits)
 
 
@@ -153,7 +153,7 @@ def _packed(text: str, pieces: Sequence[Span], fits: Callable[[str], bool]) -> I
     yield start, end
 
 
-def _line_starts(text: str, begin: int = 0) -> list[int]:
+def line_starts(text: str, begin: int = 0) -> list[int]:
     """Where each line from `begin` on starts, and where the last one ends."""
     if "\r" not in text:
         starts = [*accumulate((len(line) + 1 for line in text[begin:].split("\n")), initial=begin)]

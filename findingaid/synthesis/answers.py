@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from findingaid.errors import SynthesisError
 from findingaid.model import NO_USAGE, Outcome, Synopsis, Usage
 from findingaid.synthesis.prompting import tokens_of, without_controls
 
@@ -70,33 +71,39 @@ class _Synopsis(BaseModel, extra="forbid", strict=True):
 
 def read(completion: Any, structured: bool) -> Synopsis:
     """The synopsis that a chat completion holds, with what it used; never raises."""
-    said = content_of(completion)
-    if said.outcome is Outcome.FAILED:
-        return said
-    return replace(_read_content(said.text, structured), usage=said.usage)
-
-
-def content_of(completion: Any) -> Synopsis:
-    """What a chat completion says, unread, or why it says nothing, with what it used; never raises."""
     usage = usage_of(completion)
+    try:
+        content = content_of(completion)
+    except SynthesisError as error:
+        return _failed(error.kind, str(error), usage)
+    return replace(_read_content(content, structured), usage=usage)
+
+
+def content_of(completion: Any) -> str:
+    """What a model wrote, without its thoughts. Raises SynthesisError where that is nothing, or not all."""
     try:
         choice = _Completion.model_validate(completion).choices[0]
     except (ValidationError, IndexError):
-        return _failed("parse", "the answer is no chat completion with a choice", usage)
+        raise SynthesisError("the answer is no chat completion with a choice", "parse") from None
     content = choice.message.content
     if choice.message.refusal or choice.finish_reason == "content_filter":
-        return _failed("refused", "the model or a filter refused to write about this text", usage)
+        raise SynthesisError("the model or a filter refused to write about this text", "refused")
     if choice.finish_reason == "length":
-        return _failed("truncated", "the answer ends at the limit of tokens: raise max_output_tokens", usage)
+        raise SynthesisError("the answer ends at the limit of tokens: raise max_output_tokens", "truncated")
     if content is None:
-        return _failed("parse", "the answer has no content", usage)
-    return Synopsis(Outcome.OK, THOUGHTS.sub("", content).strip(), usage=usage)
+        raise SynthesisError("the answer has no content", "parse")
+    return THOUGHTS.sub("", content).strip()
+
+
+def unfenced(content: str) -> str:
+    """JSON without the fence of Markdown that some models put around it."""
+    return FENCE.sub(r"\1", content)
 
 
 def _read_content(content: str, structured: bool) -> Synopsis:
     if content and structured:
         try:
-            content = _Synopsis.model_validate_json(FENCE.sub(r"\1", content)).synopsis
+            content = _Synopsis.model_validate_json(unfenced(content)).synopsis
         except ValidationError:
             message = (
                 "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false"

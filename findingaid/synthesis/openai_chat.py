@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-from urllib.parse import urlsplit
 
 import orjson
 from annotated_types import Ge, Gt
@@ -23,16 +20,12 @@ from findingaid.identity import content_hash, text_hash
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.registry import STRICT, ConfigPath
 from findingaid.synthesis.answers import SCHEMA, SYNOPSIS_TOKENS, read
-from findingaid.synthesis.line import BackgroundLoop, Limits, Line, NotWantedError
+from findingaid.synthesis.endpoint import Connection, Endpoint, connection_of
+from findingaid.synthesis.line import Limits, NotWantedError
 from findingaid.synthesis.prompting import Messages, Prompt, parts_of, shipped, tokens_of
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
     from findingaid.synthesis.batch import OpenAIBatches
-
-OPENAI_URL = "https://api.openai.com/v1"
-BASE_URL_ENV = "OPENAI_BASE_URL"
 
 EXPECTED_TOKENS = 160
 """Of one answer, for a plan: the 120 words asked for."""
@@ -42,8 +35,6 @@ GRACE_SECONDS = 5.0
 
 OWN_KEYS = frozenset({"messages", "model", "n", "response_format", "stream"})
 """What `extra` may not change, because an answer is read by it."""
-
-_LOCK = threading.Lock()
 
 Wanted = Callable[[], bool]
 
@@ -91,12 +82,7 @@ class OpenAISynthesizer:
             object.__setattr__(self, "api_key", SecretStr(self.api_key))
         if own := OWN_KEYS & set(self.extra):
             raise ConfigError(f"extra.{min(own)}: is not for extra to set")
-        if self.base_url is not None:
-            url = urlsplit(self.base_url)
-            if url.scheme not in {"http", "https"} or not url.hostname:
-                raise ConfigError("base_url: expected an address such as http://localhost:11434/v1")
-            if url.username or url.password:
-                raise ConfigError("base_url: holds a password: put it in api_key or default_headers")
+        self.endpoint.check()
         if not self.instructions.what.strip():
             raise ConfigError(f"prompt: {self.prompt} is empty")
 
@@ -197,30 +183,22 @@ class OpenAISynthesizer:
 
     def client_options(self) -> dict[str, Any]:
         """What an openai client is made with; it holds the key."""
-        key = _plain(self.api_key) if self.api_key else os.environ.get(self.api_key_env)
-        own = self.base_url or os.environ.get(BASE_URL_ENV)
-        headers = {name: _plain(value) for name, value in self.default_headers.items()}
-        # Servers of one's own need none, but the client insists; for OpenAI itself it is right to.
-        return {
-            "api_key": key or ("none" if own or headers else None),
-            "base_url": self.base_url,
-            "default_headers": headers,
-            "timeout": self.timeout,
-            "max_retries": 0,
-        }
+        return self.endpoint.client_options()
 
     @property
     def where(self) -> str:
         """The endpoint's host, for messages."""
-        return urlsplit(self.base_url or os.environ.get(BASE_URL_ENV) or OPENAI_URL).netloc.rpartition("@")[2]
+        return self.endpoint.where
 
     @property
     def secrets(self) -> list[str]:
         """What no message may hold."""
-        options = self.client_options()
-        return [
-            value for value in (options["api_key"], *options["default_headers"].values()) if value not in {None, "none"}
-        ]
+        return self.endpoint.secrets
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it asks, and as whom."""
+        return Endpoint(self.base_url, self.api_key, self.api_key_env, self.default_headers, self.timeout)
 
     @property
     def _at_once(self) -> int:
@@ -305,47 +283,23 @@ class OpenAISynthesizer:
 
     @property
     def _engine(self) -> _Engine:
-        """What runs the requests, made when first used; threads do not come along into a forked process."""
-        with _LOCK:
-            engine: _Engine | None = self.__dict__.get("_made_engine")
-            if engine is None or engine.process != os.getpid():
-                limits = Limits(
-                    self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries
-                )
-                engine = _Engine(Line(limits, self.where, self.secrets), self.client_options())
-                self.__dict__["_made_engine"] = engine
-                weakref.finalize(self, engine.loop.close)
+        """What runs the requests, made when first used."""
+        limits = Limits(self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries)
+        engine: _Engine = connection_of(self, _Engine, self.endpoint, limits)
         return engine
 
 
-class _Engine:
-    """The thread, the line and the client of one synthesizer."""
+class _Engine(Connection):
+    """The connection of one synthesizer, and what it was paid for in vain."""
 
-    def __init__(self, line: Line, options: dict[str, Any]) -> None:
-        import openai  # noqa: F401  # here, since the first requests would pay for it out of their time
-
-        self.process = os.getpid()
-        self.loop = BackgroundLoop()
-        self.line = line
+    def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
+        super().__init__(endpoint, limits)
         self.kept: dict[str, Synopsis] = {}
         """Text hash -> what was paid for and taken by nobody."""
-        self._options = options
-
-    @cached_property
-    def client(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
-
-        client = AsyncOpenAI(**self._options)
-        self.loop.at_close = client.close
-        return client
 
     def keep(self, shown: Shown, synopsis: Synopsis) -> None:
         if synopsis.outcome is not Outcome.FAILED:
             self.kept[text_hash(shown.text)] = synopsis
-
-
-def _plain(value: SecretStr | str) -> str:
-    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity import content_hash, to_json
-from findingaid.model import NO_USAGE, Outcome, Segment, Synopsis, Usage
+from findingaid.model import NO_USAGE, Segment, Usage
 from findingaid.registry import STRICT
 from findingaid.summaries import LABELS, AnchoredSummary, Point
-from findingaid.synthesis.answers import FENCE, content_of
+from findingaid.synthesis.answers import content_of, unfenced, usage_of
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, shipped, tokens_of, without_controls
 
@@ -141,21 +141,23 @@ class OpenAISummarizer(OpenAISynthesizer):
         self, segments: Sequence[Segment], existing: AnchoredSummary | None
     ) -> tuple[AnchoredSummary | SynthesisError, Usage]:
         messages = self.instructions.turns(segments, existing)
-        said = self._engine.loop.submit(self._answer(messages)).result()
-        if said.outcome is Outcome.FAILED:
-            return SynthesisError(said.message, said.kind), said.usage
+        said, usage = self._engine.loop.submit(self._answer(messages)).result()
+        if isinstance(said, SynthesisError):
+            return said, usage
         try:
-            return read(said.text, segments, existing), said.usage
+            return read(said, segments, existing), usage
         except SynthesisError as error:
-            return error, said.usage
+            return error, usage
 
-    async def _answer(self, messages: Messages) -> Synopsis:
-        tokens = sum(tokens_of(message["content"]) for message in messages)
+    async def _answer(self, messages: Messages) -> tuple[str | SynthesisError, Usage]:
+        """What the model wrote, or why nothing, and what that took."""
+        tokens, usage = sum(tokens_of(message["content"]) for message in messages), NO_USAGE
         try:
             completion = await self._engine.line.ask(lambda: self._send(messages), tokens, _always)
+            usage = usage_of(completion)
+            return content_of(completion), usage
         except SynthesisError as error:
-            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=NO_USAGE)
-        return content_of(completion)
+            return error, usage
 
 
 def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
@@ -164,7 +166,7 @@ def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | 
     Turns that the model was not shown are taken out, and with them what cites no other.
     """
     try:
-        answer = _Answer.model_validate_json(FENCE.sub(r"\1", content))
+        answer = _Answer.model_validate_json(unfenced(content))
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))[:PLACE_CHARACTERS] or "its beginning"
         raise SynthesisError(f"the answer is not the JSON asked for: see {place}", "parse") from None

@@ -119,8 +119,8 @@ class Prompt:
 
 
 def enclosed(text: str) -> dict[str, str]:
-    """A text as data: made harmless, with the tags to stand before and after it."""
+    """A text as data: made harmless, between the tags to stand before and after it."""
     text = UNSAFE.sub(lambda found: ESCAPED[found[0]], without_controls(text))
     # A text cannot hold its own hash, so it cannot close its tag.
     tag = f"{TAG}{text_hash(text)}"
-    return {"open": f"<{tag}>", "close": f"</{tag}>", "text": text}
+    return {"open": f"<{tag}>", "text": text, "close": f"</{tag}>"}

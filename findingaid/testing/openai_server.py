@@ -6,7 +6,7 @@
         ...
         assert server.requests[0].json["model"] == "any-model"
 
-It knows chat completions (without streaming), models, files and batches.
+It knows chat completions (without streaming), reranking as Cohere and Jina have it, models, files and batches.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ from findingaid.testing.faults import Completion, Fault
 from findingaid.testing.http import Reply, Request, read_request, write_reply
 
 CHAT = "/v1/chat/completions"
+RERANK = "/v1/rerank"
+
+Judge = Callable[[str, str], float]
+"""How well a text answers a query."""
+
+
+def common_words(query: str, text: str) -> float:
+    """The default judgement: the share of the query's words that a text has."""
+    words = set(query.lower().split())
+    return len(words & set(text.lower().split())) / max(1, len(words))
+
 
 Answer = Callable[[Request], str | Mapping[str, Any]]
 """What a model writes: a text, or JSON for a schema."""
@@ -63,6 +74,7 @@ class OpenAIServer:
     """
 
     answer: Answer = first_words
+    judge: Judge = common_words
     delay: float = 0.0
     api_key: str | None = None
     models: Sequence[str] = ()
@@ -168,6 +180,8 @@ class OpenAIServer:
                 return fault.reply({})
             case "POST", ["chat", "completions"]:
                 return self._chat(request, fault)
+            case "POST", ["rerank"]:
+                return self._rerank(request)
             case "GET", ["models"]:
                 return Reply.of({"object": "list", "data": [_model(name) for name in self.models]})
             case "GET", ["models", name] if name in self.models:
@@ -199,6 +213,18 @@ class OpenAIServer:
         completion = completed(request, self.answer(request), schema)
         headers = {"x-request-id": f"req_{completion['id'].removeprefix('chatcmpl-')}"}
         return fault.reply(completion) if fault else Reply.of(completion, headers=headers)
+
+    def _rerank(self, request: Request) -> Reply:
+        asked = request.json
+        if self.models and asked["model"] not in self.models:
+            return faults.model_not_found(asked["model"]).reply({})
+        judged = [
+            {"index": i, "relevance_score": self.judge(asked["query"], text)}
+            for i, text in enumerate(asked["documents"])
+        ]
+        best = sorted(judged, key=lambda result: -result["relevance_score"])[: asked.get("top_n")]
+        tokens = count_tokens(asked["query"]) + sum(map(count_tokens, asked["documents"]))
+        return Reply.of({"model": asked["model"], "results": best, "usage": {"total_tokens": tokens}})
 
     def _line(self, body: Any) -> tuple[int, Any]:
         """Status and body for one request of a batch."""

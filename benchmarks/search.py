@@ -1,0 +1,206 @@
+"""Searches beside bare LanceDB calls that do the same retrieval: same table, same probes, same columns, warm.
+
+A million records take minutes to write and are asked for by FINDINGAID_BENCH_MILLION=1.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import ClassVar
+
+import lancedb
+import numpy as np
+import pyarrow as pa
+from lancedb.rerankers import RRFReranker
+
+from benchmarks.figures import Row, timed
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.model import Vectors
+from findingaid.query import Request, Searcher
+from findingaid.query.hits import COLUMNS
+from findingaid.query.reader import LIGHT
+from findingaid.store import Publisher, Store, schemas, vectors
+
+SIZES = (10_000, 100_000, *([1_000_000] if os.environ.get("FINDINGAID_BENCH_MILLION") else []))
+WORDS, ZIPF, LENGTH = 30_000, 1.1, 160
+TOPICS, SPREAD = 2_000, 0.9
+QUERIES, WARM_UP, K = 40, 5, 10
+BATCH = 50_000
+ALLOWED = 1.3
+
+
+@dataclass(frozen=True)
+class Topics:
+    """An embedder that gives each text a place near one of two thousand, as a model gives texts of one topic."""
+
+    inner: ClassVar = HashEmbedder()
+    dim: ClassVar = 384
+    id: ClassVar = "topics-384"
+    max_tokens: ClassVar = None
+
+    def count_tokens(self, text: str) -> int:
+        return self.inner.count_tokens(text)
+
+    def embed(self, texts: list[str]) -> Vectors:
+        centres = self.inner.embed([f"topic {hash_of(text) % TOPICS}" for text in texts])
+        found: Vectors = centres + SPREAD * self.inner.embed(texts)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
+
+def hash_of(text: str) -> int:
+    return sum(text.encode()[:64])
+
+
+def texts(count: int, length: int, seed: int) -> list[str]:
+    """Texts of words as often as in a language: few of them make up most of it."""
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, WORDS + 1) ** ZIPF
+    drawn = rng.choice(WORDS, (count, length), p=shares / shares.sum())
+    lengths = rng.integers(length // 2, length + 1, count).tolist()  # else most of what matches would tie
+    return [" ".join(f"w{word}" for word in row[:n]) for row, n in zip(drawn.tolist(), lengths, strict=True)]
+
+
+def build(folder: Path, size: int) -> Store:
+    """A published index of so many records, five an artifact, with a number that filters."""
+    store = Store(str(folder / f"index{size}"))
+    embedder = Topics()
+    store.prepare(embedder.dim)
+    for start in range(0, size, BATCH):
+        store.replace("records", "docs", [], rows(start, min(BATCH, size - start), embedder))
+    store.compact()
+    store.index()
+    Publisher(store).publish()
+    return store
+
+
+def rows(start: int, count: int, embedder: Topics) -> pa.Table:
+    made = texts(count, LENGTH, start)
+    numbers = range(start, start + count)
+    fixed = {
+        "corpus": "docs", "surface_kind": "chunk", "granularity": "chunk", "title": "", "artifact_version": "1",
+        "producer_id": "", "embedder_id": embedder.id,
+    }  # fmt: skip
+    columns = {name: [value] * count for name, value in fixed.items()} | {
+        "record_id": [f"{random.Random(n).getrandbits(128):032x}" for n in numbers],
+        "artifact_id": [f"{n // 5:07d}.md" for n in numbers],
+        "surface_index": [n % 5 for n in numbers],
+        "text": made,
+        "text_start": [0] * count,
+        "span_start": [0] * count,
+        "span_end": [len(text) for text in made],
+        "metadata": [json.dumps({"shelf": n % 100}) for n in numbers],
+    }
+    flat = pa.array(embedder.embed(made).astype(np.float16).ravel())
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, embedder.dim)
+    return pa.table(columns, schema=schemas.records(embedder.dim))
+
+
+def searches(folder: Path) -> Iterator[Row]:
+    for size in SIZES:
+        store = build(folder, size)
+        yield from beside_bare(store, size)
+
+
+def beside_bare(store: Store, size: int) -> Iterator[Row]:
+    records = store.published()
+    table = lancedb.connect(store.uri).open_table("records")
+    table.checkout(records.version)
+    found = vectors.measured(records)
+    how = {"nprobes": found.probes, "refine": vectors.refine(K)} if found and found.probes else None
+    searcher, embedder = Searcher(store, Topics()), Topics()
+    near, matching = [*LIGHT, *COLUMNS, "_distance"], [*LIGHT, *COLUMNS, "_score"]
+
+    def dense(query: str, where: str | None = None) -> object:
+        asked = table.search(embedder.embed_query(query)).distance_type("cosine").limit(K).select(near)
+        if how:
+            asked = asked.nprobes(how["nprobes"]).refine_factor(how["refine"])
+        return (asked.where(where) if where else asked).to_list()
+
+    def lexical(query: str) -> object:
+        return table.search(query, query_type="fts").limit(K).select(matching).to_list()
+
+    def hybrid(query: str) -> object:
+        vector = embedder.embed_query(query)
+        asked = table.search(query_type="hybrid").vector(vector).text(query).distance_type("cosine").limit(K)
+        if how:
+            asked = asked.nprobes(how["nprobes"]).refine_factor(how["refine"])
+        return asked.select([*LIGHT, *COLUMNS]).rerank(RRFReranker()).to_list()
+
+    def ours(mode: str, where: str | None = None) -> Callable[[str], object]:
+        return lambda query: searcher.search(Request((query,), K, mode=mode, corpora=("docs",), where=where))  # type: ignore[arg-type]
+
+    filtered = "shelf < 10"
+    pairs: dict[str, tuple[Callable[[str], object], Callable[[str], object]]] = {
+        "dense": (ours("dense"), dense),
+        "lexical": (ours("lexical"), lexical),
+        "hybrid": (ours("hybrid"), hybrid),
+        "dense, filtered": (ours("dense", filtered), lambda query: dense(query, filtered)),
+    }
+    for what, (mine, bare) in pairs.items():
+        took, least = compared(mine, bare)
+        ratio = took / least
+        yield Row(
+            f"{what}, {size:,} records{' by index' if how else ''}",
+            f"{took * 1000:.1f} ms, bare LanceDB {least * 1000:.1f} ms: {ratio:.2f} ×",
+            f"≤ {ALLOWED} ×",
+            ratio <= ALLOWED,
+        )
+
+
+def compared(mine: Callable[[str], object], bare: Callable[[str], object]) -> tuple[float, float]:
+    """The medians of both over the same queries, turn by turn; no query is asked twice of one."""
+    asked = texts(QUERIES + WARM_UP, 5, 7)
+    took: list[float] = []
+    least: list[float] = []
+    for query in asked:
+        took.append(timed(lambda q=query: mine(q))[0])  # type: ignore[misc]  # bound now
+        least.append(timed(lambda q=query: bare(q))[0])  # type: ignore[misc]  # as above
+    return median(took[WARM_UP:]), median(least[WARM_UP:])
+
+
+FIRST = """
+import time; start = time.perf_counter(); parts = {}
+def part(name):
+    global start
+    now = time.perf_counter(); parts[name] = now - start; start = now
+import findingaid, findingaid.aid; part("findingaid")
+import lance; part("lance")
+aid = findingaid.open(CONFIG); part("configuration")
+aid.embedder.embed_query("load the model"); part("model")
+reader = aid.searcher.reader(); part("opening the table")
+aid.search("what is a ledger"); part("search")
+aid.search("what is a lease"); part("the next one")
+import json; print(json.dumps(parts))
+"""
+
+
+def first_search(folder: Path) -> Iterator[Row]:
+    """A new process with the real model, over this repository's documents, and what its time goes to."""
+    config = folder / "findingaid.yaml"
+    docs = Path(__file__).parent.parent / "docs"
+    config.write_text(f'store: index\ncorpora: {{docs: {{source: {{kind: files, root: {docs}, include: ["*.md"]}}}}}}')
+    command = [sys.executable, "-m", "findingaid"]
+    subprocess.run([*command, "index", "--config", str(config)], check=True, capture_output=True)
+    code = FIRST.replace("CONFIG", repr(str(config)))
+    measured = [json.loads(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
+    parts = {name: min(run[name] for run in measured) for name in measured[0]}
+    whole = min(
+        timed(
+            lambda: subprocess.run(
+                [*command, "search", "what is a ledger", "--config", str(config)], check=True, capture_output=True
+            )
+        )[0]
+        for _ in range(5)
+    )
+    said = ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
+    yield Row("first search in a new process, by the command line", f"{whole:.2f} s; {said}", "≤ 2 s", whole <= 2)

@@ -1,0 +1,216 @@
+"""Evaluations of a finding aid: of cases over what it publishes, or of a set that is indexed for that."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import findingaid
+from findingaid.aid import FindingAid, ProgressOf
+from findingaid.config import Settings, parse_override
+from findingaid.errors import CasesError, ConfigError, StoreError
+from findingaid.evaluation import BeirSet, Cases, Evaluation, evaluated, load_cases, load_set, measure_name
+from findingaid.evaluation.running import Progress
+from findingaid.identity import content_hash, describe
+from findingaid.model import Corpus
+from findingaid.sources.records import Records
+from findingaid.store import Store
+from findingaid.store.sql import one_of
+from findingaid.strategies.whole_text import WholeText
+
+LOGGER = logging.getLogger("findingaid")
+
+MADE_BY_A_RUN = ("corpora", "embedder", "lexical", "synthesizer")
+"""Settings that change what is indexed."""
+
+CACHES = ("embeddings", "calls")
+"""What one index of a set takes over from another, so that nothing is paid twice."""
+
+WORDS = re.compile(r"\s+(?=[\w.]+=)")
+"""What parts KEY=VALUE from the next; a value may have spaces in it."""
+
+SAID_BY_CASES = frozenset({"self", "query", "k", "corpora", "where", "per_artifact", "offset", "timeout", "explain"})
+"""Parameters of a search that an evaluation gives itself, or that change no ranking."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One way to ask: a finding aid, what it is asked with, and what it is called."""
+
+    name: str
+    aid: FindingAid
+    asked: Mapping[str, Any]
+
+
+def options() -> list[str]:
+    """What a search can be asked with, and ranks by."""
+    return [name for name in inspect.signature(FindingAid.search).parameters if name not in SAID_BY_CASES]
+
+
+def apart(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The one word that names cases or a set, and those that are KEY=VALUE. Raises ConfigError."""
+    named = [word for word in words if "=" not in word or Path(word).exists()]
+    if len(named) != 1:
+        wanted = "--set wants a folder in BEIR's layout or a file of cases, once"
+        raise ConfigError(f"{wanted}: got {' and '.join(named) or 'none'}")
+    return named[0], [word for word in words if word not in named]
+
+
+def setups(config: str | None, words: Sequence[str], others: Sequence[str] = (), indexes: bool = True) -> list[Setup]:
+    """The setup that `words` describe, and one for each of `others`. Raises ConfigError.
+
+    A word is KEY=VALUE, an option of a search or a setting; one of the others is some words that differ, or another
+    configuration's file. Where nothing is indexed for the evaluation, no word may want that.
+    """
+    made = [_setup(config, words, " ".join(words) or "as configured")]
+    for other in others:
+        if Path(other).suffix in {".yaml", ".yml"}:
+            made.append(_setup(other, words, other))
+            continue
+        changed = WORDS.split(other.strip()) if other.strip() else []
+        keys = {parse_override(word)[0] for word in changed}
+        if not keys:
+            raise ConfigError("--versus wants key=value or the file of another configuration")
+        if not indexes and (wrong := next((k for k in sorted(keys) if k.split(".")[0] in MADE_BY_A_RUN), None)):
+            raise ConfigError(
+                f"--versus {wrong}: what is published is evaluated as it is;"
+                " name another configuration with a store of its own"
+            )
+        made.append(_setup(config, [*words, *changed], other))
+    return made
+
+
+def _setup(config: str | None, words: Sequence[str], name: str) -> Setup:
+    given = dict(map(parse_override, words))
+    known = options()
+    if unknown := [key for key in given if key.split(".")[0] not in {*known, *Settings.model_fields}]:
+        raise ConfigError(
+            f"{unknown[0]}: neither an option of a search nor a setting."
+            f" Known: {', '.join(known)}; {', '.join(Settings.model_fields)}"
+        )
+    asked = {key: value for key, value in given.items() if key in known}
+    return Setup(name, findingaid.open(config, {k: v for k, v in given.items() if k not in known}), asked)
+
+
+def load(path: str | Path, split: str | None = None) -> Cases | BeirSet:
+    """The cases of a file, or a set in a folder. Raises CasesError."""
+    if Path(path).is_file():
+        return load_cases(path)
+    return load_set(path, split)
+
+
+def evaluate(
+    aid: FindingAid,
+    cases: Cases | BeirSet | str | Path,
+    *,
+    measures: Sequence[str] | None = None,
+    corpora: Sequence[str] | None = None,
+    name: str = "",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    progress: Progress | None = None,
+    indexing: ProgressOf | None = None,
+    **asked: Any,
+) -> Evaluation:
+    """How well cases find what they should, in what `aid` publishes, when a search is asked with `asked`.
+
+    A set in BEIR's layout is indexed first, into a store of its own: each document whole, or as the one corpus named
+    is cut. `folder` keeps that, the rankings and the queries' vectors; by default the configuration's.
+    Raises CasesError, ConfigError, QueryError, StoreError.
+    """
+    if isinstance(cases, str | Path):
+        cases = load(cases)
+    if measures is not None:
+        measures = [measure_name(text) for text in measures]
+    if unknown := sorted(asked.keys() - set(options())):
+        raise ConfigError(f"unknown option of a search {unknown[0]!r}. Known: {', '.join(options())}")
+    kept = Path(folder) if folder else aid.evaluations
+    if isinstance(cases, BeirSet):
+        aid, cases, corpora = _indexed(aid, cases, corpora, kept, indexing), cases.cases, None
+    else:
+        _require_known(aid, cases)
+    aid = replace(aid, evaluations=kept).remembering()
+    return evaluated(
+        aid, cases, measures, corpora=corpora, asked=asked, name=name, seed=seed, folder=kept, progress=progress
+    )
+
+
+def evaluate_as(
+    setup: Setup,
+    cases: Cases | BeirSet,
+    progress: ProgressOf | None,
+    *,
+    corpora: Sequence[str],
+    measures: Sequence[str],
+    folder: str | None,
+    seed: int,
+) -> Evaluation:
+    """`evaluate` in the way of a setup."""
+    return evaluate(
+        setup.aid,
+        cases,
+        measures=measures or None,
+        corpora=corpora or None,
+        name=setup.name,
+        seed=seed,
+        folder=folder,
+        progress=partial(progress(setup.name), "queries") if progress else None,
+        indexing=progress,
+        **setup.asked,
+    )
+
+
+def _require_known(aid: FindingAid, cases: Cases) -> None:
+    """Raises CasesError for a case that expects what is not published."""
+    wanted = {i: case.place for case in reversed(cases.cases) for i in case.expected}
+    ids = sorted({i.partition("/")[2] for i in wanted})
+    found = aid.store.published().to_table(["corpus", "artifact_id"], filter=one_of("artifact_id", ids)).to_pylist()
+    missing = wanted.keys() - {f"{row['corpus']}/{row['artifact_id']}" for row in found}
+    if missing:
+        first = min(missing, key=lambda i: (wanted[i], i))
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise CasesError(f"{wanted[first]}: expected {first!r} is not in the published index{more}")
+
+
+def _indexed(
+    of: FindingAid, given: BeirSet, corpora: Sequence[str] | None, folder: Path | None, progress: ProgressOf | None
+) -> FindingAid:
+    """A finding aid of a set alone, up to date. Raises StoreError where it cannot be published."""
+    if folder is None:
+        raise ConfigError("a set is indexed into a store of its own: name a folder for it")
+    if corpora and len(corpora) > 1:
+        raise ConfigError(f"a set is cut as one corpus is, got {len(corpora)}: {', '.join(corpora)}")
+    strategy = of.indexer(corpora[0]).of.strategy if corpora else WholeText()
+    corpus = Corpus(given.corpus, Records(given.documents, "_id", given.text, given.metadata), strategy)
+    aid = FindingAid(Store(""), of.embedder, {given.corpus: corpus}, budget=of.budget, prices=of.prices)
+    recipe = aid.indexer(given.corpus).recipe.id
+    stores = folder / "sets" / f"{given.corpus}-{content_hash(str(given.folder.resolve()))[:8]}"
+    path = stores / content_hash(recipe, describe(of.store.lexical))[:12]
+    _take_over(stores, path)
+    aid = replace(aid, store=Store(str(path), lexical=of.store.lexical))
+    report = aid.index(progress=progress)
+    found = report.corpora[given.corpus]
+    if report.unpublished or found.error:
+        raise StoreError(f"{given.folder}: {report.unpublished or found.error}")
+    if found.failed:
+        LOGGER.warning("%s: %d documents are left out, the first: %s", given.folder, len(found.failed), found.failed[0])
+    return aid
+
+
+def _take_over(stores: Path, path: Path) -> None:
+    """Begin an index of a set with the vectors and synopses of the one made last."""
+    made = sorted((other for other in stores.glob("*/ledger.lance")), key=lambda other: other.stat().st_mtime)
+    if path.exists() or not made:
+        return
+    for table in CACHES:
+        # A table that another run wrote to meanwhile may come incomplete; then it is made anew.
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(made[-1].parent / f"{table}.lance", path / f"{table}.lance")

@@ -1,0 +1,121 @@
+"""What artifacts refer to, and what refers to them, as published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from findingaid.errors import QueryError
+from findingaid.query.reader import Key
+from findingaid.store import Store
+from findingaid.store.sql import equals, one_of
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+SOURCE, TARGET = ("corpus", "artifact_id"), ("target_corpus", "target_id")
+"""The columns of the two ends of an edge."""
+
+EDGE_COLUMNS = (*SOURCE, *TARGET, "kind", "section", "position", "span_start", "span_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The artifact at the other end of an edge; without `title` where no such artifact is published.
+
+    `section` is the anchor of the heading that is referred to, `span` where the text of the one that refers says so.
+    """
+
+    corpus: str
+    artifact_id: str
+    kind: str
+    section: str
+    span: tuple[int, int] | None
+    title: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """An artifact, and how many others refer to it; without `title` where no such artifact is published."""
+
+    corpus: str
+    artifact_id: str
+    references: int
+    title: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def neighbours(
+    store: Store, artifact_id: str, corpus: str | None = None, kinds: Sequence[str] | None = None, reverse: bool = False
+) -> list[Neighbour]:
+    """Artifacts that one refers to, in the order of its text, or those that refer to it, by id.
+
+    Raises QueryError for an id that is in several corpora, and for one that nothing knows.
+    """
+    return store.retried(lambda: _neighbours(store, artifact_id, corpus, kinds, reverse))
+
+
+def _neighbours(
+    store: Store, artifact_id: str, corpus: str | None, kinds: Sequence[str] | None, reverse: bool
+) -> list[Neighbour]:
+    records = store.published()
+    edges = store.edges_of(records)
+    here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
+    conditions = [equals(here[1], artifact_id), *([equals(here[0], corpus)] if corpus else [])]
+    rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
+    corpora = {row[here[0]] for row in rows}
+    if len(corpora) > 1:
+        raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
+    if not rows and not titles(records, [(corpus, artifact_id)]):
+        raise QueryError(f"no published artifact {artifact_id!r}: `findingaid search` shows ids")
+    rows = [row for row in rows if not kinds or row["kind"] in kinds]
+    known = titles(records, [(row[there[0]], row[there[1]]) for row in rows])
+    rows.sort(key=lambda row: (row[there[0]], row[there[1]], row["position"]) if reverse else row["position"])
+    return [_neighbour(row, (row[there[0]], row[there[1]]), known) for row in rows]
+
+
+def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Neighbour:
+    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
+    return Neighbour(*key, row["kind"], row["section"], span, known.get(key))
+
+
+def most_referenced(
+    store: Store, k: int, corpora: Sequence[str] = (), kinds: Sequence[str] | None = None
+) -> list[Referenced]:
+    """The k artifacts that most others refer to, most first, whichever corpora those are in."""
+    if k < 1:
+        raise QueryError(f"k must be at least 1, got {k}")
+    return store.retried(lambda: _most_referenced(store, k, corpora, kinds))
+
+
+def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequence[str] | None) -> list[Referenced]:
+    records = store.published()
+    edges = store.edges_of(records)
+    conditions = [one_of(column, names) for column, names in ((TARGET[0], corpora), ("kind", kinds)) if names]
+    found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions) or None)
+    once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
+    counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
+    order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]
+    best = counted.sort_by(order).slice(0, k).to_pylist()
+    known = titles(records, [(row[TARGET[0]], row[TARGET[1]]) for row in best])
+    keys = [((row[TARGET[0]], row[TARGET[1]]), row["count_all"]) for row in best]
+    return [Referenced(*key, count, known.get(key)) for key, count in keys]
+
+
+def titles(records: LanceDataset, keys: Iterable[tuple[str | None, str]]) -> dict[Key, str]:
+    """The titles of those artifacts that are published; without a corpus, of all with that id."""
+    wanted = set(keys)
+    if not wanted:
+        return {}
+    where = one_of("artifact_id", sorted({artifact_id for _, artifact_id in wanted}))
+    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=where)
+    keyed = {(row["corpus"], row["artifact_id"]): row["title"] for row in rows.to_pylist()}
+    return {key: title for key, title in keyed.items() if key in wanted or (None, key[1]) in wanted}
