@@ -62,8 +62,11 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
-def record_id(corpus: str, artifact_id: str, kind: str, surface_index: int) -> str:
-    """The id of a record: where it stands, not what it says, so that an edit replaces it."""
+def record_id(corpus: str, artifact_id: str, kind: str, surface_index: int | str) -> str:
+    """The id of a record: where it stands, not what it says, so that an edit replaces it.
+
+    Of a claim or a summary node the place is the id of its content.
+    """
     return content_hash("record", corpus, artifact_id, kind, surface_index)
 
 

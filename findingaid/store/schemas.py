@@ -78,6 +78,56 @@ EDGES = _schema(
     _int("span_end", "the character after the last", True),
 )
 
+CLAIMS = _schema(
+    "claims-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _int("position", "place among the artifact's claims"),
+    _text("claim_id", "hash of corpus and the statement's words"),
+    _text("text", "the statement"),
+    _text("type", "what kind of statement: fact, decision, requirement, ..."),
+    _column("confidence", pa.float32(), "its extractor's, from 0 to 1"),
+    _column("entities", pa.list_(pa.string()), "what it is about"),
+    _text("quote", "the passage that says so, as the artifact has it"),
+    *SPAN,
+    _text("evidence", "verified, forged where the quote is not in the artifact, or none"),
+    _column("verbatim", pa.bool_(), "whether the statement is the quote, word for word"),
+    _text("artifact_version", "the version of the artifact that was quoted"),
+    _text("producer_id", "the extractor that found it, or the person who proposed it"),
+)
+
+SUMMARY_NODES = _schema(
+    "summary_nodes-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _text("node_id", "hash of the artifact, the members and the producer"),
+    _text("bullets", "JSON: [text, ids of the claims it stands on] each"),
+    _column("themes", pa.list_(pa.string()), "what it is about"),
+    _column("confidence", pa.float32(), "from 0 to 1"),
+    _column("members", pa.list_(pa.string()), "ids of all claims that it is a summary of"),
+    _text("producer_id", "who wrote it"),
+)
+
+DECISIONS = _schema(
+    "decisions-1",
+    _column("seq", pa.int64(), "place in the log, from 1"),
+    _column("at", pa.timestamp("ms", "UTC"), "when"),
+    _text("actor", "who decided"),
+    _text("action", "propose, approve, reject, contest, supersede, archive or redact"),
+    CORPUS,
+    _text("claim_id", "the claim"),
+    _text("other_id", 'what contests or supersedes it, ""'),
+    ARTIFACT_ID,
+    _text("truth", "how far an approved claim can be relied on, otherwise empty"),
+    _text("reason", "why, in the actor's words; null once it was redacted", True),
+    _text("text", "the statement as it was then; null once it was redacted", True),
+    _text("quote", "the passage it quoted; as above", True),
+    _text("details", "JSON: of a proposal, its type and entities, and where the quote stands; as above", True),
+    _text("digests", "JSON: hashes of what may be redacted, which the chain stands on"),
+    _text("previous", "hash of the decision before"),
+    _text("hash", "of all the above but what may be redacted"),
+)
+
 SYNOPSES = _schema(
     "synopses-2",
     CORPUS,

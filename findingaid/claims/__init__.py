@@ -1,0 +1,1 @@
+"""Claims: what artifacts state, who stands behind it, and summaries over it."""
