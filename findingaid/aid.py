@@ -330,6 +330,9 @@ class FindingAid:
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
         return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
 
+    def _named(self, corpus: str | None) -> str | None:
+        return None if corpus is None else self._corpus(corpus).name
+
     # -- publishing ------------------------------------------------------------------------------------
 
     def versions(self) -> list[Version]:
@@ -435,14 +438,14 @@ class FindingAid:
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, corpus)
+        return show(self.store, artifact_or_record_id, self._named(corpus))
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.
 
         Raises QueryError for an unknown id.
         """
-        return summaries(self.store, artifact_or_record_id, corpus)
+        return summaries(self.store, artifact_or_record_id, self._named(corpus))
 
     def neighbours(
         self,
@@ -453,7 +456,7 @@ class FindingAid:
         reverse: bool = False,
     ) -> list[Neighbour]:
         """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
-        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+        return neighbours(self.store, artifact_id, self._named(corpus), kinds, reverse)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
@@ -472,7 +475,7 @@ class FindingAid:
 
         Raises QueryError for what is not there.
         """
-        return disclose(self.store, self.corpora, artifact_or_record_id, level, corpus, file)
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, self._named(corpus), file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

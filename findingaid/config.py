@@ -398,6 +398,8 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def parse_part(text: str, where: str) -> Any:
     """A kind, keys and values as YAML, or `none`. Raises ConfigError."""
+    if not text.strip():
+        raise ConfigError(f"{where}: is empty: name a kind, or none")
     value = _value("", text, where)
     return False if value is None or value == "none" else value
 
@@ -434,7 +436,7 @@ def _value(key: str, text: str, where: str) -> Any:
         return text
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         shown = "this" if last in UNSHOWN else repr(text)
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import orjson
 
-from findingaid.errors import StoreError
+from findingaid.errors import QueryError, StoreError
 from findingaid.evaluation.cases import Case
 from findingaid.identity import bytes_hash, content_hash, describe, text_hash
 from findingaid.model import Embedder, Hit, Vectors
@@ -138,7 +138,10 @@ def _ranking(
     aid: Searching, case: Case, depth: int, corpora: Sequence[str] | None, asked: Mapping[str, Any]
 ) -> Ranking:
     def hits(per_artifact: bool) -> Sequence[Hit]:
-        return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
+        try:
+            return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
+        except QueryError as error:
+            raise QueryError(f"{case.place}: {error}" if case.place else str(error)) from None
 
     first = None
     if case.passage:

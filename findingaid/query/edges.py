@@ -104,7 +104,7 @@ def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequen
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
     counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
     order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]
-    best = counted.sort_by(order).slice(0, k).to_pylist()
+    best = counted.sort_by(order).slice(0, min(k, len(counted))).to_pylist()
     known = titles(records, [(row[TARGET[0]], row[TARGET[1]]) for row in best])
     keys = [((row[TARGET[0]], row[TARGET[1]]), row["count_all"]) for row in best]
     return [Referenced(*key, count, known.get(key)) for key, count in keys]

@@ -201,7 +201,7 @@ def within(seconds: float | None, answer: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
     if not given:
