@@ -33,7 +33,7 @@ from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
-from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
+from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
@@ -383,7 +383,7 @@ class FindingAid:
         timeout: float | None = None,
         explain: bool = False,
         route: str | Route | Policy | None = None,
-        rewrite: Rewriting = None,
+        rewrite: RewrittenBy = None,
         rerank: RerankedBy = None,
         rerank_depth: int | None = None,
         select: SelectedBy = None,

@@ -29,6 +29,9 @@ TRIGRAM = 3
 COVERED = 0.5
 """The share of a passage's word trigrams that a text must have to hold it, so that another cut of it counts."""
 
+OF_A_CASE = ("the query ", "where ")
+"""How errors begin that are about what the case itself says, and not about how it is asked."""
+
 Progress = Callable[[int, int], None]
 """Called with how many more cases there are, and how many more are done."""
 
@@ -141,7 +144,9 @@ def _ranking(
         try:
             return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
         except QueryError as error:
-            raise QueryError(f"{case.place}: {error}" if case.place else str(error)) from None
+            if case.place and str(error).startswith(OF_A_CASE):
+                raise QueryError(f"{case.place}: {error}") from None
+            raise
 
     first = None
     if case.passage:

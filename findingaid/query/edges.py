@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from findingaid.errors import QueryError
+from findingaid.query.hits import span_of
 from findingaid.query.reader import Key
 from findingaid.store import Store
 from findingaid.store.sql import equals, one_of
@@ -83,8 +84,7 @@ def _neighbours(
 
 
 def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Neighbour:
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
-    return Neighbour(*key, row["kind"], row["section"], span, known.get(key))
+    return Neighbour(*key, row["kind"], row["section"], span_of(row), known.get(key))
 
 
 def most_referenced(

@@ -56,7 +56,7 @@ class Boost:
         return request.condition
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        condition = both(request.condition_of(()), IS_SUMMARY)
+        condition = _of_summaries(request)
         seeds = _seeds(merged(reader, request, rankings(reader, request, _depth(request), condition)), self.seeds)
         if not seeds:
             return ranked
@@ -100,7 +100,7 @@ class Collapsed:
         _refuse(self.seeds, self.weight)
 
     def scope(self, request: Request) -> str | None:
-        return both(request.condition_of(()), IS_SUMMARY)
+        return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         return _down(reader, request, ranked, "collapsed", max(self.seeds, request.wanted), self.weight)
@@ -117,7 +117,7 @@ class Gate:
         _refuse(self.seeds)
 
     def scope(self, request: Request) -> str | None:
-        return both(request.condition_of(()), IS_SUMMARY)
+        return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         return _down(reader, request, ranked, "gate", self.seeds, 0.0)
@@ -172,6 +172,10 @@ def _seeds(summaries: Iterable[Candidate], count: int) -> Seeds:
         if len(found) < count or c.artifact in found:
             found.setdefault(c.artifact, c)
     return found
+
+
+def _of_summaries(request: Request) -> str:
+    return both(request.condition_of(()), IS_SUMMARY)
 
 
 def _depth(request: Request) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from findingaid.errors import QueryError, StoreError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
+from findingaid.query.hits import own_text, span_of
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
 from findingaid.store.vectors import Measured, measured
@@ -216,13 +217,12 @@ def _summed(rows: Sequence[Mapping[str, Any]]) -> tuple[Usage, float | None]:
 
 
 def _record(row: Mapping[str, Any]) -> RecordView:
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
     return RecordView(
         row["record_id"],
         row["surface_kind"],
         row["surface_index"],
-        row["text"][row["text_start"] :],
-        span,
+        own_text(row),
+        span_of(row),
         json.loads(row["metadata"]),
         row["producer_id"],
     )
