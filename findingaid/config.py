@@ -56,6 +56,9 @@ FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
 EVALUATIONS = Path(".findingaid") / "evaluations"
 
+SHOWN = 80
+"""Characters of a value that an error shows."""
+
 
 def _sealed(value: Any) -> Any:
     """A spec in which keys, options of storage, and URLs with a password in them are shown to nobody."""
@@ -437,7 +440,7 @@ def _value(key: str, text: str, where: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
-        shown = "this" if last in UNSHOWN else repr(text)
+        shown = "this" if last in UNSHOWN else repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 
