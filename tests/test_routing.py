@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -173,6 +174,47 @@ def test_k_hits_come_where_k_exist(library: FindingAid) -> None:
     for k in (1, 11, 40):
         assert len(library.search("ships", k, mode="dense", route="collapsed")) == k
     assert len(library.search("ships", 12, mode="dense", route="collapsed", per_artifact=True)) == 12
+
+
+@pytest.fixture(scope="module")
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    """Sixty artifacts of some leaves each, all about the same, one leading to another."""
+    words = ["ship", "sail", "rope", "knot", "blue", "tide", "wind", "mast", "crew", "port", "deck", "hull"]
+    chance = Random(7)
+    texts = {
+        f"{i}.md": "\n\n".join(" ".join(chance.choices(words, k=8)) for _ in range(4)) + f"\n\n[n]({i * 7 % 60}.md)"
+        for i in range(60)
+    }
+    strategy = with_synopsis(Chunked(chunk_size=60, overlap=0), ScriptedSynthesizer())
+    return built(tmp_path_factory, strategy, texts, CountingEmbedder())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("how", [{}, {"per_artifact": True}, {"query": ["ship", "tide and wind"]}])
+def test_pages_of_a_route_are_cut_from_one_order(
+    shelves: FindingAid, mode: Mode, route: str, how: dict[str, Any]
+) -> None:
+    """As far as the first hundred hits."""
+    asked = {"query": "ship and rope", "mode": mode, "route": route, **how}
+
+    every = [hit.record_id for hit in shelves.search(k=100, **asked)]
+    pages = [shelves.search(k=25, offset=start, **asked) for start in range(0, 100, 25)]
+
+    assert [hit.record_id for page in pages for hit in page] == every
+    assert len(set(every)) == len(every)
+    scores = [hit.score for page in pages for hit in page]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_artifact_comes_by_collapsed_where_all_are_wanted(shelves: FindingAid, mode: Mode) -> None:
+    """Behind those of the best summaries, which are the same however many are wanted."""
+    few = shelves.search("synopsis of ship", 10, mode=mode, route="collapsed", per_artifact=True)
+    all_ = shelves.search("synopsis of ship", 60, mode=mode, route="collapsed", per_artifact=True)
+
+    assert len({hit.artifact_id for hit in all_}) == len(all_) == 60
+    assert [hit.record_id for hit in all_[:10]] == [hit.record_id for hit in few]
 
 
 def test_filters_hold_of_what_is_routed(library: FindingAid) -> None:

@@ -30,7 +30,7 @@ from findingaid.errors import QueryError, StoreError
 from findingaid.model import Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
-from findingaid.query.ranking import CANDIDATES, best_of_artifacts, in_one, no_better, rankings, weigh
+from findingaid.query.ranking import CANDIDATES, DEEPER, best_of_artifacts, in_one, no_better, rankings, weigh
 from findingaid.query.reader import LIGHT, Candidate, Found, Reader
 from findingaid.query.request import Request
 from findingaid.query.where import checked
@@ -38,9 +38,6 @@ from findingaid.store import Store
 from findingaid.store.publishing import PUBLISHED
 
 T = TypeVar("T")
-
-DEEPER = 4
-"""How many times deeper each further look is, while a page is not full."""
 
 QUERIES_KEPT = 1024
 """Vectors of queries that are kept, the last ones used."""
