@@ -252,6 +252,16 @@ class AskedEmbedder(CountingEmbedder):
         return super().embed_query(text)
 
 
+def test_a_model_is_loaded_once_a_process(aid: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many aids there are, as in an evaluation of several configurations."""
+    aid.search("dogs")
+    monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: pytest.fail("a model was loaded"))
+
+    another = FindingAid(Store(aid.store.uri), SentenceEmbedder(), aid.corpora)
+
+    assert another.search("cats in homes")[0].artifact_id == "pets"
+
+
 def test_a_searcher_sees_what_is_published_meanwhile(make_aid: Callable[..., FindingAid], source: MemorySource) -> None:
     searching, indexing = make_aid(retain=2), make_aid(retain=2)
     indexing.index()
