@@ -138,7 +138,7 @@ def test_any_unicode_is_a_query_on_the_command_line(cli: Cli, query: str, mode: 
         (["--rewrite", "openai"], "rewrite.model: missing, but required"),
         (["--expand", "chapter"], "expand: expected how many neighbours, section or artifact, got 'chapter'"),
         (["--expand", "-1"], "expand: expected how many neighbours, section or artifact, got '-1'"),
-        (["--set", "search.expand=chapter"], "search.expand"),
+        (["--set", "search.expand=chapter"], "search.expand: Input should be 'section' or 'artifact', got 'chapter'"),
         (["--set", "lexical.language=Klingon"], "lexical.language: Input should be 'Arabic', "),
     ],
 )  # fmt: skip
