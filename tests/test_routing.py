@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -205,6 +205,18 @@ def test_pages_of_a_route_are_cut_from_one_order(
     assert len(set(every)) == len(every)
     scores = [hit.score for page in pages for hit in page]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_a_route_finds_as_much_as_is_reranked(shelves: FindingAid) -> None:
+    seen: list[int] = []
+
+    def score(query: str, texts: Sequence[str]) -> list[float]:
+        seen.append(len(texts))
+        return [float(len(text)) for text in texts]
+
+    hits = shelves.search("ship and rope", 5, mode="dense", route="collapsed", rerank=score, rerank_depth=90)
+
+    assert (len(hits), seen) == (5, [90])
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -6,11 +6,11 @@ capability, its summaries. A summary that matches is a seed; an artifact has at 
 - `Boost` searches everything, and lifts the leaves of artifacts whose summary matches.
 - `Collapsed` searches summaries, goes from each seed to its artifact's leaves and leaves the seed out; an artifact
   without leaves is stood for by its summaries. What has no summary is not found.
-- `Gate` does the same with a fixed number of seeds, and ranks their leaves as if there were nothing else.
+- `Gate` does the same with its seeds alone, and ranks their leaves as if there were nothing else.
 - `Walk` asks a `Policy` at each record where to go on, within bounds; `Neighbours` is one that follows edges.
 
-A route asks the table at most three questions, whatever the size of the corpus, a walk two for each step that it is
-deep.
+A route asks the table at most three questions, whatever the size of the corpus; `Collapsed` does so again where its
+first seeds lead to too little, at most twice for each look; a walk asks two for each step that it is deep.
 """
 
 from __future__ import annotations

@@ -148,6 +148,7 @@ class Searcher:
     def _ranked(self, reader: Reader, request: Request) -> Sequence[Found | Candidate]:
         """The records in their last order; looks deeper until a page is full or there is nothing more."""
         wanted = max(request.wanted, request.rerank.depth if request.rerank else 0)
+        request = replace(request, k=wanted - request.offset)  # a route is to find what is reranked, too
         depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
         scope = request.route.scope(request) if request.route else request.condition
         while True:
