@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, SearchDefaults, load
-from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.errors import ConfigError, SourceError, StoreError, brief
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
@@ -131,7 +131,7 @@ class FindingAid:
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
-            raise ConfigError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
+            raise ConfigError(f"unknown corpus {brief(name)}. Known: {', '.join(self.corpora) or 'none'}")
         return self.corpora[name]
 
     # -- building --------------------------------------------------------------------------------------

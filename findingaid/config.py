@@ -29,7 +29,7 @@ from pydantic import (
 
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
-from findingaid.errors import ConfigError
+from findingaid.errors import ConfigError, brief
 from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
@@ -55,9 +55,6 @@ FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
 PREFIX = "FINDINGAID__"
 EVALUATIONS = Path(".findingaid") / "evaluations"
-
-SHOWN = 80
-"""Characters of a value that an error shows."""
 
 
 def _sealed(value: Any) -> Any:
@@ -440,7 +437,7 @@ def _value(key: str, text: str, where: str) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
-        shown = "this" if last in UNSHOWN else repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
+        shown = "this" if last in UNSHOWN else brief(text)
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, brief
 from findingaid.query.hits import span_of
 from findingaid.query.reader import Key
 from findingaid.store import Store
@@ -76,7 +76,7 @@ def _neighbours(
     if len(corpora) > 1:
         raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
     if not rows and not titles(records, [(corpus, artifact_id)]):
-        raise QueryError(f"no published artifact {artifact_id!r}: `findingaid search` shows ids")
+        raise QueryError(f"no published artifact {brief(artifact_id)}: `findingaid search` shows ids")
     rows = [row for row in rows if not kinds or row["kind"] in kinds]
     known = titles(records, [(row[there[0]], row[there[1]]) for row in rows])
     rows.sort(key=lambda row: (row[there[0]], row[there[1]], row["position"]) if reverse else row["position"])

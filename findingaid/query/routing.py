@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from findingaid.errors import ConfigError, QueryError, one_line
+from findingaid.errors import ConfigError, QueryError, brief, one_line
 from findingaid.query.ranking import (
     CANDIDATES,
     DEEPER,
@@ -388,7 +388,7 @@ def route_of(said: str | Route | Policy | None) -> Route | None:
     found: Any = said
     if isinstance(said, str):
         if ":" not in said:
-            raise QueryError(f"unknown route {said!r}. Known: {', '.join(ROUTES)}, or module:attribute")
+            raise QueryError(f"unknown route {brief(said)}. Known: {', '.join(ROUTES)}, or module:attribute")
         try:
             found = imported(said, "route")
             found = found() if isinstance(found, type) else found

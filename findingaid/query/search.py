@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from findingaid.errors import QueryError, StoreError
+from findingaid.errors import QueryError, StoreError, brief
 from findingaid.model import Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
@@ -133,7 +133,7 @@ class Searcher:
         for kind in (*request.surfaces, *request.weights):
             if not any(kind in reader.kinds.get(corpus, ()) for corpus in corpora or reader.kinds):
                 known = sorted({k for corpus in corpora or reader.kinds for k in reader.kinds.get(corpus, ())})
-                raise QueryError(f"unknown surface kind {kind!r}. Known: {', '.join(known) or 'none'}")
+                raise QueryError(f"unknown surface kind {brief(kind)}. Known: {', '.join(known) or 'none'}")
         if request.recency:
             _require_time(reader, request.recency.field, corpora)
         where = request.where

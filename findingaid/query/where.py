@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, brief
 from findingaid.query.fields import corpus_fields, has_field
 from findingaid.store import Store, schemas
 
@@ -64,8 +64,7 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
     found = corpus_fields(records, corpora)
     types = {field.name: field.type for fields in found.values() for field in fields}
     known = ", ".join([*ALWAYS, *(f"{name} ({kind})" for name, kind in sorted(types.items()))])
-    shown = where if len(where) <= SAID else f"{where[:SAID]}…"
-    raise QueryError(f"where {shown!r}: {reason}{'' if reason.endswith('?') else '.'} Fields: {known}")
+    raise QueryError(f"where {brief(where, SAID)}: {reason}{'' if reason.endswith('?') else '.'} Fields: {known}")
 
 
 def _quoted(where: str, resolve: Callable[[str], str]) -> str:
