@@ -217,7 +217,7 @@ def search(
     """
     hits = aid.search(
         [query, *also],
-        surfaces=[kind.strip() for kind in surfaces.split(",")] if surfaces else None,
+        surfaces=None if surfaces is None else [kind.strip() for kind in surfaces.split(",")],
         weights=dict(_number("--weight", weight) for weight in weights),
         recency=Recency(*_number("--recency", recency)) if recency else None,
         blend=None if rrf else blend,
@@ -511,7 +511,7 @@ def _number(option: str, text: str) -> tuple[str, float]:
 @click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
 @click.option("--store", "folder", type=click.Path(), help="Where indexes of sets and rankings are kept.")
 @click.option("--plot", type=click.Path(), help="Draw the measures with their intervals into this PNG file.")
-@click.option("--seed", default=0, show_default=True, help="Of the intervals and the tests.")
+@click.option("--seed", default=0, type=click.IntRange(0), show_default=True, help="Of the intervals and the tests.")
 @json_option
 @config_option
 @click.pass_context
