@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from lancedb.rerankers import RRFReranker
 
-from benchmarks.figures import Row, timed
+from benchmarks.figures import ROUNDS, Row, timed
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import SYNOPSIS, Mode, Vectors
 from findingaid.query import Request, Searcher
@@ -203,11 +203,13 @@ import time; start = time.perf_counter(); parts = {}
 def part(name):
     global start
     now = time.perf_counter(); parts[name] = now - start; start = now
-import findingaid, findingaid.aid; part("findingaid")
-import lance; part("lance")
+import numpy, pyarrow, pydantic, yaml, click, rich.console, rich.progress, rich.table; part("libraries")
+import findingaid, findingaid.cli; part("findingaid")
 aid = findingaid.open(CONFIG); part("configuration")
+import pandas; part("pandas, which pyarrow imports where it is installed")
+import lance; part("lance")
 aid.embedder.embed_query("load the model"); part("model")
-reader = aid.searcher.reader(); part("opening the table")
+aid.searcher.reader(); part("opening the table")
 aid.search("what is a ledger"); part("search")
 aid.search("what is a lease"); part("the next one")
 import json; print(json.dumps(parts))
@@ -215,22 +217,25 @@ import json; print(json.dumps(parts))
 
 
 def first_search(folder: Path) -> Iterator[Row]:
-    """A new process with the real model, over this repository's documents, and what its time goes to."""
+    """A new process with the real model, over this repository's documents, and what its time goes to.
+
+    With compiled modules, as they are once installed; the first run, which makes the index, writes them.
+    """
     config = folder / "findingaid.yaml"
     docs = Path(__file__).parent.parent / "docs"
     config.write_text(f'store: index\ncorpora: {{docs: {{source: {{kind: files, root: {docs}, include: ["*.md"]}}}}}}')
-    command = [sys.executable, "-m", "findingaid"]
-    subprocess.run([*command, "index", "--config", str(config)], check=True, capture_output=True)
-    code = FIRST.replace("CONFIG", repr(str(config)))
-    measured = [json.loads(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
-    parts = {name: min(run[name] for run in measured) for name in measured[0]}
-    whole = min(
-        timed(
-            lambda: subprocess.run(
-                [*command, "search", "what is a ledger", "--config", str(config)], check=True, capture_output=True
-            )
-        )[0]
-        for _ in range(5)
-    )
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+
+    def run(*arguments: str) -> str:
+        return subprocess.check_output([sys.executable, *arguments], text=True, env=environment)
+
+    run("-m", "findingaid", "index", "--config", str(config))
+    search = ("-m", "findingaid", "search", "what is a ledger", "--config", str(config))
+    rounds = [
+        (timed(lambda: run(*search))[0], json.loads(run("-c", FIRST.replace("CONFIG", repr(str(config))))))
+        for _ in range(ROUNDS + 1)
+    ][1:]
+    whole = min(took for took, _ in rounds)
+    parts = {name: min(run[name] for _, run in rounds) for name in rounds[0][1]}
     said = ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
-    yield Row("first search in a new process, by the command line", f"{whole:.2f} s; {said}", "≤ 2 s", whole <= 2)
+    yield Row("first search in a new process, by the command line", f"{whole:.2f} s: {said}", "≤ 2 s", whole <= 2)
