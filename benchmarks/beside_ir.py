@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Row
-from benchmarks.search import K, LENGTH, Ask, compared, texts
+from benchmarks.search import LENGTH, Ask, K, compared, texts
 from findingaid import Corpus, FindingAid, Surface, SurfacePlan
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import Mode
