@@ -15,7 +15,7 @@ from statistics import median
 import lance
 
 import findingaid
-from benchmarks import corpus, cutting, dagster_storage, floor, routing, synthesis
+from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, search, synthesis
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
 from findingaid.stages import Embeddings
@@ -128,9 +128,6 @@ def real_model(folder: Path) -> Iterator[Row]:
     ratio = median(their / our for their, our in pairs)
     rate = len(texts) / min(our for _, our in pairs)
     yield Row("texts a second", f"{rate:.0f}, {ratio:.1f} × SentenceTransformer.encode", "≥ 1.8 ×", ratio >= 1.8)
-    search = [sys.executable, "-m", "findingaid", "search", "what is a ledger", "--config", str(config)]
-    best = min(timed(lambda: subprocess.run(search, check=True, capture_output=True))[0] for _ in range(ROUNDS))
-    yield Row("first search in a new process", f"{best:.2f} s", "≤ 2 s", best <= 2)
 
 
 def importing(_: Path) -> Iterator[Row]:
@@ -152,7 +149,9 @@ SECTIONS = (
     real_model,
     synthesis.synopses,
     synthesis.builds,
-    routing.collapsed,
+    search.searches,
+    beside_ir.searches,
+    search.first_search,
 )
 
 

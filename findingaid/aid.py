@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, SearchDefaults, load
-from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.errors import ConfigError, SourceError, StoreError, brief
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
@@ -33,7 +33,7 @@ from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
-from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
+from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
@@ -131,7 +131,7 @@ class FindingAid:
 
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
-            raise ConfigError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
+            raise ConfigError(f"unknown corpus {brief(name)}. Known: {', '.join(self.corpora) or 'none'}")
         return self.corpora[name]
 
     # -- building --------------------------------------------------------------------------------------
@@ -330,6 +330,9 @@ class FindingAid:
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
         return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
 
+    def _named(self, corpus: str | None) -> str | None:
+        return None if corpus is None else self._corpus(corpus).name
+
     # -- publishing ------------------------------------------------------------------------------------
 
     def versions(self) -> list[Version]:
@@ -380,7 +383,7 @@ class FindingAid:
         timeout: float | None = None,
         explain: bool = False,
         route: str | Route | Policy | None = None,
-        rewrite: Rewriting = None,
+        rewrite: RewrittenBy = None,
         rerank: RerankedBy = None,
         rerank_depth: int | None = None,
         select: SelectedBy = None,
@@ -435,14 +438,14 @@ class FindingAid:
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, corpus)
+        return show(self.store, artifact_or_record_id, self._named(corpus))
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.
 
         Raises QueryError for an unknown id.
         """
-        return summaries(self.store, artifact_or_record_id, corpus)
+        return summaries(self.store, artifact_or_record_id, self._named(corpus))
 
     def neighbours(
         self,
@@ -453,7 +456,7 @@ class FindingAid:
         reverse: bool = False,
     ) -> list[Neighbour]:
         """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
-        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+        return neighbours(self.store, artifact_id, self._named(corpus), kinds, reverse)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
@@ -472,7 +475,7 @@ class FindingAid:
 
         Raises QueryError for what is not there.
         """
-        return disclose(self.store, self.corpora, artifact_or_record_id, level, corpus, file)
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, self._named(corpus), file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

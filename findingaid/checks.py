@@ -237,7 +237,7 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample:
             return
-        reader = Reader(self.newest, self.embedder, lambda: self.edges)
+        reader = Reader(self.newest, self.embedder, lambda: self.edges, few=0)  # by the index, if there is one
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from rich.console import Console
@@ -16,12 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 import findingaid
-from findingaid import evaluating, generating
 from findingaid.aid import FindingAid, ProgressOf
 from findingaid.config import parse_override, parse_part
 from findingaid.errors import ConfigError, FindingAidError
-from findingaid.evaluation import BeirSet, Comparison, Evaluation
-from findingaid.evaluation.plots import draw
 from findingaid.model import Hit, Mode, Report
 from findingaid.query import Recency
 from findingaid.query.disclose import Disclosure, Level
@@ -30,6 +27,9 @@ from findingaid.query.fields import Field
 from findingaid.query.routing import ROUTES
 from findingaid.query.show import CorpusStatus, SummaryView
 from findingaid.query.where import ALWAYS
+
+if TYPE_CHECKING:
+    from findingaid.evaluation import Comparison, Evaluation
 
 SNIPPET = 160
 """Characters of a hit's text that a table shows."""
@@ -217,7 +217,7 @@ def search(
     """
     hits = aid.search(
         [query, *also],
-        surfaces=[kind.strip() for kind in surfaces.split(",")] if surfaces else None,
+        surfaces=None if surfaces is None else [kind.strip() for kind in surfaces.split(",")],
         weights=dict(_number("--weight", weight) for weight in weights),
         recency=Recency(*_number("--recency", recency)) if recency else None,
         blend=None if rrf else blend,
@@ -511,7 +511,7 @@ def _number(option: str, text: str) -> tuple[str, float]:
 @click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
 @click.option("--store", "folder", type=click.Path(), help="Where indexes of sets and rankings are kept.")
 @click.option("--plot", type=click.Path(), help="Draw the measures with their intervals into this PNG file.")
-@click.option("--seed", default=0, show_default=True, help="Of the intervals and the tests.")
+@click.option("--seed", default=0, type=click.IntRange(0), show_default=True, help="Of the intervals and the tests.")
 @json_option
 @config_option
 @click.pass_context
@@ -540,6 +540,10 @@ def evaluate(
     """
     if context.invoked_subcommand:
         return None
+    from findingaid import evaluating
+    from findingaid.evaluation import BeirSet
+    from findingaid.evaluation.plots import draw
+
     path, told = evaluating.apart(words)
     cases = evaluating.load(path, split)
     setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
@@ -570,6 +574,8 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
     Examples:
       findingaid eval generate --corpus docs -n 50 -o cases.yaml
     """
+    from findingaid import generating
+
     with _progress(enabled=not as_json) as progress:
         made = generating.generate(aid, corpus, count, seed, progress(corpus) if progress else None)
     made.write(output)

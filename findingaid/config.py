@@ -29,7 +29,7 @@ from pydantic import (
 
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
-from findingaid.errors import ConfigError
+from findingaid.errors import ConfigError, brief
 from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
@@ -398,6 +398,8 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def parse_part(text: str, where: str) -> Any:
     """A kind, keys and values as YAML, or `none`. Raises ConfigError."""
+    if not text.strip():
+        raise ConfigError(f"{where}: is empty: name a kind, or none")
     value = _value("", text, where)
     return False if value is None or value == "none" else value
 
@@ -434,8 +436,8 @@ def _value(key: str, text: str, where: str) -> Any:
         return text
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
-        shown = "this" if last in UNSHOWN else repr(text)
+    except (yaml.YAMLError, RecursionError):
+        shown = "this" if last in UNSHOWN else brief(text)
         raise ConfigError(f"{where}: {shown} is not YAML") from None
 
 

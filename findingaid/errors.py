@@ -128,3 +128,8 @@ def one_line(error: BaseException) -> str:
     """What an error says, led by its type where findingaid did not raise it."""
     text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
     return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"
+
+
+def brief(text: str, most: int = 80) -> str:
+    """A text in an error, in quotes; of a long one its beginning."""
+    return repr(text if len(text) <= most else f"{text[:most]}…")

@@ -8,10 +8,12 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 import findingaid
 from findingaid.aid import FindingAid, ProgressOf
@@ -21,6 +23,8 @@ from findingaid.evaluation import BeirSet, Cases, Evaluation, evaluated, load_ca
 from findingaid.evaluation.running import Progress
 from findingaid.identity import content_hash, describe
 from findingaid.model import Corpus
+from findingaid.query import Recency
+from findingaid.registry import one_line
 from findingaid.sources.records import Records
 from findingaid.store import Store
 from findingaid.store.sql import one_of
@@ -97,7 +101,26 @@ def _setup(config: str | None, words: Sequence[str], name: str) -> Setup:
             f" Known: {', '.join(known)}; {', '.join(Settings.model_fields)}"
         )
     asked = {key: value for key, value in given.items() if key in known}
-    return Setup(name, findingaid.open(config, {k: v for k, v in given.items() if k not in known}), asked)
+    settings = {key: value for key, value in given.items() if key not in known}
+    return Setup(name, findingaid.open(config, settings), asked | _typed(asked))
+
+
+class _Typed(BaseModel):
+    """Options of a search that are more than a word or a part of it, of the types that the library takes."""
+
+    surfaces: list[str] | None = None
+    weights: dict[str, float] | None = None
+    blend: float | None = None
+    recency: Recency | None = None
+    rerank_depth: int | None = None
+
+
+def _typed(asked: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        typed = _Typed.model_validate(asked)
+    except ValidationError as error:
+        raise ConfigError(one_line(error, "", [field.name for field in fields(Recency)])) from None
+    return {name: getattr(typed, name) for name in typed.model_fields_set}
 
 
 def load(path: str | Path, split: str | None = None) -> Cases | BeirSet:

@@ -14,6 +14,7 @@ from findingaid.aid import FindingAid
 from findingaid.errors import CasesError, ConfigError
 from findingaid.identity import content_hash
 from findingaid.model import Outcome, Shown, Synthesizer
+from findingaid.query.hits import own_text, span_of
 from findingaid.store.sql import equals
 from findingaid.strategies.whole_text import WholeText
 from findingaid.synopses import taken_apart, with_synopsis
@@ -112,10 +113,9 @@ def _passages(aid: FindingAid, corpus: str) -> list[Passage]:
     where = f"{equals('corpus', corpus)} AND {equals('producer_id', '')}"
     found = []
     for row in aid.store.published().to_table(columns=list(COLUMNS), filter=where).to_pylist():
-        text = row["text"][row["text_start"] :]
-        span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
+        text = own_text(row)
         if len(text.strip()) >= LEAST:
-            found.append(Passage(row["record_id"], row["artifact_id"], text, span))
+            found.append(Passage(row["record_id"], row["artifact_id"], text, span_of(row)))
     return found
 
 

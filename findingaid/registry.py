@@ -254,7 +254,9 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     """The first problem of a pydantic error as `key: problem`, with the valid keys where one is unknown."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+    # Of a value that may be one of several words or something else, pydantic also names which of these it tried.
+    parts = (str(part) for part in (where, *first["loc"]))
+    key = ".".join(part for part in parts if part and not part.startswith("literal["))
     match first["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
             message = f"unknown key. Known: {', '.join(known)}"

@@ -62,6 +62,13 @@ print(aid.search("what is a ledger", 1)[0].corpus)
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "docs"
 
 
+def test_a_command_imports_neither_the_database_nor_what_other_commands_need() -> None:
+    others = ("lance", "lancedb", "onnxruntime", "markdown_it", "findingaid.evaluating", "findingaid.generating")
+    code = f"import sys, findingaid.cli; print([m for m in {others} if m in sys.modules])"
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
 def test_the_graph_is_what_its_script_writes() -> None:
     done = subprocess.run(
         [sys.executable, "tools/minilm_graph.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -82,6 +82,32 @@ def test_search_takes_its_options(indexed: Cli) -> None:
     assert "weight" in why
 
 
+def test_search_takes_its_filters(cli: Cli) -> None:
+    """Modes, corpora, surfaces and SQL, alone and together, over several corpora at once."""
+    for topic, day in (("ledger", "2020-01-01"), ("vector", "2026-11-01")):
+        cli.write(f"{topic}.md", f"---\nday: {day}\n---\n{text_about(topic)}")
+    (cli.folder / "notes").mkdir()
+    (cli.folder / "notes" / "ledger.md").write_text(text_about("ledger notes"))
+    cli.settings["corpora"]["docs"]["synopsis"] = True
+    cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+    assert cli.run("index").exit_code == 0
+
+    def found(*options: str) -> set[tuple[str, str, str]]:
+        hits = cli.json("search", "ledger", "-k", "50", *options)
+        return {(hit["corpus"], hit["artifact_id"], hit["surface_kind"]) for hit in hits}
+
+    both = {("docs", "ledger.md", "chunk"), ("docs", "ledger.md", "synopsis"), ("notes", "ledger.md", "chunk")}
+    assert found("--mode", "lexical") == both
+    assert both < found("--mode", "dense") == found("--mode", "hybrid") == found()
+    assert {corpus for corpus, *_ in found("-c", "notes")} == {"notes"}
+    assert found("-c", "docs", "-c", "notes") == found()
+    assert {kind for *_, kind in found("--surfaces", "synopsis")} == {"synopsis"}
+    assert found("--where", "day < '2021-01-01'", "--surfaces", "chunk") == {("docs", "ledger.md", "chunk")}
+    young = cli.json("search", "is described here", "-c", "docs", "--recency", "day=30", "--surfaces", "chunk")
+    assert [hit["artifact_id"] for hit in young] == ["vector.md", "ledger.md"]
+    assert young[1]["weight"] < young[0]["weight"] <= 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -447,6 +447,21 @@ def test_a_configuration_names_extractors(cli: Cli) -> None:
     assert cli.json("neighbours", "a.md") == []
 
 
+def test_edges_asked_for_later_change_no_record_on_the_command_line(cli: Cli) -> None:
+    cli.write("a.md", text_about("ropes") + "\n\n[b](b.md)")
+    cli.write("b.md", text_about("knots"))
+    cli.settings["corpora"]["docs"] |= {"synopsis": True, "edges": False}
+    cli.run("index")
+    before = cli.json("show", "a.md")
+
+    cli.settings["corpora"]["docs"]["edges"] = True
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert report["calls"] == {"embed": 0, "synthesize": 0}
+    assert cli.json("show", "a.md") == before
+    assert [found["artifact_id"] for found in cli.json("neighbours", "a.md")] == ["b.md"]
+
+
 def test_all_that_ship_are_the_default() -> None:
     assert extractor_from(True, "edges") == Together((Fields(), Links()))
     assert extractor_from(False, "edges") is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -173,6 +174,59 @@ def test_k_hits_come_where_k_exist(library: FindingAid) -> None:
     for k in (1, 11, 40):
         assert len(library.search("ships", k, mode="dense", route="collapsed")) == k
     assert len(library.search("ships", 12, mode="dense", route="collapsed", per_artifact=True)) == 12
+
+
+@pytest.fixture(scope="module")
+def shelves(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    """Sixty artifacts of some leaves each, all about the same, one leading to another."""
+    words = ["ship", "sail", "rope", "knot", "blue", "tide", "wind", "mast", "crew", "port", "deck", "hull"]
+    chance = Random(7)
+    texts = {
+        f"{i}.md": "\n\n".join(" ".join(chance.choices(words, k=8)) for _ in range(4)) + f"\n\n[n]({i * 7 % 60}.md)"
+        for i in range(60)
+    }
+    strategy = with_synopsis(Chunked(chunk_size=60, overlap=0), ScriptedSynthesizer())
+    return built(tmp_path_factory, strategy, texts, CountingEmbedder())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("how", [{}, {"per_artifact": True}, {"query": ["ship", "tide and wind"]}])
+def test_pages_of_a_route_are_cut_from_one_order(
+    shelves: FindingAid, mode: Mode, route: str, how: dict[str, Any]
+) -> None:
+    """As far as the first hundred hits."""
+    asked = {"query": "ship and rope", "mode": mode, "route": route, **how}
+
+    every = [hit.record_id for hit in shelves.search(k=100, **asked)]
+    pages = [shelves.search(k=25, offset=start, **asked) for start in range(0, 100, 25)]
+
+    assert [hit.record_id for page in pages for hit in page] == every
+    assert len(set(every)) == len(every)
+    scores = [hit.score for page in pages for hit in page]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_route_finds_as_much_as_is_reranked(shelves: FindingAid) -> None:
+    seen: list[int] = []
+
+    def score(query: str, texts: Sequence[str]) -> list[float]:
+        seen.append(len(texts))
+        return [float(len(text)) for text in texts]
+
+    hits = shelves.search("ship and rope", 5, mode="dense", route="collapsed", rerank=score, rerank_depth=90)
+
+    assert (len(hits), seen) == (5, [90])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_artifact_comes_by_collapsed_where_all_are_wanted(shelves: FindingAid, mode: Mode) -> None:
+    """Behind those of the best summaries, which are the same however many are wanted."""
+    few = shelves.search("synopsis of ship", 10, mode=mode, route="collapsed", per_artifact=True)
+    all_ = shelves.search("synopsis of ship", 60, mode=mode, route="collapsed", per_artifact=True)
+
+    assert len({hit.artifact_id for hit in all_}) == len(all_) == 60
+    assert [hit.record_id for hit in all_[:10]] == [hit.record_id for hit in few]
 
 
 def test_filters_hold_of_what_is_routed(library: FindingAid) -> None:
@@ -409,6 +463,50 @@ def test_a_walk_goes_on_from_what_it_came_to(make_aid: MakeAid) -> None:
     assert [(hit.artifact_id, hit.depth) for hit in hits] == [("forms", 0), ("pdf", 2)]
     assert hits[1].seed == hits[0].record_id
     assert ids(aid.search("forms", mode="lexical", route=UpAndDown())) == ["forms"]
+
+
+def about(text: str, metadata: Mapping[str, Any]) -> str:
+    """Stands for a model that tells what a file is about, and not what it says."""
+    return "A novel about life at sea." if "parrot" in text else "How to restart the payment service."
+
+
+def test_the_trap_on_the_command_line(cli: Cli) -> None:
+    cli.write("answer.md", "Restart it by the rollout command on both nodes.")
+    cli.write("novel.md", TRAP)
+    function = {"kind": "custom", "function": f"{__name__}:about", "name": "about"}
+    cli.settings["corpora"]["docs"]["synopsis"] = {"synthesizer": function}
+    assert cli.run("index").exit_code == 0
+
+    def found(*route: str) -> list[tuple[str, str, int]]:
+        hits = cli.json("search", QUERY, "--mode", "lexical", "--surfaces", "chunk", "-k", "1", *route)
+        return [(hit["artifact_id"], hit["surface_kind"], hit["depth"]) for hit in hits]
+
+    assert found() == [("novel.md", "chunk", 0)]
+    assert found("--route", "flat") == found()
+    assert found("--route", "collapsed") == [("answer.md", "chunk", 1)]
+    every = cli.run("search", QUERY, "--mode", "lexical", "--route", "collapsed").output
+    assert "answer.md" in every
+    assert "novel.md" not in every
+
+
+def test_chunks_alone_route_nowhere_on_the_command_line(cli: Cli) -> None:
+    cli.write("a.md", text_about("ropes"))
+    cli.run("index")
+
+    result = cli.run("search", "ropes", "--route", "collapsed")
+
+    assert (result.exit_code, result.stdout) == (0, "nothing found\n")
+
+
+def test_neighbours_are_followed_on_the_command_line(cli: Cli) -> None:
+    cli.write("a.md", "Ropes are kept here: [knots](b.md).")
+    cli.write("b.md", "Something else entirely.")
+    cli.run("index")
+
+    hits = cli.json("search", "ropes", "--mode", "lexical", "--route", "neighbours")
+
+    assert [(hit["artifact_id"], hit["depth"]) for hit in hits] == [("a.md", 0), ("b.md", 1)]
+    assert hits[1]["seed"] == hits[0]["record_id"]
 
 
 def test_the_command_line_takes_a_route(cli: Cli) -> None:

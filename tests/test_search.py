@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from findingaid import ConfigError, Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
@@ -250,6 +252,16 @@ class AskedEmbedder(CountingEmbedder):
         return super().embed_query(text)
 
 
+def test_a_model_is_loaded_once_a_process(aid: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many aids there are, as in an evaluation of several configurations."""
+    aid.search("dogs")
+    monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: pytest.fail("a model was loaded"))
+
+    another = FindingAid(Store(aid.store.uri), SentenceEmbedder(), aid.corpora)
+
+    assert another.search("cats in homes")[0].artifact_id == "pets"
+
+
 def test_a_searcher_sees_what_is_published_meanwhile(make_aid: Callable[..., FindingAid], source: MemorySource) -> None:
     searching, indexing = make_aid(retain=2), make_aid(retain=2)
     indexing.index()
@@ -317,6 +329,21 @@ def test_what_is_deeper_than_is_fused_follows_by_its_best_rank() -> None:
 
     assert sorted(rows[:200]) == [*range(100), *range(200, 300)]
     assert rows[200:204] == [100, 199, 101, 198]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(100, 260), st.booleans())
+def test_what_is_deeper_comes_in_one_order_however_deep_is_looked(chance: Any, depth: int, by_ranks: bool) -> None:
+    rows = [chance.sample(range(300), 300) for _ in range(3)]
+    whole = [
+        ranking(name, *((row, 300.0 - i) for i, row in enumerate(of))) for name, of in zip("abc", rows, strict=True)
+    ]
+    blend = None if by_ranks else 0.5
+
+    every = fused(*whole, blend=blend)
+    some = fused(*(Ranking(r.ranker, 0, r.found[:depth]) for r in whole), blend=blend)
+
+    assert [row for row, _ in some] == [row for row, _ in every][: len(some)]
 
 
 def test_one_word_of_several_does_not_win_over_meaning(aid: FindingAid) -> None:

@@ -15,11 +15,13 @@ from findingaid import Corpus, FindingAid
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import Vectors
 from findingaid.query import Reader
+from findingaid.query.reader import LIGHT, Found
 from findingaid.store import Store, lexical, vectors
 from findingaid.store.lexical import ENGLISH, Lexical
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli
+from tests.test_routing import Counted
 
 WORDS = {
     "why": "Why does any of it happen before or after?",
@@ -194,6 +196,42 @@ def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(many: Many)
     vector = aid.embedder.embed_query("number 7")
     by_index = [f.rowid for f in exact.nearest(vector, 10)]
     assert by_index == [f.rowid for f in exact.nearest(vector, 10, narrow=True)]
+
+
+@pytest.mark.parametrize("condition", ["artifact_id < '00040'", "corpus = 'many'", "artifact_id = 'none'"])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_records_of_a_condition_are_compared_in_memory_as_by_lance(many: Many, condition: str, narrow: bool) -> None:
+    many.source.payloads = {f"{i:05d}": f"text number {i // 2}" for i in range(900)}  # each twice, so that they tie
+    corpora = {"many": Corpus("many", many.source, WholeText())}
+    aid = FindingAid(Store(str(many.folder / "index")), Near(20), corpora)
+    aid.index()
+    records = aid.store.published()
+    vector = aid.embedder.embed_query("number 7")
+
+    def nearest(few: int, depth: int) -> list[Found]:
+        reader = Reader(records, aid.embedder, lambda: aid.store.dataset("edges"), few=few)
+        return reader.nearest(vector, depth, condition, narrow, LIGHT)
+
+    for depth in (1, 7, 30, 901):
+        by_lance, in_memory = nearest(0, depth), nearest(900, depth)
+        assert [f.score for f in in_memory] == pytest.approx([f.score for f in by_lance], abs=1e-4)
+        assert all(f.row and f.row.keys() == set(LIGHT) for f in in_memory)
+        assert [f.rowid for f in in_memory] == [f.rowid for f in nearest(900, 901)][:depth]
+        assert [f.rowid for f in nearest(3, depth)] == [f.rowid for f in by_lance]  # more than few
+
+
+def test_a_condition_of_few_records_is_read_once(many: Many) -> None:
+    aid = many.aid(50)
+    aid.index()
+    asked: list[dict[str, Any]] = []
+    reader = Reader(Counted(aid.store.published(), asked), aid.embedder, lambda: aid.store.dataset("edges"))
+
+    first = reader.nearest(aid.embedder.embed_query("number 7"), 5, "artifact_id < '00040'", columns=LIGHT)
+    read = len(asked)
+    again = reader.nearest(aid.embedder.embed_query("number 7"), 5, "artifact_id < '00040'", columns=LIGHT)
+
+    assert again == first
+    assert (read, len(asked)) == (1, 1)
 
 
 def test_more_probes_are_taken_where_few_do_not_find_enough(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:

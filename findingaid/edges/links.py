@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
-
-from markdown_it import MarkdownIt
 
 from findingaid.front_matter import MATTER
 from findingaid.model import Artifact, Edge
 from findingaid.registry import STRICT
 from findingaid.strategies.structure import line_starts
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 MAY_LINK = re.compile(r"\]\((?![a-z]+:|#)|^ {0,3}\[[^\]\n]+\]:", re.MULTILINE)
 """Without one of these no parser needs to be asked, which takes a second a megabyte and a half."""
@@ -63,4 +64,6 @@ def _resolved(href: str, artifact_id: str) -> tuple[str, str]:
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark")

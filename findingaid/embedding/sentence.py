@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +18,9 @@ from findingaid.registry import STRICT
 
 PACKAGED = {minilm.MODEL, f"sentence-transformers/{minilm.MODEL}"}
 SAMPLE = 1 << 20
+
+KEPT = 4
+"""Models that a process keeps loaded, the last ones used."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,16 @@ class SentenceEmbedder:
     def embed_query(self, text: str) -> Vectors:
         return self._backend.embed_query(text)
 
-    @cached_property
+    @property
     def _backend(self) -> Embedder:
-        packaged = self.model in PACKAGED and self.revision is None
-        return minilm.MiniLM() if packaged and self.device is None else _Torch(self, packaged)
+        return _loaded(self, self.id)
+
+
+@lru_cache(KEPT)
+def _loaded(settings: SentenceEmbedder, _id: str) -> Embedder:
+    """One model for all of the same settings; a folder in which another lies by now is another, by its id."""
+    packaged = settings.model in PACKAGED and settings.revision is None
+    return minilm.MiniLM() if packaged and settings.device is None else _Torch(settings, packaged)
 
 
 class _Torch:

@@ -150,6 +150,8 @@ def _yaml(path: Path) -> tuple[str, list[tuple[str, Any]]]:
     try:
         tree: Any = yaml.compose(text, yaml.SafeLoader)
         values = yaml.safe_load(text)
+    except RecursionError:
+        raise CasesError(f"{path}: not YAML: too deep") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)

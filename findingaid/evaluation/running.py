@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import orjson
 
-from findingaid.errors import StoreError
+from findingaid.errors import QueryError, StoreError
 from findingaid.evaluation.cases import Case
 from findingaid.identity import bytes_hash, content_hash, describe, text_hash
 from findingaid.model import Embedder, Hit, Vectors
@@ -28,6 +28,9 @@ KEPT_RUNS = 50
 TRIGRAM = 3
 COVERED = 0.5
 """The share of a passage's word trigrams that a text must have to hold it, so that another cut of it counts."""
+
+OF_A_CASE = ("the query ", "where ")
+"""How errors begin that are about what the case itself says, and not about how it is asked."""
 
 Progress = Callable[[int, int], None]
 """Called with how many more cases there are, and how many more are done."""
@@ -138,7 +141,12 @@ def _ranking(
     aid: Searching, case: Case, depth: int, corpora: Sequence[str] | None, asked: Mapping[str, Any]
 ) -> Ranking:
     def hits(per_artifact: bool) -> Sequence[Hit]:
-        return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
+        try:
+            return aid.search(case.query, depth, corpora=corpora, where=case.where, per_artifact=per_artifact, **asked)
+        except QueryError as error:
+            if case.place and str(error).startswith(OF_A_CASE):
+                raise QueryError(f"{case.place}: {error}") from None
+            raise
 
     first = None
     if case.passage:

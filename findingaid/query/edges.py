@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, brief
+from findingaid.query.hits import span_of
 from findingaid.query.reader import Key
 from findingaid.store import Store
 from findingaid.store.sql import equals, one_of
@@ -75,7 +76,7 @@ def _neighbours(
     if len(corpora) > 1:
         raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
     if not rows and not titles(records, [(corpus, artifact_id)]):
-        raise QueryError(f"no published artifact {artifact_id!r}: `findingaid search` shows ids")
+        raise QueryError(f"no published artifact {brief(artifact_id)}: `findingaid search` shows ids")
     rows = [row for row in rows if not kinds or row["kind"] in kinds]
     known = titles(records, [(row[there[0]], row[there[1]]) for row in rows])
     rows.sort(key=lambda row: (row[there[0]], row[there[1]], row["position"]) if reverse else row["position"])
@@ -83,8 +84,7 @@ def _neighbours(
 
 
 def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Neighbour:
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
-    return Neighbour(*key, row["kind"], row["section"], span, known.get(key))
+    return Neighbour(*key, row["kind"], row["section"], span_of(row), known.get(key))
 
 
 def most_referenced(
@@ -104,7 +104,7 @@ def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequen
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
     counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
     order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]
-    best = counted.sort_by(order).slice(0, k).to_pylist()
+    best = counted.sort_by(order).slice(0, min(k, len(counted))).to_pylist()
     known = titles(records, [(row[TARGET[0]], row[TARGET[1]]) for row in best])
     keys = [((row[TARGET[0]], row[TARGET[1]]), row["count_all"]) for row in best]
     return [Referenced(*key, count, known.get(key)) for key, count in keys]

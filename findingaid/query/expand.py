@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from findingaid.errors import DecomposeError, QueryError
 from findingaid.model import Corpus, Hit, Part, Raw
-from findingaid.query.hits import Hits
+from findingaid.query.hits import Hits, own_text, span_of
+from findingaid.query.reader import Key
 from findingaid.stages import artifact_of
 from findingaid.store import Store
 from findingaid.store.sql import one_of
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 Extent = int | Literal["section", "artifact"]
 """So many neighbours on either side, the section that a hit is in, or its whole artifact."""
-
-Key = tuple[str, str]
-"""Corpus and artifact id."""
 
 Span = tuple[int, int]
 
@@ -287,7 +285,7 @@ def _piece(row: Mapping[str, Any]) -> Piece:
         record_id=row["record_id"],
         kind=row["surface_kind"],
         index=row["surface_index"],
-        text=row["text"][row["text_start"] :],
-        span=None if row["span_start"] is None else (row["span_start"], row["span_end"]),
+        text=own_text(row),
+        span=span_of(row),
         metadata=json.loads(row["metadata"]),
     )

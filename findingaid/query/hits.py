@@ -54,6 +54,17 @@ class Hits(list[Hit]):
         return self.to_arrow().to_pandas()
 
 
+def own_text(row: Mapping[str, Any]) -> str:
+    """The text of a record without what was put in front of it for ranking."""
+    text: str = row["text"][row["text_start"] :]
+    return text
+
+
+def span_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Where a record, or what tells of an edge, stands in its artifact's text."""
+    return None if row["span_start"] is None else (row["span_start"], row["span_end"])
+
+
 def hit(candidate: Candidate, row: Mapping[str, Any], explained: bool) -> Hit:
     """A candidate with the `COLUMNS` of its record."""
     return Hit(
@@ -63,8 +74,8 @@ def hit(candidate: Candidate, row: Mapping[str, Any], explained: bool) -> Hit:
         surface_kind=candidate.surface_kind,
         surface_index=candidate.surface_index,
         score=candidate.score,
-        text=row["text"][row["text_start"] :],
-        span=None if row["span_start"] is None else (row["span_start"], row["span_end"]),
+        text=own_text(row),
+        span=span_of(row),
         metadata=json.loads(row["metadata"]),
         route=candidate.route,
         depth=candidate.depth,

@@ -22,7 +22,7 @@ from findingaid.store import Store
 Spec = str | Mapping[str, Any] | bool | None
 """A kind, keys and values, False for none, None for what the configuration says."""
 
-Rewriting = Rewriter | Rewrite | Spec
+RewrittenBy = Rewriter | Rewrite | Spec
 RerankedBy = Reranker | Scores | Spec
 SelectedBy = Selector | Select | Spec
 
@@ -39,7 +39,7 @@ class Parts:
     def added(
         self,
         request: Request,
-        rewrite: Rewriting = None,
+        rewrite: RewrittenBy = None,
         rerank: RerankedBy = None,
         rerank_depth: int | None = None,
         select: SelectedBy = None,

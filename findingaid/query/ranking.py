@@ -20,6 +20,9 @@ RRF_K = 60
 CANDIDATES = 100
 """How deep each ranking is fused."""
 
+DEEPER = 4
+"""How many times deeper each further look is, while a page is not full."""
+
 
 class Ranking(NamedTuple):
     """What one ranker finds for one of the queries, best first."""
@@ -91,8 +94,8 @@ def fuse(found: Sequence[Ranking], request: Request, attainable: Sequence[float]
     and BM25 as the share of what is attainable by the words of its query; or fused by reciprocal ranks.
     """
     first: dict[int, Found] = {}
-    behind: dict[int, tuple[int, Found]] = {}
-    for ranking in found:
+    behind: dict[int, tuple[tuple[int, int], Found]] = {}
+    for number, ranking in enumerate(found):
         share = _share_of(ranking, len(found), request, attainable)
         for rank, f in enumerate(ranking.found, 1):
             adds = share(rank, f.score)
@@ -101,8 +104,8 @@ def fuse(found: Sequence[Ranking], request: Request, attainable: Sequence[float]
                 before = first.get(f.rowid)
                 score, ranks = (before.score, before.ranks) if before else (0.0, ())
                 first[f.rowid] = Found(f.rowid, score + adds, f.row, (*ranks, *why))
-            elif f.rowid not in behind or rank < behind[f.rowid][0]:
-                behind[f.rowid] = rank, Found(f.rowid, adds, f.row, why)
+            elif f.rowid not in behind or (rank, number) < behind[f.rowid][0]:
+                behind[f.rowid] = (rank, number), Found(f.rowid, adds, f.row, why)
     deeper = sorted((place for row, place in behind.items() if row not in first), key=lambda place: place[0])
     return sorted(first.values(), key=lambda f: -f.score), [f for _, f in deeper]
 
@@ -152,7 +155,7 @@ def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (-c.score, c.record_id))
 
 
-def best_of_artifacts(ranked: Sequence[Candidate]) -> list[Candidate]:
+def best_of_artifacts(ranked: Iterable[Candidate]) -> list[Candidate]:
     """The first candidate of each artifact."""
     best: dict[tuple[str, str], Candidate] = {}
     for c in ranked:

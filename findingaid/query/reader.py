@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from findingaid.errors import StoreError
 from findingaid.model import Rank, Vectors
@@ -33,6 +35,13 @@ AT_ONCE = 16
 
 TIES = 10_000
 """How deep a ranking is read, at most, for the rest of those that tie with its last."""
+
+FEW = 10_000
+"""So many records that fulfil a condition are compared one by one, in memory; a search by Lance would look at every
+vector of the table, or for more of them into an index."""
+
+KEPT = 4
+"""Conditions whose few records stay in memory, the last ones used."""
 
 WEIGHED_WORDS = 32
 """Words of a query whose weight is looked up; those of a longer one weigh as much as these on average."""
@@ -86,6 +95,26 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Few:
+    """All records of a condition: their vectors, of length 1, and what steps need to know of them."""
+
+    vectors: Vectors
+    rows: pa.Table
+
+    def nearest(self, vector: Vectors, depth: int, columns: Sequence[str]) -> list[Found]:
+        """The nearest, best first; with their rows if those have the columns."""
+        # Not as a product of matrices, in which equal vectors can come out unequal by where they stand.
+        similar = np.einsum("ij,j->i", self.vectors, vector / (np.linalg.norm(vector) or 1))
+        best = np.argsort(-similar, kind="stable")[:depth]
+        rows = self.rows.take(best).to_pylist()
+        known = bool(columns) and set(columns) <= set(LIGHT)
+        return [
+            Found(row.pop("_rowid"), float(score), row if known else None)
+            for score, row in zip(similar[best], rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
 class Reader:
     """Primitives over one version of the records, and what they learn of it once.
 
@@ -96,6 +125,9 @@ class Reader:
     embedder: Asking
     edges: Callable[[], LanceDataset]
     """Opens the edges that belong to these records."""
+
+    few: int = FEW
+    """The most records of a condition that are searched in memory; 0 has Lance search, whatever the condition."""
 
     filters: dict[tuple[str, ...], str] = field(default_factory=dict)
     """(filter as it was asked, corpora) -> filter as the table is to read it, of those that were found good."""
@@ -129,11 +161,14 @@ class Reader:
     ) -> list[Found]:
         """The records nearest to a vector of shape (dim,), best first, scored by cosine similarity, ties by id.
 
-        Fewer than `depth` only where fewer match. Where the condition is `narrow` no index is asked: it would look
-        into partitions that have none of the few.
+        Fewer than `depth` only where fewer match. Where the condition is `narrow`, and hardly asked twice, no index is
+        asked: it would look into partitions that have none of the few.
         """
+        few = (self._few_of if narrow else self._few_kept)(condition) if condition and self.few else None
 
         def find(many: int) -> list[Found]:
+            if few:
+                return few.nearest(vector, many, columns)
             table = self._nearest(vector, many, condition, narrow, columns)
             return [Found(row.pop("_rowid"), 1 - row.pop("_distance"), row or None) for row in table.to_pylist()]
 
@@ -261,6 +296,18 @@ class Reader:
                 return rows
         # An index looks into the nearest partitions only, and a narrow filter can leave those empty.
         return find({"use_index": False})
+
+    @cached_property
+    def _few_kept(self) -> Callable[[str], Few | None]:
+        return lru_cache(KEPT)(self._few_of)
+
+    def _few_of(self, condition: str) -> Few | None:
+        """The records of a condition; None if they are more than few."""
+        columns = [*LIGHT, "vector"]
+        found = self.records.to_table(columns=columns, filter=condition, limit=self.few + 1, with_row_id=True)
+        if len(found) > self.few:
+            return None
+        return Few(vectors.unit(found["vector"].combine_chunks()), found.drop_columns("vector"))
 
     def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
         from lance.query import MatchQuery

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, brief
 from findingaid.model import Mode
 from findingaid.store.sql import one_of
 
@@ -93,7 +93,7 @@ def _of_queries(queries: Sequence[str]) -> Iterator[str]:
         if len(query) > LONGEST:
             yield f"the query has {len(query):,} characters, at most {LONGEST:,}: ask for less at once"
         if not any(_says(character) for character in query):
-            yield f"the query {query!r} is only punctuation: give it at least one word"
+            yield f"the query {brief(query)} is only punctuation: give it at least one word"
 
 
 def _says(character: str) -> bool:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Gt
 from pydantic import BaseModel, ValidationError
 
-from findingaid.errors import FindingAidError, ModelError, failure_kind
+from findingaid.errors import ModelError
 from findingaid.model import Hit, Rank, Reranker
+from findingaid.query.called import calling, named
 from findingaid.query.service import Service
-from findingaid.registry import STRICT, said
+from findingaid.registry import STRICT
 
 if TYPE_CHECKING:
     from findingaid.query.request import Request
@@ -42,21 +43,13 @@ def by_scores(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
 
 def _scores(query: str, texts: Sequence[str], reranker: Reranker | Scores) -> list[float]:
     score = reranker.scores if isinstance(reranker, Reranker) else reranker
-    try:
+    with calling("reranker", reranker):
         scores = [float(found) for found in score(query, texts)]
-    except FindingAidError:
-        raise
-    except Exception as error:  # a function that findingaid does not ship may raise anything
-        raise ModelError(f"reranker {_name(reranker)}: {said(error)}", failure_kind(error)) from error
     if len(scores) != len(texts):
-        raise ModelError(f"reranker {_name(reranker)}: gave {len(scores)} scores for {len(texts)} texts", "parse")
+        raise ModelError(f"{named('reranker', reranker)}: gave {len(scores)} scores for {len(texts)} texts", "parse")
     if wrong := [found for found in scores if not math.isfinite(found)]:
-        raise ModelError(f"reranker {_name(reranker)}: gave {wrong[0]} as a score", "parse")
+        raise ModelError(f"{named('reranker', reranker)}: gave {wrong[0]} as a score", "parse")
     return scores
-
-
-def _name(reranker: Any) -> str:
-    return str(getattr(reranker, "model", None) or getattr(reranker, "__name__", None) or type(reranker).__name__)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 from pydantic import BaseModel, ConfigDict
 
-from findingaid.errors import FindingAidError, ModelError, failure_kind
+from findingaid.errors import ModelError
 from findingaid.model import Rewriter
+from findingaid.query.called import calling, named
 from findingaid.query.service import ChatService, prompt
-from findingaid.registry import STRICT, said
+from findingaid.registry import STRICT
 from findingaid.synthesis.prompting import enclosed, fill, without_controls
 
 LONGEST = 1_000
@@ -27,15 +28,11 @@ def queries_of(query: str, rewriter: Rewriter | Rewrite) -> list[str]:
     Raises ModelError where the rewriter fails, or gives what is no text.
     """
     rewrite = rewriter.rewrite if isinstance(rewriter, Rewriter) else rewriter
-    try:
+    with calling("rewriter", rewriter):
         written = rewrite(query)
         others = [written] if isinstance(written, str) else list(written)
-    except FindingAidError:
-        raise
-    except Exception as error:  # a function that findingaid does not ship may raise anything
-        raise ModelError(f"rewriter {_name(rewriter)}: {said(error)}", failure_kind(error)) from error
     if wrong := [other for other in others if not isinstance(other, str)]:
-        raise ModelError(f"rewriter {_name(rewriter)}: gave a {type(wrong[0]).__name__}, expected texts", "parse")
+        raise ModelError(f"{named('rewriter', rewriter)}: gave a {type(wrong[0]).__name__}, expected texts", "parse")
     found: dict[str, str] = {}
     for text in (query, *(other for other in others if other.strip())):
         found.setdefault(_plain(text), text)
@@ -44,10 +41,6 @@ def queries_of(query: str, rewriter: Rewriter | Rewrite) -> list[str]:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _name(rewriter: Any) -> str:
-    return str(getattr(rewriter, "__name__", None) or type(rewriter).__name__)
 
 
 class _Rewritten(BaseModel):

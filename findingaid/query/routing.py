@@ -6,21 +6,30 @@ capability, its summaries. A summary that matches is a seed; an artifact has at 
 - `Boost` searches everything, and lifts the leaves of artifacts whose summary matches.
 - `Collapsed` searches summaries, goes from each seed to its artifact's leaves and leaves the seed out; an artifact
   without leaves is stood for by its summaries. What has no summary is not found.
-- `Gate` does the same with a fixed number of seeds, and ranks their leaves as if there were nothing else.
+- `Gate` does the same with its seeds alone, and ranks their leaves as if there were nothing else.
 - `Walk` asks a `Policy` at each record where to go on, within bounds; `Neighbours` is one that follows edges.
 
-A route asks the table at most three questions, whatever the size of the corpus, a walk two for each step that it is
-deep.
+A route asks the table at most three questions, whatever the size of the corpus; `Collapsed` does so again where its
+first seeds lead to too little, at most twice for each look; a walk asks two for each step that it is deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from findingaid.errors import ConfigError, QueryError, one_line
-from findingaid.query.ranking import CANDIDATES, Ranking, best_first, merged, rankings
+from findingaid.errors import ConfigError, QueryError, brief, one_line
+from findingaid.query.ranking import (
+    CANDIDATES,
+    DEEPER,
+    Ranking,
+    best_first,
+    best_of_artifacts,
+    merged,
+    no_better,
+    rankings,
+)
 from findingaid.query.reader import Candidate, Key, Reader
 from findingaid.query.request import Request
 from findingaid.query.search import Route
@@ -56,7 +65,7 @@ class Boost:
         return request.condition
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        condition = both(request.condition_of(()), IS_SUMMARY)
+        condition = _of_summaries(request)
         seeds = _seeds(merged(reader, request, rankings(reader, request, _depth(request), condition)), self.seeds)
         if not seeds:
             return ranked
@@ -87,7 +96,7 @@ class Boost:
 
 @dataclass(frozen=True)
 class Collapsed:
-    """The leaves of the artifacts of the best summaries: `seeds` of them, or as many as hits are wanted.
+    """The leaves of the artifacts of the `seeds` best summaries; where those are too few, behind them those of others.
 
     A leaf's score is its own and, by the share `weight`, its seed's.
     """
@@ -100,10 +109,15 @@ class Collapsed:
         _refuse(self.seeds, self.weight)
 
     def scope(self, request: Request) -> str | None:
-        return both(request.condition_of(()), IS_SUMMARY)
+        return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        return _down(reader, request, ranked, "collapsed", max(self.seeds, request.wanted), self.weight)
+        hits: list[Candidate] = []
+        for seeds in _groups(ranked, self.seeds):
+            hits += no_better(hits, _down(reader, request, ranked, "collapsed", seeds, self.weight))
+            if len({c.artifact for c in hits} if request.per_artifact else hits) >= request.wanted:
+                break
+        return hits
 
 
 @dataclass(frozen=True)
@@ -117,17 +131,16 @@ class Gate:
         _refuse(self.seeds)
 
     def scope(self, request: Request) -> str | None:
-        return both(request.condition_of(()), IS_SUMMARY)
+        return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        return _down(reader, request, ranked, "gate", self.seeds, 0.0)
+        return _down(reader, request, ranked, "gate", _seeds(ranked, self.seeds), 0.0)
 
 
 def _down(
-    reader: Reader, request: Request, ranked: Sequence[Candidate], name: str, count: int, weight: float
+    reader: Reader, request: Request, ranked: Sequence[Candidate], name: str, seeds: Seeds, weight: float
 ) -> list[Candidate]:
-    """From the first summaries to the leaves of their artifacts, and to those summaries that have none."""
-    seeds = _seeds(ranked, count)
+    """From summaries to the leaves of their artifacts, and to those summaries that have none."""
     if not seeds:
         return []
     leaves, others = _leaves(reader, request, seeds)
@@ -150,8 +163,13 @@ def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candid
     """The leaves of the seeds' artifacts, best first, and the artifacts that have others besides."""
     depth = _depth(request)
     condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-    found = rankings(reader, request, depth, condition, narrow=True)
-    leaves = merged(reader, request, found)
+    while True:
+        found = rankings(reader, request, depth, condition, narrow=True)
+        leaves = merged(reader, request, found)
+        artifacts = len({leaf.artifact for leaf in leaves}) if request.per_artifact else request.wanted
+        if artifacts >= min(request.wanted, len(seeds)) or all(len(r.found) < depth for r in found):
+            break
+        depth *= DEEPER
     lexical = request.mode == "lexical"
     unseen = seeds.keys() if lexical else seeds.keys() - {leaf.artifact for leaf in leaves}
     # A dense ranking that is not full has every leaf.
@@ -166,12 +184,25 @@ def _leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[Candid
     return leaves, {c.artifact for c in rest}
 
 
-def _seeds(summaries: Iterable[Candidate], count: int) -> Seeds:
-    found: dict[Key, Candidate] = {}
-    for c in summaries:
-        if len(found) < count or c.artifact in found:
-            found.setdefault(c.artifact, c)
-    return found
+def _groups(summaries: Sequence[Candidate], count: int) -> Iterator[Seeds]:
+    """The first seeds, the others of what is ranked at first, and what only a deeper look finds.
+
+    A group does not depend on how many hits are wanted, so that pages are cut from one order.
+    """
+    known: Seeds = {}
+    for found in (_seeds(summaries, count), _seeds(summaries[:CANDIDATES]), _seeds(summaries)):
+        if group := {artifact: seed for artifact, seed in found.items() if artifact not in known}:
+            yield group
+        known = {**known, **found}
+
+
+def _seeds(summaries: Iterable[Candidate], count: int | None = None) -> Seeds:
+    """The best summary of each artifact, of the first `count` artifacts or of all."""
+    return {c.artifact: c for c in best_of_artifacts(summaries)[:count]}
+
+
+def _of_summaries(request: Request) -> str:
+    return both(request.condition_of(()), IS_SUMMARY)
 
 
 def _depth(request: Request) -> int:
@@ -357,7 +388,7 @@ def route_of(said: str | Route | Policy | None) -> Route | None:
     found: Any = said
     if isinstance(said, str):
         if ":" not in said:
-            raise QueryError(f"unknown route {said!r}. Known: {', '.join(ROUTES)}, or module:attribute")
+            raise QueryError(f"unknown route {brief(said)}. Known: {', '.join(ROUTES)}, or module:attribute")
         try:
             found = imported(said, "route")
             found = found() if isinstance(found, type) else found

@@ -26,11 +26,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from findingaid.errors import QueryError, StoreError
+from findingaid.errors import QueryError, StoreError, brief
 from findingaid.model import Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
-from findingaid.query.ranking import CANDIDATES, best_of_artifacts, in_one, no_better, rankings, weigh
+from findingaid.query.ranking import CANDIDATES, DEEPER, best_of_artifacts, in_one, no_better, rankings, weigh
 from findingaid.query.reader import LIGHT, Candidate, Found, Reader
 from findingaid.query.request import Request
 from findingaid.query.where import checked
@@ -38,9 +38,6 @@ from findingaid.store import Store
 from findingaid.store.publishing import PUBLISHED
 
 T = TypeVar("T")
-
-DEEPER = 4
-"""How many times deeper each further look is, while a page is not full."""
 
 QUERIES_KEPT = 1024
 """Vectors of queries that are kept, the last ones used."""
@@ -136,7 +133,7 @@ class Searcher:
         for kind in (*request.surfaces, *request.weights):
             if not any(kind in reader.kinds.get(corpus, ()) for corpus in corpora or reader.kinds):
                 known = sorted({k for corpus in corpora or reader.kinds for k in reader.kinds.get(corpus, ())})
-                raise QueryError(f"unknown surface kind {kind!r}. Known: {', '.join(known) or 'none'}")
+                raise QueryError(f"unknown surface kind {brief(kind)}. Known: {', '.join(known) or 'none'}")
         if request.recency:
             _require_time(reader, request.recency.field, corpora)
         where = request.where
@@ -151,6 +148,7 @@ class Searcher:
     def _ranked(self, reader: Reader, request: Request) -> Sequence[Found | Candidate]:
         """The records in their last order; looks deeper until a page is full or there is nothing more."""
         wanted = max(request.wanted, request.rerank.depth if request.rerank else 0)
+        request = replace(request, k=wanted - request.offset)  # a route is to find what is reranked, too
         depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
         scope = request.route.scope(request) if request.route else request.condition
         while True:
@@ -201,7 +199,7 @@ def within(seconds: float | None, answer: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
     if not given:

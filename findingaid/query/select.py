@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict
 
-from findingaid.errors import ConfigError, FindingAidError, ModelError, failure_kind
+from findingaid.errors import ConfigError, ModelError
 from findingaid.model import Hit, Selection, Selector
+from findingaid.query.called import calling, named
 from findingaid.query.hits import Hits
 from findingaid.query.service import ChatService, prompt
-from findingaid.registry import STRICT, said
+from findingaid.registry import STRICT
 from findingaid.synthesis.prompting import enclosed
 
 if TYPE_CHECKING:
@@ -32,17 +33,13 @@ def select(query: str, hits: Sequence[Hit], selector: Selector | Select) -> tupl
     """
     if not hits:
         return [], "nothing was found"
-    try:
+    with calling("selector", selector):
         if isinstance(selector, Selector):
             selection = selector.select(query, hits)
         else:
             selection = _by_function(selector, query, hits)
-    except FindingAidError:
-        raise
-    except Exception as error:  # a function that findingaid does not ship may raise anything
-        raise ModelError(f"selector {_name(selector)}: {said(error)}", failure_kind(error)) from error
     if wrong := [place for place in selection.places if place not in range(len(hits))]:
-        raise ModelError(f"selector {_name(selector)}: chose {wrong[0]!r}, of {len(hits)} hits offered", "parse")
+        raise ModelError(f"{named('selector', selector)}: chose {wrong[0]!r}, of {len(hits)} hits offered", "parse")
     return [hits[place] for place in sorted(set(selection.places))], selection.reason
 
 
@@ -50,12 +47,8 @@ def _by_function(function: Select, query: str, hits: Sequence[Hit]) -> Selection
     places = {hit.record_id: place for place, hit in enumerate(hits)}
     chosen = [hit.record_id for hit in function(query, hits)]
     if wrong := [record for record in chosen if record not in places]:
-        raise ModelError(f"selector {_name(function)}: gave record {wrong[0]}, which was not offered", "parse")
-    return Selection([places[record] for record in chosen], f"{_name(function)} chose {len(set(chosen))}")
-
-
-def _name(selector: Any) -> str:
-    return str(getattr(selector, "__name__", None) or type(selector).__name__)
+        raise ModelError(f"{named('selector', function)}: gave record {wrong[0]}, which was not offered", "parse")
+    return Selection([places[record] for record in chosen], f"{named('selector', function)} chose {len(set(chosen))}")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from findingaid.errors import QueryError, StoreError, TornError
+from findingaid.errors import QueryError, StoreError, TornError, brief
 from findingaid.model import NO_USAGE, Failure, Usage
+from findingaid.query.hits import own_text, span_of
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
 from findingaid.store.sql import equals
 from findingaid.store.vectors import Measured, measured
@@ -122,7 +123,7 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
     if not rows and (record := find(equals("record_id", wanted) + within)):
         rows = find(f"{equals('artifact_id', record[0]['artifact_id'])} AND {equals('corpus', record[0]['corpus'])}")
     if not rows:
-        raise QueryError(f"no published artifact or record {wanted!r}: `findingaid search` shows ids")
+        raise QueryError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
     if len(corpora := {row["corpus"] for row in rows}) > 1:
         raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
     first = rows[0]
@@ -216,13 +217,12 @@ def _summed(rows: Sequence[Mapping[str, Any]]) -> tuple[Usage, float | None]:
 
 
 def _record(row: Mapping[str, Any]) -> RecordView:
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
     return RecordView(
         row["record_id"],
         row["surface_kind"],
         row["surface_index"],
-        row["text"][row["text_start"] :],
-        span,
+        own_text(row),
+        span_of(row),
         json.loads(row["metadata"]),
         row["producer_id"],
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, brief
 from findingaid.query.fields import corpus_fields, has_field
 from findingaid.store import Store, schemas
 
@@ -28,7 +28,15 @@ REMEDIES = {
 """The type that a value was compared with -> what to write."""
 
 NEAR, SAID = 40, 300
-"""Characters that an error shows of the SQL before it, and of Lance's own words."""
+"""Characters that an error shows of the SQL before it, and of Lance's own words or a long filter."""
+
+LONGEST = 100_000
+"""Characters of a filter, so that some thousands of ids can be named in it."""
+
+DEEPEST = 200
+"""Operators within each other. Lance has no bound of its own: at some 500 it takes the process down."""
+
+TOO_DEEP = f"more than {DEEPEST} operators within each other; one of many values is `name IN (…)`"
 
 
 def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[str]) -> str:
@@ -37,6 +45,8 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
     Raises QueryError for a field that none of these corpora has, and for what is not one expression that is true or
     false of a record.
     """
+    if len(where) > LONGEST:
+        raise QueryError(f"where has {len(where):,} characters, at most {LONGEST:,}: ask in several searches")
     try:
         condition = (
             f"({_quoted(where, lambda name: _resolved(name, records, corpora, where))}\n)"  # ends a comment, too
@@ -45,6 +55,8 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
             records.count_rows(condition)
     except QueryError as error:
         reason = str(error)
+    except RecursionError:
+        reason = TOO_DEEP
     except (ValueError, RuntimeError, OSError) as error:
         reason = _said(error)
     else:
@@ -52,7 +64,7 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
     found = corpus_fields(records, corpora)
     types = {field.name: field.type for fields in found.values() for field in fields}
     known = ", ".join([*ALWAYS, *(f"{name} ({kind})" for name, kind in sorted(types.items()))])
-    raise QueryError(f"where {where!r}: {reason}{'' if reason.endswith('?') else '.'} Fields: {known}")
+    raise QueryError(f"where {brief(where, SAID)}: {reason}{'' if reason.endswith('?') else '.'} Fields: {known}")
 
 
 def _quoted(where: str, resolve: Callable[[str], str]) -> str:
@@ -69,6 +81,8 @@ def _quoted(where: str, resolve: Callable[[str], str]) -> str:
     literals = (exp.National, exp.RawString, exp.ByteString, exp.UnicodeString, exp.Heredoc, exp.BitString)
     if len(tree) != 1 or tree[0] is None or tree[0].find(*refused, *literals):
         raise QueryError("expected one condition on a record's fields, without subqueries, aggregates and parameters")
+    if _depth(tree[0]) > DEEPEST:
+        raise QueryError(TOO_DEEP)
     names = []
     for column in tree[0].find_all(exp.Column):
         places = [identifier.meta for identifier in column.find_all(exp.Identifier)]
@@ -78,6 +92,19 @@ def _quoted(where: str, resolve: Callable[[str], str]) -> str:
     for start, end, name in sorted(names, reverse=True):
         where = f"{where[:start]}`{name}`{where[end + 1 :]}"
     return where
+
+
+def _depth(tree: Any) -> int:
+    """How many expressions stand within each other; those joined by AND and OR stand beside each other."""
+    from sqlglot import exp
+
+    deepest, open_ = 0, [(tree, 0)]
+    while open_:
+        node, above = open_.pop()
+        depth = above + (not isinstance(node, exp.Connector))
+        deepest = max(deepest, depth)
+        open_ += [(child, depth) for child in node.iter_expressions()]
+    return deepest
 
 
 @cache

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from findingaid.errors import QueryError
+
 
 def quoted(text: str) -> str:
-    """A string literal."""
+    """A string literal. Raises QueryError for halves of characters, which no table holds and Lance cannot read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise QueryError(f"{text!r} has half of a character: it names nothing") from None
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -86,7 +86,7 @@ def measure(records: LanceDataset) -> Measured:
     """
     rows = records.count_rows()
     places = np.unique(np.linspace(0, rows - 1, min(SAMPLE, rows)).astype(int))
-    asked = _matrix(records.take(places.tolist(), columns=["vector"])["vector"].combine_chunks())
+    asked = unit(records.take(places.tolist(), columns=["vector"])["vector"].combine_chunks())
     exact = _exact(records, asked)
     recall = 0.0
     for probes in PROBES:
@@ -122,9 +122,12 @@ def _exact(records: LanceDataset, asked: Any) -> Any:
 def _vectors(records: LanceDataset) -> Iterator[Any]:
     for batch in records.scanner(columns=["vector"]).to_batches():
         if batch.num_rows:
-            yield _matrix(batch["vector"])
+            yield unit(batch["vector"])
 
 
-def _matrix(column: Any) -> Any:
-    rows = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
+def unit(column: Any) -> Any:
+    """The vectors of a column, of length 1, a row each."""
+    rows = (
+        column.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), column.type.list_size)
+    )
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Gt
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from sentencex import segment
 
 from findingaid.registry import STRICT
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 READ_CHARACTERS = 20_000
 """How much of a long text is considered; what a text is about stands early (the lead bias of news and docs)."""
@@ -69,6 +70,8 @@ def sentences_in(text: str, media_type: str | None) -> list[str]:
 
 def _prose(markdown: str) -> list[str]:
     """The words of each paragraph of a Markdown text, list items included, without their markup."""
+    from markdown_it import MarkdownIt
+
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
     inlines = (after for before, after in pairwise(tokens) if before.type == "paragraph_open")
     return ["".join(_plain(child) for child in inline.children or ()) for inline in inlines]

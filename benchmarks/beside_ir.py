@@ -1,0 +1,128 @@
+"""Searches beside ir 0.1.61: the same artifacts, surfaces and vectors, warm, p50.
+
+ir is no dependency of this project, and without it there is nothing to measure. To have it, in a folder of its own:
+
+    pip install --no-deps --target FOLDER ir==0.1.61 cw dol ef i2 vd
+    PYTHONPATH=FOLDER python -m benchmarks.beside_ir
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.figures import ROUNDS, Row, timed
+from benchmarks.search import LENGTH, QUERIES, WARM_UP, Ask, K, texts
+from findingaid import Corpus, FindingAid, Surface, SurfacePlan
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.model import Mode
+from findingaid.store import Store
+from findingaid.testing import MemorySource
+
+ARTIFACTS = 10_000
+KINDS = ("description", "chunk", "chunk", "chunk")
+SHELVES = 100
+COLLAPSED_FASTER = 3
+
+
+class Paragraphs:
+    """The first paragraph describes the artifact, the others are its leaves; for both."""
+
+    def decompose(self, artifact_id: str, raw: Any, metadata: Mapping[str, Any]) -> SurfacePlan:
+        paragraphs = zip(KINDS, raw.split("\n\n"), strict=True)
+        return SurfacePlan({"shelf": metadata["shelf"]}, [Surface(kind, text, kind) for kind, text in paragraphs])
+
+
+def searches(folder: Path) -> Iterator[Row]:
+    if not find_spec("ir"):
+        return
+    made = iter(texts(ARTIFACTS * len(KINDS), LENGTH, 0))
+    artifacts = {f"{i:05d}.md": "\n\n".join(next(made) for _ in KINDS) for i in range(ARTIFACTS)}
+    shelves = {artifact_id: {"shelf": i % SHELVES} for i, artifact_id in enumerate(artifacts)}
+    mine, theirs = ours(folder, artifacts, shelves), irs(folder, artifacts, shelves)
+    for what in theirs:
+        took, least = in_blocks(mine[what], theirs[what])
+        faster = least / took
+        wanted = COLLAPSED_FASTER if what == "collapsed" else 1
+        yield Row(
+            f"{what}, {ARTIFACTS * len(KINDS):,} records",
+            f"{took * 1000:.1f} ms, ir {least * 1000:.1f} ms: {faster:.1f} × as fast",
+            f"≥ {wanted} ×" if wanted > 1 else "> 1 ×",
+            faster >= wanted,
+        )
+
+
+def in_blocks(mine: Ask, theirs: Ask) -> tuple[float, float]:
+    """The medians of both over the same queries, many of one and then many of the other.
+
+    Turn by turn, each of ours would wait for cores on which the threads of numpy still spin after ir's last product.
+    """
+    asked = texts((WARM_UP + QUERIES // ROUNDS) * ROUNDS, 5, 7)
+    took: dict[Ask, list[float]] = {mine: [], theirs: []}
+    for i in range(ROUNDS):
+        for ask, found in took.items():
+            found += [timed(lambda q=query, ask=ask: ask(q))[0] for query in asked[i::ROUNDS]][WARM_UP:]  # type: ignore[misc]  # bound now
+    return median(took[mine]), median(took[theirs])
+
+
+def ours(folder: Path, artifacts: dict[str, str], shelves: dict[str, dict[str, Any]]) -> dict[str, Ask]:
+    corpora = {"docs": Corpus("docs", MemorySource(dict(artifacts), shelves), Paragraphs())}
+    aid = FindingAid(Store(str(folder / "index")), HashEmbedder(), corpora)
+    assert aid.index().ok
+
+    def ask(mode: Mode, **asked: Any) -> Ask:
+        return lambda query: aid.search(query, K, mode=mode, **asked)
+
+    return {
+        "dense": ask("dense"),
+        "dense, filtered": ask("dense", where="shelf < 10"),
+        "lexical": ask("lexical"),
+        "hybrid": ask("hybrid"),
+        "collapsed": ask("dense", route="collapsed"),
+    }
+
+
+def irs(folder: Path, artifacts: dict[str, str], shelves: dict[str, dict[str, Any]]) -> dict[str, Ask]:
+    os.environ["IR_DATA_DIR"] = str(folder / "ir")
+    import ir
+
+    class Strategy:
+        def decompose(self, artifact_id: str, raw: str, metadata: Mapping[str, Any]) -> Any:
+            plan = Paragraphs().decompose(artifact_id, raw, metadata)
+            surfaces = [ir.Surface(artifact_id, s.kind, s.text, s.granularity) for s in plan.surfaces]
+            return ir.IndexPlan(dict(plan.filter_fields), surfaces)
+
+    source = ir.CorpusSource.from_mapping(
+        artifacts,
+        name="docs",
+        strategy=Strategy(),
+        embedder=lambda many, **_: HashEmbedder().embed(list(many)),
+        metadata_of=lambda artifact_id, _: shelves[artifact_id],
+    )
+    corpus, policy = ir.build(source), ir.collapsed_tree_policy()
+
+    def ask(mode: str, **asked: Any) -> Ask:
+        return lambda query: ir.search(corpus, query, k=K, mode=mode, per_artifact=False, **asked)
+
+    return {
+        "dense": ask("dense"),
+        "dense, filtered": ask("dense", filter={"shelf": {"$lt": 10}}),
+        "lexical": ask("lexical"),
+        "hybrid": ask("hybrid"),
+        "collapsed": lambda query: ir.traverse(query, corpus, policy=policy, k=K),
+    }
+
+
+def main() -> None:
+    if not find_spec("ir"):
+        raise SystemExit(__doc__)
+    with tempfile.TemporaryDirectory(prefix="findingaid-bench-") as folder:
+        for row in searches(Path(folder)):
+            print(f"| {row.what} | {row.measured} | {row.wanted} | {'yes' if row.met else 'NO'} |")
+
+
+if __name__ == "__main__":
+    main()
