@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.claims.decisions import broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
+from findingaid.claims.redaction import scrub, still_stated
 from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
@@ -40,6 +41,7 @@ from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.reviewing import Claims
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
@@ -357,6 +359,10 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
+        decisions = self.eligibility.log.all()
+        if count := still_stated(self.store, decisions):
+            raise StoreError(f"not purged: {count} redacted claims are still indexed: run `findingaid index` first")
+        scrub(self.store, decisions)
         if self.evaluations:
             forget_runs(self.evaluations)
         return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
@@ -440,6 +446,11 @@ class FindingAid:
     def eligibility(self) -> Eligibility:
         """Which claims may be shown by the newest decisions: what every way of reading asks."""
         return self.searcher.eligibility
+
+    @property
+    def claims(self) -> Claims:
+        """What artifacts state, and what people decide of it."""
+        return Claims(self.store, self.corpora, self.eligibility)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.

@@ -33,7 +33,8 @@ ERASED = ("reason", "text", "quote", "details")
 class Verdict:
     """A decision that is not in the log yet; `other_id` contests or supersedes the claim.
 
-    `text` and `quote` are the claim's as they were; of a proposal `details` has type, entities, span and evidence.
+    `text`, `quote` and `details` are the claim as it was, and in `details` also the other one, so that both can be
+    shown when no artifact says them any more.
     """
 
     action: Action
@@ -74,7 +75,7 @@ class Decision:
 
     @property
     def said(self) -> dict[str, Any]:
-        """The details of a proposal."""
+        """What else is known of the claim, as it was."""
         found: dict[str, Any] = orjson.loads(self.details or "{}")
         return found
 
@@ -134,7 +135,7 @@ class DecisionLog:
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:
-    """Decisions without what they say of these claims; why others were contested or superseded by them goes, too."""
+    """Decisions without what they say of these claims; what links others with them goes, too, but for the link."""
     return [_erased(decision, claims) for decision in decisions]
 
 
@@ -143,7 +144,7 @@ def _erased(decision: Decision, claims: set[str]) -> Decision:
         return decision
     if decision.claim_id in claims:
         return replace(decision, reason=None, text=None, quote=None, details=None)
-    return replace(decision, reason=None) if decision.other_id in claims else decision
+    return replace(decision, reason=None, details=None) if decision.other_id in claims else decision
 
 
 def broken(decisions: Sequence[Decision]) -> Iterator[str]:
