@@ -40,8 +40,9 @@ class Recency:
 class Request:
     """A search. `where` is SQL, which `Searcher.search` checks before any step sees it.
 
-    `surfaces` keeps these kinds, `weights` multiplies the scores of some. `blend` is the share of dense in a hybrid
-    score; None fuses by reciprocal ranks. `timeout` is in seconds.
+    `surfaces` keeps these kinds, `weights` multiplies the scores of some. `hidden` are kinds that are found only by
+    those who name them: claims say again what their artifacts do. `blend` is the share of dense in a hybrid score; None
+    fuses by reciprocal ranks. `timeout` is in seconds.
     """
 
     queries: tuple[str, ...]
@@ -50,6 +51,7 @@ class Request:
     mode: Mode = "hybrid"
     corpora: Sequence[str] = ()
     surfaces: Sequence[str] = ()
+    hidden: Sequence[str] = ()
     where: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     blend: float | None = 0.5
@@ -76,6 +78,8 @@ class Request:
         """The filters, with other surface kinds in the place of those asked for; none for every kind."""
         columns = (("corpus", self.corpora), ("surface_kind", surfaces))
         parts = [one_of(column, values) for column, values in columns if values]
+        if self.hidden:
+            parts.append(f"NOT ({one_of('granularity', self.hidden)})")
         return " AND ".join([*parts, self.where] if self.where else parts) or None
 
     def check(self) -> None:

@@ -27,7 +27,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from findingaid.errors import QueryError, StoreError
-from findingaid.model import Embedder, Hit
+from findingaid.model import CLAIM, SUMMARY, Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
 from findingaid.query.ranking import CANDIDATES, best_of_artifacts, in_one, no_better, rankings, weigh
@@ -146,7 +146,8 @@ class Searcher:
                 with self.store.reached():
                     reader.filters[asked] = checked(where, self.store, reader.records, tuple(corpora))
             where = reader.filters[asked]
-        return replace(request, where=where, corpora=() if set(corpora) >= reader.kinds.keys() else corpora)
+        every = () if set(corpora) >= reader.kinds.keys() else corpora
+        return replace(request, where=where, corpora=every, hidden=_hidden(reader, request))
 
     def _ranked(self, reader: Reader, request: Request) -> Sequence[Found | Candidate]:
         """The records in their last order; looks deeper until a page is full or there is nothing more."""
@@ -272,6 +273,12 @@ def _require_time(reader: Reader, name: str, corpora: Sequence[str]) -> None:
 def _sayable(query: str) -> str:
     """A query that can be written as UTF-8: halves of a character stand for an unknown one."""
     return query.encode("utf-8", "replace").decode()
+
+
+def _hidden(reader: Reader, request: Request) -> list[str]:
+    """The kinds that this search does not find though they are there; naming none costs no filter."""
+    there = {kind for corpus in request.corpora or reader.kinds for kind in reader.kinds.get(corpus, ())}
+    return [kind for kind in (CLAIM, SUMMARY) if kind in there and kind not in request.surfaces]
 
 
 def _tag(records: Any) -> Mapping[str, Any] | None:
