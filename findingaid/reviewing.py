@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from findingaid.claims.decisions import Decision, Verdict
+from findingaid.claims.decisions import Decision, Verdict, claim_of, snapshots
 from findingaid.claims.eligible import Eligibility, Eligible
+from findingaid.claims.extraction import Origin, taken
 from findingaid.claims.model import (
     Action,
     Circulation,
@@ -18,14 +19,12 @@ from findingaid.claims.model import (
     Standing,
     Tier,
     Truth,
-    claim_id,
-    evidence_of,
     normalised,
 )
 from findingaid.claims.redaction import redacted, scrub
 from findingaid.claims.standing import LINKS, Standings
 from findingaid.errors import ConfigError, DecomposeError, QueryError
-from findingaid.model import Corpus
+from findingaid.model import Corpus, Statement
 from findingaid.stages import artifact_of
 from findingaid.store import Store, schemas
 from findingaid.store.sql import equals, one_of
@@ -37,18 +36,12 @@ SHORTEST = 6
 
 BEST_FIRST = (Evidence.VERIFIED, Evidence.NONE, Evidence.FORGED)
 
-UNSAID = {
-    "type": "", "confidence": 0.0, "entities": (), "span": None, "evidence": "none", "verbatim": False,
-    "producer_id": "", "artifact_version": "",
-}  # fmt: skip
-"""What is left of a claim that was redacted."""
-
 APPROVABLE = (Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)
 """How far an approved claim can be relied on; contested is what others make it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposedClaim:
     """A statement that a person says an artifact makes; without `span` its quote may stand anywhere."""
 
     corpus: str
@@ -189,7 +182,7 @@ class Claims:
 
     # -- deciding --------------------------------------------------------------------------------------
 
-    def propose(self, *proposals: Proposal, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
+    def propose(self, *proposals: ProposedClaim, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Say that artifacts state something; pending until somebody approves it, and then cited from the next run on.
 
         A quote that is not in its artifact is recorded as forged, and never approved.
@@ -288,19 +281,21 @@ class Claims:
             raise QueryError(f"{wish.action} {claim.claim_id}: {other.claim_id} is of another corpus")
         return replace(verdict, other_id=other.claim_id, details={**(verdict.details or {}), "other": _said(other)})
 
-    def _proposed(self, proposal: Proposal, actor: str) -> Claim:
+    def _proposed(self, proposal: ProposedClaim, actor: str) -> Claim:
         if proposal.corpus not in self.corpora:
             raise ConfigError(f"unknown corpus {proposal.corpus!r}. Known: {', '.join(self.corpora) or 'none'}")
-        text, quote, span = " ".join(proposal.text.split()), proposal.quote, proposal.span
-        if not normalised(text):
+        if not normalised(proposal.text):
             raise QueryError("propose: the statement is empty")
+        if self.corpora[proposal.corpus].claims is None:
+            raise QueryError(f"propose: {proposal.corpus} has no claims: set corpora.{proposal.corpus}.claims")
         source, version = self._text(proposal.corpus, proposal.artifact_id)
-        if span is None and quote.strip() and quote in source:
-            span = (source.index(quote), source.index(quote) + len(quote))
-        return Claim(
-            claim_id(proposal.corpus, text), proposal.corpus, proposal.artifact_id, text, proposal.type, 1.0,
-            tuple(proposal.entities), quote, span, evidence_of(source, quote, span), text == quote, actor, version,
-        )  # fmt: skip
+        said = Statement(proposal.text, proposal.quote, proposal.span, proposal.type, 1.0, proposal.entities)
+        claims, refused = taken(
+            [said], Origin(proposal.corpus, proposal.artifact_id, version, source, actor), refuses=False
+        )
+        if not claims:
+            raise QueryError(f"propose: {refused[0]}")
+        return claims[0]
 
     def _text(self, corpus: str, artifact_id: str) -> tuple[str, str]:
         """The text of an artifact as claims quote it, and its version."""
@@ -329,12 +324,12 @@ class Claims:
         if self.store.exists():
             rows = self.store.rows("claims", schemas.CLAIMS.names, one_of("corpus", self.corpora)).to_pylist()
             for row in sorted(rows, key=lambda row: (row["corpus"], row["artifact_id"], row["position"])):
-                stated.setdefault(row["claim_id"], []).append(_claim(row))
+                stated.setdefault(row["claim_id"], []).append(claim_of(row))
         gone = redacted(own)
         for i in gone:
             stated.pop(i, None)
         told: dict[str, Claim] = {}
-        for claim in (claim for decision in own for claim in _snapshots(decision)):
+        for claim in (claim for decision in own for claim in snapshots(decision)):
             if claim.artifact_version or claim.claim_id not in told:  # what was redacted says less than what was not
                 told[claim.claim_id] = claim
         proposed = {d.claim_id: (d.corpus, d.artifact_id) for d in own if d.action is Action.PROPOSE}
@@ -406,24 +401,3 @@ def _verdict(action: Action, claim: Claim, truth: Truth | None = None) -> Verdic
 def _said(claim: Claim) -> dict[str, Any]:
     """A claim as a decision keeps it."""
     return {**asdict(claim), "span": claim.span and list(claim.span), "entities": list(claim.entities)}
-
-
-def _snapshots(decision: Decision) -> Iterable[Claim]:
-    """The claims that a decision names, as they were; of what was redacted hardly more than its id."""
-    said = decision.said
-    if other := said.pop("other", None):
-        yield _claim(other)
-    of = {"corpus": decision.corpus, "claim_id": decision.claim_id, "artifact_id": decision.artifact_id}
-    yield _claim({**UNSAID, **of, **said, "text": decision.text or "", "quote": decision.quote or ""})
-
-
-def _claim(said: Mapping[str, Any]) -> Claim:
-    """A claim of its row in the table, or of what a decision keeps of it."""
-    named = {name: said[name] for name in Claim.__slots__ if name in said}
-    span = said["span"] if "span" in said else (said["span_start"], said["span_end"])
-    whole = span and span[0] is not None
-    return Claim(**named | {
-        "span": tuple(span) if whole else None,
-        "evidence": Evidence(said["evidence"]),
-        "entities": tuple(said["entities"]),
-    })  # fmt: skip

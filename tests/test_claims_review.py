@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,8 @@ from findingaid import Corpus, FindingAid, QueryError, StoreError
 from findingaid.claims.model import Claim, Evidence
 from findingaid.cli import main
 from findingaid.errors import ConfigError
-from findingaid.reviewing import Proposal
+from findingaid.model import Claiming, Extraction
+from findingaid.reviewing import ProposedClaim
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource
@@ -25,9 +27,19 @@ FORGED = claim("The ledger is lost.", evidence=Evidence.FORGED, quote="is lost")
 QUOTE = "The ledger is described here in a sentence"
 
 
+class Silent:
+    """An extractor that finds nothing, so that all claims are those that a test writes."""
+
+    id = "silent"
+    free = True
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        return Extraction()
+
+
 @pytest.fixture
 def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
-    aid = make_aid(synthesizer=None)
+    aid = make_aid(synthesizer=None, claims=Claiming(Silent()))
     aid.index()
     write(aid, [TRUSTED, MODEL, FORGED])
     return aid
@@ -92,8 +104,8 @@ def test_ids_may_be_cut_short_as_far_as_they_name_one(aid: FindingAid) -> None:
 
 def test_a_proposal_is_pending_then_approved_and_waits_for_the_next_run(aid: FindingAid) -> None:
     good, bad = aid.claims.propose(
-        Proposal("docs", "ledger.md", "Ledgers are described.", QUOTE),
-        Proposal("docs", "ledger.md", "Ledgers are secret.", "nobody may see them"),
+        ProposedClaim("docs", "ledger.md", "Ledgers are described.", QUOTE),
+        ProposedClaim("docs", "ledger.md", "Ledgers are secret.", "nobody may see them"),
         actor="ann",
     )
 
@@ -105,9 +117,9 @@ def test_a_proposal_is_pending_then_approved_and_waits_for_the_next_run(aid: Fin
     with pytest.raises(QueryError, match=r"it is forged"):
         aid.claims.approve(bad.claim_id)
     with pytest.raises(QueryError, match=r"propose .*: it is unreviewed. Possible: approve"):
-        aid.claims.propose(Proposal("docs", "ledger.md", TRUSTED.text))
+        aid.claims.propose(ProposedClaim("docs", "ledger.md", TRUSTED.text))
     with pytest.raises(QueryError, match=r"no artifact 'nope.md' is indexed in docs"):
-        aid.claims.propose(Proposal("docs", "nope.md", "x"))
+        aid.claims.propose(ProposedClaim("docs", "nope.md", "x"))
 
 
 def test_a_claim_that_no_artifact_says_any_more_is_expired_not_lost(aid: FindingAid) -> None:
@@ -161,7 +173,7 @@ def test_a_caller_limited_to_a_corpus_learns_nothing_of_others(tmp_path: Path) -
                 ask(wanted)
             assert str(told.value) == unknown.format(wanted)
     with pytest.raises(ConfigError, match=r"unknown corpus 'closed'. Known: open$"):
-        limited.propose(Proposal("closed", "a.md", "A claim."))
+        limited.propose(ProposedClaim("closed", "a.md", "A claim."))
     with pytest.raises(ConfigError, match=r"unknown corpus 'closed'. Known: open$"):
         limited.within(["closed"])
     with pytest.raises(QueryError, match=r"is of another corpus"):
@@ -193,7 +205,7 @@ def test_a_redacted_claim_is_in_no_answer_of_the_library(aid: FindingAid) -> Non
     ):
         aid.purge()
     with pytest.raises(QueryError, match=r"redacted. Possible: nothing"):
-        aid.claims.propose(Proposal("docs", "ledger.md", MODEL.text))
+        aid.claims.propose(ProposedClaim("docs", "ledger.md", MODEL.text))
 
 
 def test_verify_names_a_decision_that_was_altered(aid: FindingAid) -> None:
@@ -217,7 +229,7 @@ class Reviewing:
     def __init__(self, folder: Path, aid: FindingAid) -> None:
         (folder / "docs").mkdir()
         self.config = folder / "findingaid.yaml"
-        corpora = {"docs": {"source": {"kind": "files", "root": "docs"}}}
+        corpora = {"docs": {"source": {"kind": "files", "root": "docs"}, "claims": True}}
         settings = {"store": aid.store.uri, "embedder": {"kind": "hash"}, "corpora": corpora}
         self.config.write_text(json.dumps(settings))
 

@@ -17,7 +17,7 @@ from findingaid.errors import QueryError
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.claims.decisions import Decision
-    from findingaid.reviewing import Claims, ClaimView, Proposal
+    from findingaid.reviewing import Claims, ClaimView, ProposedClaim
 
 SHORT = 10
 """Characters of an id that a table shows; that many are enough to name a claim by."""
@@ -152,7 +152,7 @@ def propose(
       findingaid claims propose how-it-works.md "A crash loses no artifact." --quote "redoes only that"
       findingaid claims propose --file proposals.jsonl --actor ann --json
     """
-    from findingaid.reviewing import Proposal
+    from findingaid.reviewing import ProposedClaim
 
     within = aid.claims.within([corpus] if corpus else None)
     named = next(iter(within.corpora)) if len(within.corpora) == 1 else ""
@@ -160,7 +160,7 @@ def propose(
     if artifact and text:
         if not named:
             raise QueryError(f"propose: name the corpus by --corpus: {', '.join(within.corpora)}")
-        proposals.append(Proposal(named, artifact, text, quote, None, kind, entities))
+        proposals.append(ProposedClaim(named, artifact, text, quote, None, kind, entities))
     _print_claims(within.propose(*proposals, actor=actor, reason=reason), as_json)
 
 
@@ -278,13 +278,13 @@ def _decide_of_pairs(
     _print_claims(getattr(within, action)(*pairs, **given), as_json)
 
 
-def _proposal(line: str, number: int, corpus: str) -> Proposal:
-    from findingaid.reviewing import Proposal
+def _proposal(line: str, number: int, corpus: str) -> ProposedClaim:
+    from findingaid.reviewing import ProposedClaim
 
     try:
         said = {"corpus": corpus} | json.loads(line)
         span = said.pop("span", None)
-        return Proposal(**said, span=tuple(span) if span else None)
+        return ProposedClaim(**said, span=tuple(span) if span else None)
     except (ValueError, TypeError) as error:
         raise QueryError(
             f"propose: line {number} is no proposal such as"
