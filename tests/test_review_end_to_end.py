@@ -181,6 +181,34 @@ def test_what_is_redacted_is_nowhere_on_disk_after_the_next_run_and_a_purge(make
     assert aid.verify() == []
 
 
+@dataclass
+class Gossips:
+    """Writes a synopsis that repeats what no artifact says, until it is told not to."""
+
+    secret: str
+    id: str = "gossips"
+    asked: int = 0
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        self.asked += 1
+        return f"About ledgers. {self.secret}" if "ledger" in text and self.secret else "About readers."
+
+
+def test_a_synopsis_that_repeats_what_is_redacted_is_written_anew(make_aid: Make, tmp_path: Path) -> None:
+    writer = Gossips(SECRET)
+    aid = make_aid(claims=Claiming(Says([says("ledger", SECRET)])), synthesizer=writer)
+    aid.index()
+    (view,) = aid.claims.list()
+    aid.claims.redact(view.claim_id, reason="names a person")
+    writer.secret = ""
+    aid.index()
+    aid.purge()
+
+    assert writer.asked == 4
+    assert _files_with(tmp_path, "Zebedee") == []
+    assert aid.verify() == []
+
+
 def _files_with(folder: Path, word: str) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
 
