@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
-from findingaid.config import Config, SearchDefaults, load
+from findingaid.config import Config, ContextDefaults, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
@@ -29,9 +29,21 @@ from findingaid.model import (
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.context import (
+    ContextPack,
+    Packer,
+    Summarizing,
+    chosen,
+    missing_summaries,
+    pinned_pieces,
+    session_piece,
+    summaries_of,
+    wanted,
+)
 from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
+from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
 from findingaid.query.request import Recency, Request
@@ -43,6 +55,7 @@ from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+from findingaid.summaries import AnchoredSummary
 from findingaid.synthesizing import Progress
 
 if TYPE_CHECKING:
@@ -98,6 +111,8 @@ class FindingAid:
     """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """What every search does that does not say otherwise."""
+    context_defaults: ContextDefaults = field(default_factory=ContextDefaults)
+    """How context packs are counted, and who writes of what did not fit."""
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -112,6 +127,7 @@ class FindingAid:
             config.prices,
             config.evaluations,
             config.search,
+            config.context,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -425,6 +441,41 @@ class FindingAid:
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
         return Searcher(self.store, self.embedder)
+
+    def context(
+        self,
+        query: str | Sequence[str],
+        budget_tokens: int,
+        *,
+        k: int = 20,
+        form: Form = "text",
+        pinned: Sequence[str | AnchoredSummary] = (),
+        sessions: Sequence[str] = (),
+        summaries: bool = True,
+        summarizer: Summarizing = None,
+        corpora: Sequence[str] | None = None,
+        **search: Any,
+    ) -> ContextPack:
+        """What answers a query, put together for a model: never more than `budget_tokens` as it is shown in `form`.
+
+        The k best hits, with `summaries` those of their artifacts, the anchored summaries of `sessions` by artifact id,
+        and what is `pinned`, which comes first. `summarizer`, an object or a spec, writes of what did not fit; False
+        for none where the configuration names one. `search` is what `search` takes besides. What is not in the pack
+        is in its `dropped`, with the reason; what is less than was asked for in `degraded`.
+
+        Raises what `search` does, and QueryError for an unknown session or a budget that holds nothing.
+        """
+        count = self.context_defaults.count or self.embedder.count_tokens
+        packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer)
+        names = self._names(corpora)
+        asked = [session_piece(self.store, session, names) for session in sessions]
+        hits = self.search(query, k, corpora=names, **search)
+        keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
+        generated = self.store.retried(lambda: summaries_of(self.searcher.reader(), keys)) if keys else {}
+        writes, problem = chosen(summarizer, self.context_defaults.summarizer)
+        degraded = [*missing_summaries(self.store, keys), *filter(None, [problem])]
+        candidates = [*pinned_pieces(pinned), *asked, *wanted(hits, generated)]
+        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.

@@ -29,6 +29,7 @@ from pydantic import (
 
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.tokens import EMBEDDER, Count, counter
 from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
 from findingaid.model import (
@@ -48,8 +49,9 @@ from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
 from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
+from findingaid.summaries import Summarizer
 from findingaid.synopses import WithSynopsis
-from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
@@ -250,6 +252,23 @@ class SearchDefaults:
     expand: int | str | None = None
 
 
+class ContextSettings(BaseModel):
+    """How context packs are counted, and who writes of what did not fit."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokenizer: Annotated[str, Field(min_length=1)] = EMBEDDER
+    summarizer: KindSpec = None
+
+
+@dataclass(frozen=True)
+class ContextDefaults:
+    """What `ContextSettings` name; without a `count` it is the embedder's."""
+
+    tokenizer: str = EMBEDDER
+    count: Count | None = None
+    summarizer: Summarizer | None = None
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -263,6 +282,7 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     search: SearchSettings = Field(default_factory=SearchSettings)
+    context: ContextSettings = Field(default_factory=ContextSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -324,6 +344,17 @@ class Config:
         )
 
     @cached_property
+    def context(self) -> ContextDefaults:
+        """How context packs are counted, and who writes of what did not fit."""
+        said = self.settings.context
+        spec = said.summarizer
+        return ContextDefaults(
+            said.tokenizer,
+            None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
+            None if spec is None else SUMMARIZERS.create(_unsealed(spec), "context.summarizer", self.base),
+        )
+
+    @cached_property
     def corpora(self) -> dict[str, Corpus]:
         return {name: self._corpus(name, settings) for name, settings in self.settings.corpora.items()}
 
@@ -382,7 +413,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.context  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -455,5 +486,9 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    inside: dict[object, type[BaseModel]] = {
+        "corpora": CorpusSettings,
+        "search": SearchSettings,
+        "context": ContextSettings,
+    }
     return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from findingaid import __version__
+from findingaid.cli.contexts import context
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -21,6 +22,6 @@ def main() -> None:
 
 
 for command in (
-    evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
+    context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
 ):  # fmt: skip
     main.add_command(command)

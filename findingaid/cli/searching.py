@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from findingaid.query.show import SummaryView
 
 
+def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """An option that is a kind, keys and values as YAML, or `none`."""
+    try:
+        return None if value is None else parse_part(value, f"--{option.name}")
+    except FindingAidError as error:
+        raise OneLine(str(error)) from error
+
+
 def parts(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options for what is done before and after the ranking, as keywords of `FindingAid.search`."""
-
-    def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else parse_part(value, f"--{option.name}")
-        except FindingAidError as error:
-            raise OneLine(str(error)) from error
-
     kind = "KIND|{kind: …}|none"
     for option in (
         click.option(
