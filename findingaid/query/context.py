@@ -264,7 +264,7 @@ def digest(pieces: Sequence[Piece], summarizer: Summarizer) -> Piece:
 
     Points that cite none of them are left out. Raises SynthesisError where nothing is left, and what a summarizer does.
     """
-    segments = [Segment(place, piece.cite, piece.text) for place, piece in enumerate(pieces)]
+    segments = [Segment(place, "", piece.text) for place, piece in enumerate(pieces)]
     made = summarizer.summarize(segments, None)
     if not isinstance(made, AnchoredSummary):
         raise SynthesisError(f"{summarizer.id} gave a {type(made).__name__}, expected an AnchoredSummary", "parse")
