@@ -19,8 +19,8 @@ from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.embedding.tokens import Count, counter
 from findingaid.errors import SynthesisError
 from findingaid.model import Raw, Segment
-from findingaid.query.context import ContextPack, Packer, fitting, in_reading_order
-from findingaid.query.forms import AROUND_A_MESSAGE, Form
+from findingaid.query.context import ContextPack, Packer, _fitting, fitting, in_reading_order
+from findingaid.query.forms import AROUND_A_MESSAGE, Form, Room
 from findingaid.query.pieces import Piece
 from findingaid.query.repeats import Said
 from findingaid.store import Store
@@ -409,6 +409,19 @@ def test_with_a_larger_budget_the_first_piece_on_which_packs_differ_is_one_more(
     large, _ = fitting(candidates, budget + more, form, count)
 
     assert [piece in large for piece in candidates] >= [piece in small for piece in candidates]
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces(), st.integers(4, 300), st.sampled_from(FORMS), st.sampled_from(["embedder", "file"]))
+def test_counting_the_whole_only_where_it_could_decide_keeps_what_counting_it_always_does(
+    merging: Path, candidates: list[Piece], budget: int, form: Form, tokenizer: str
+) -> None:
+    count = counters(merging)[tokenizer]
+
+    kept, _ = fitting(candidates, budget, form, count)
+
+    always, _ = _fitting(candidates, Room(budget, form, count, always=True))
+    assert kept == always
 
 
 @settings(max_examples=100, deadline=None)

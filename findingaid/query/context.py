@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.embedding.tokens import Count
 from findingaid.errors import ConfigError, QueryError, SynthesisError, failure_kind, one_line
 from findingaid.model import SYNOPSIS, Hit, Outcome, Segment
-from findingaid.query.forms import Form, Message, rendered, tokens
+from findingaid.query.forms import Form, Message, Room, rendered, tokens
 from findingaid.query.pieces import Dropped, Piece
 from findingaid.query.repeats import Said
 from findingaid.query.show import SummaryView, show, summaries
@@ -138,10 +138,14 @@ class Packer:
 
 
 def fitting(candidates: Sequence[Piece], budget: int, form: Form, count: Count) -> tuple[list[Piece], list[Dropped]]:
-    """Those that fit, each where those wanted more leave room for it, and the others with their reasons.
+    """Those that fit, each where those wanted more leave room for it, and the others with their reasons."""
+    kept, dropped = _fitting(candidates, Room(budget, form, count))
+    if tokens(in_reading_order(kept, candidates), form, count) > budget:  # of a tokenizer unlike any known
+        return _fitting(candidates, Room(budget, form, count, always=True))
+    return kept, dropped
 
-    Every time all of what would be shown is counted, since no sum of parts is what a tokenizer makes of the whole.
-    """
+
+def _fitting(candidates: Sequence[Piece], room: Room) -> tuple[list[Piece], list[Dropped]]:
     kept: list[Piece] = []
     said: list[tuple[Piece, Said]] = []
     dropped: list[Dropped] = []
@@ -151,10 +155,10 @@ def fitting(candidates: Sequence[Piece], budget: int, form: Form, count: Count) 
             dropped.append(Dropped(piece, "empty"))
         elif repeated := next((other.cite for other, others in said if words.repeats(others)), None):
             dropped.append(Dropped(piece, "duplicate", repeated))
-        elif tokens(in_reading_order([*kept, piece], candidates), form, count) > budget:
+        elif not room.has(piece, kept, whole := in_reading_order([*kept, piece], candidates)):
             dropped.append(Dropped(piece, "budget"))
         else:
-            kept.append(piece)
+            kept = whole
             said.append((piece, words))
     return kept, dropped
 
