@@ -62,8 +62,8 @@ def _text(pieces: Sequence[Piece]) -> str:
 class Room:
     """Whether one piece more fits, as counting the whole would say.
 
-    No sum of parts is what a tokenizer makes of the whole, but they differ only where parts meet. So the whole is counted
-    where that could decide; with `always` each time.
+    No sum of parts is what a tokenizer makes of the whole, but they differ only where parts meet. So the whole is
+    counted where that could decide; with `always` each time.
     """
 
     def __init__(self, budget: int, form: Form, count: Count, always: bool = False) -> None:
