@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from findingaid.claims.eligible import NEITHER, Eligible
 from findingaid.embedding.tokens import Count
 from findingaid.errors import ConfigError, QueryError, SynthesisError, failure_kind, one_line
 from findingaid.model import SYNOPSIS, Hit, Outcome, Segment
@@ -21,7 +22,7 @@ from findingaid.query.pieces import Dropped, Piece
 from findingaid.query.repeats import Said
 from findingaid.query.show import SummaryView, show, summaries
 from findingaid.store import Ledger, Store
-from findingaid.store.sql import both, of_artifacts
+from findingaid.store.sql import any_of, both, of_artifacts
 from findingaid.summaries import AnchoredSummary, Summarizer
 from findingaid.synthesis import SUMMARIZERS
 
@@ -40,9 +41,6 @@ DIGEST_SHARE = 4
 
 DIGEST_TOKENS = 800
 """… and no more than this."""
-
-IS_GENERATED = "producer_id <> '' AND surface_kind <> 'claim'"
-"""Of records: summaries of any kind, of artifacts and of claims."""
 
 SUMMARY_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "producer_id",
@@ -236,11 +234,11 @@ def wanted(hits: Sequence[Hit], generated: Mapping[Key, Sequence[Piece]]) -> lis
     return list(found.values())
 
 
-def summaries_of(reader: Reader, keys: Sequence[Key]) -> dict[Key, list[Piece]]:
-    """artifact -> its published summaries, in their order."""
+def summaries_of(reader: Reader, keys: Sequence[Key], eligible: Eligible) -> dict[Key, list[Piece]]:
+    """artifact -> its published summaries, in their order: of its text, and of its claims where that may be shown."""
     if not keys:
         return {}
-    condition = both(IS_GENERATED, of_artifacts(keys))
+    condition = both(of_artifacts(keys), any_of(both(NEITHER, "producer_id <> ''"), eligible.nodes(reader.members)))
     rows = reader.records.to_table(columns=list(SUMMARY_COLUMNS), filter=condition).to_pylist()
     found: dict[Key, list[Piece]] = {}
     for row in sorted(rows, key=lambda row: row["surface_index"]):
