@@ -47,6 +47,7 @@ from findingaid.query.edges import Neighbour, Referenced, most_referenced, neigh
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
+from findingaid.query.members import SUMMARIZES, WithMembers, summarized, summarizing
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
@@ -408,6 +409,8 @@ class FindingAid:
         rerank_depth: int | None = None,
         select: SelectedBy = None,
         expand: int | str | None = None,
+        use_summaries: bool = False,
+        summary_top_k: int = 3,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
@@ -418,7 +421,8 @@ class FindingAid:
         `findingaid.query.routing`. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and
         at least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
         so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or its
-        spec, and False for none where the configuration names one.
+        spec, and False for none where the configuration names one. With `use_summaries` summary nodes are found beside
+        everything else, each followed by the `summary_top_k` of its claims that answer best, which come beside the k.
 
         Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
         made the index, ModelError where a model that was asked for fails.
@@ -431,6 +435,7 @@ class FindingAid:
             corpora=self._names(corpora),
             surfaces=surfaces or (),
             tiers=tiers,
+            use_summaries=use_summaries,
             where=where,
             weights=weights or {},
             blend=blend,
@@ -441,6 +446,8 @@ class FindingAid:
             route=route_of(route),
         )
         added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        if use_summaries:
+            added["after"] += [WithMembers(summary_top_k, self.eligibility)]
         return self.searcher.search(replace(request, **added))
 
     @cached_property
@@ -519,8 +526,18 @@ class FindingAid:
         kinds: Sequence[str] | None = None,
         reverse: bool = False,
     ) -> list[Neighbour]:
-        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
-        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError.
+
+        Of the id of a summary node the claims that it is a summary of, of a claim's with `reverse` its nodes.
+        """
+        name = corpus and self._corpus(corpus).name
+        derived = summarizing if reverse else summarized
+        eligible = self.eligibility.now()
+        if not kinds or SUMMARIZES in kinds:
+            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, name, eligible))
+            if found:
+                return found
+        return neighbours(self.store, artifact_id, name, kinds, reverse)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
