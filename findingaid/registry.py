@@ -22,7 +22,18 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import EdgeExtractor, Embedder, Reranker, Rewriter, Selector, Source, Strategy, Synthesizer
+from findingaid.model import (
+    ClaimExtractor,
+    EdgeExtractor,
+    Embedder,
+    NodeProducer,
+    Reranker,
+    Rewriter,
+    Selector,
+    Source,
+    Strategy,
+    Synthesizer,
+)
 from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
@@ -65,6 +76,8 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
     "extractor": ("findingaid.extractors", EdgeExtractor),
+    "claim extractor": ("findingaid.claim_extractors", ClaimExtractor),
+    "node producer": ("findingaid.node_producers", NodeProducer),
     "reranker": ("findingaid.rerankers", Reranker),
     "selector": ("findingaid.selectors", Selector),
     "rewriter": ("findingaid.rewriters", Rewriter),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from findingaid.claims.eligible import Eligibility, Eligible
-from findingaid.claims.model import SUMMARY
 from findingaid.errors import QueryError
-from findingaid.model import Hit
+from findingaid.model import SUMMARY, Hit
 from findingaid.query.edges import Neighbour
 from findingaid.query.hits import COLUMNS, Hits, hit
 from findingaid.query.ranking import merged, rankings

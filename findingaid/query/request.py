@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
-from findingaid.claims.model import SUMMARY
 from findingaid.errors import QueryError
-from findingaid.model import Mode
+from findingaid.model import SUMMARY, Mode
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
