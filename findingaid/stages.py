@@ -442,6 +442,8 @@ def record_rows(
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],
         "producer_id": [record.producer for _, record in placed],
+        "claim_id": [record.claim_id for _, record in placed],
+        "evidence": [record.evidence for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
         "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
     }
@@ -462,6 +464,8 @@ class _Record:
     hash: str
     start: int = 0
     producer: str = ""
+    claim_id: str = ""
+    evidence: str = ""
 
 
 def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[_Record]:
@@ -476,7 +480,8 @@ def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator
         yield _Record(index, index, surface, *searched)
     behind = first + len(batch.plans[artifact_id].surfaces)
     for index, (place, surface, producer) in enumerate(batch.of_claims(artifact_id), behind):
-        yield _Record(index, place, surface, surface.text, text_hash(surface.text), 0, producer)
+        evidence = str(surface.metadata.get("evidence", ""))
+        yield _Record(index, place, surface, surface.text, text_hash(surface.text), 0, producer, str(place), evidence)
 
 
 def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:

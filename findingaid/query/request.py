@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from findingaid.errors import QueryError
-from findingaid.model import Mode
+from findingaid.model import SUMMARY, Mode
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
@@ -40,9 +40,10 @@ class Recency:
 class Request:
     """A search. `where` is SQL, which `Searcher.search` checks before any step sees it.
 
-    `surfaces` keeps these kinds, `weights` multiplies the scores of some. `hidden` are kinds that are found only by
-    those who name them: claims say again what their artifacts do. `blend` is the share of dense in a hybrid score; None
-    fuses by reciprocal ranks. `timeout` is in seconds.
+    `surfaces` keeps these kinds, `weights` multiplies the scores of some. `blend` is the share of dense in a hybrid
+    score; None fuses by reciprocal ranks. `timeout` is in seconds. `tiers` are those of the claims that may be shown,
+    where kinds of claims are asked for; `shown` is the condition of what may be, which the searcher sets. With
+    `use_summaries` summary nodes are found beside everything else.
     """
 
     queries: tuple[str, ...]
@@ -51,7 +52,8 @@ class Request:
     mode: Mode = "hybrid"
     corpora: Sequence[str] = ()
     surfaces: Sequence[str] = ()
-    hidden: Sequence[str] = ()
+    tiers: Sequence[str] | None = None
+    use_summaries: bool = False
     where: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     blend: float | None = 0.5
@@ -63,6 +65,7 @@ class Request:
     route: Route | None = None
     rerank: Rerank | None = None
     after: Sequence[After] = ()
+    shown: str | None = None
 
     @property
     def wanted(self) -> int:
@@ -72,15 +75,14 @@ class Request:
     @property
     def condition(self) -> str | None:
         """All filters as one SQL expression."""
-        return self.condition_of(self.surfaces)
+        asked = (*self.surfaces, SUMMARY) if self.surfaces and self.use_summaries else self.surfaces
+        return self.condition_of(asked)
 
     def condition_of(self, surfaces: Sequence[str]) -> str | None:
         """The filters, with other surface kinds in the place of those asked for; none for every kind."""
         columns = (("corpus", self.corpora), ("surface_kind", surfaces))
         parts = [one_of(column, values) for column, values in columns if values]
-        if self.hidden:
-            parts.append(f"NOT ({one_of('granularity', self.hidden)})")
-        return " AND ".join([*parts, self.where] if self.where else parts) or None
+        return " AND ".join([*parts, *filter(None, (self.shown, self.where))]) or None
 
     def check(self) -> None:
         """Raises QueryError for what no index could answer."""
