@@ -681,7 +681,8 @@ class Claiming:
     """What is to come of the claims of a corpus.
 
     Of two claims of an artifact with the same words, whose vectors have a cosine of `near` or more, the first is kept;
-    None keeps all but equal ones. `nodes` writes a summary of each artifact that has `at_least` so many claims that are held.
+    None keeps all but equal ones. `nodes` writes a summary of each artifact that has `at_least` so many claims that are
+    held.
     """
 
     extractor: ClaimExtractor

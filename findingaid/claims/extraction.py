@@ -69,52 +69,11 @@ FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # no
 """Quotes and dashes that models write in place of others."""
 
 ANY_WORD = re.compile(r"[^\W_]+")
-LITTLE = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "its",
-        "their",
-        "his",
-        "her",
-        "our",
-        "your",
-        "and",
-        "also",
-        "so",
-        "then",
-        "just",
-        "very",
-        "ever",
-        "is",
-        "are",
-        "be",
-        "of",
-        "in",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "eine",
-        "und",
-        "auch",
-        "ist",
-        "sind",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "et",
-        "est",
-    ]
-)
+LITTLE = frozenset({
+    *("a", "an", "the", "this", "that", "these", "those", "it", "its", "their", "his", "her", "our", "your", "and"),
+    *("also", "so", "then", "just", "very", "ever", "is", "are", "be", "of", "in"),
+    *("der", "die", "das", "ein", "eine", "und", "auch", "ist", "sind", "le", "la", "les", "un", "une", "et", "est"),
+})  # fmt: skip
 """Words without which a claim still says the same."""
 
 
