@@ -33,6 +33,7 @@ from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.model import Tier
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.tokens import EMBEDDER, Count, counter
 from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
 from findingaid.model import (
@@ -54,8 +55,9 @@ from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
 from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
+from findingaid.summaries import Summarizer
 from findingaid.synopses import WithSynopsis
-from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
 T = TypeVar("T")
 
@@ -290,6 +292,23 @@ class SearchDefaults:
     expand: int | str | None = None
 
 
+class ContextSettings(BaseModel):
+    """How context packs are counted, and who writes of what did not fit."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokenizer: Annotated[str, Field(min_length=1)] = EMBEDDER
+    summarizer: KindSpec = None
+
+
+@dataclass(frozen=True)
+class ContextDefaults:
+    """What `ContextSettings` name; without a `count` it is the embedder's."""
+
+    tokenizer: str = EMBEDDER
+    count: Count | None = None
+    summarizer: Summarizer | None = None
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -303,6 +322,7 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     search: SearchSettings = Field(default_factory=SearchSettings)
+    context: ContextSettings = Field(default_factory=ContextSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
@@ -362,6 +382,17 @@ class Config:
             said.rerank_depth,
             None if said.select is None else SELECTORS.create(_unsealed(said.select), "search.select", self.base),
             said.expand,
+        )
+
+    @cached_property
+    def context(self) -> ContextDefaults:
+        """How context packs are counted, and who writes of what did not fit."""
+        said = self.settings.context
+        spec = said.summarizer
+        return ContextDefaults(
+            said.tokenizer,
+            None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
+            None if spec is None else SUMMARIZERS.create(_unsealed(spec), "context.summarizer", self.base),
         )
 
     @cached_property
@@ -449,7 +480,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.context  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -522,5 +553,9 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    inside: dict[object, type[BaseModel]] = {
+        "corpora": CorpusSettings,
+        "search": SearchSettings,
+        "context": ContextSettings,
+    }
     return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

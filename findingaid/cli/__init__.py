@@ -9,6 +9,7 @@ import click
 
 from findingaid import __version__
 from findingaid.cli.claims import claims
+from findingaid.cli.contexts import context
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -22,6 +23,7 @@ def main() -> None:
 
 
 for command in (
-    claims, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
+    claims, context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify,
+    versions,
 ):  # fmt: skip
     main.add_command(command)
