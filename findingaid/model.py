@@ -622,3 +622,23 @@ class Corpus:
     tags: Mapping[str, str] = field(default_factory=dict)
     edges: EdgeExtractor | None = None
     quality: Quality | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A sentence that a model wrote, without citations, and the ids of the claims that it says to stand on."""
+
+    text: str
+    claim_ids: Sequence[str]
+
+
+@runtime_checkable
+class Answerer(Protocol):
+    """Who answers a question in sentences of its own, each on claims that it is offered."""
+
+    @property
+    def model(self) -> str:
+        """Whom to name as the author."""
+
+    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> Sequence[Written]:
+        """An answer of at most so many characters from claims, id -> text, best first. Raises ModelError."""

@@ -22,7 +22,17 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import EdgeExtractor, Embedder, Reranker, Rewriter, Selector, Source, Strategy, Synthesizer
+from findingaid.model import (
+    Answerer,
+    EdgeExtractor,
+    Embedder,
+    Reranker,
+    Rewriter,
+    Selector,
+    Source,
+    Strategy,
+    Synthesizer,
+)
 from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
@@ -68,6 +78,7 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "reranker": ("findingaid.rerankers", Reranker),
     "selector": ("findingaid.selectors", Selector),
     "rewriter": ("findingaid.rewriters", Rewriter),
+    "answerer": ("findingaid.answerers", Answerer),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 
