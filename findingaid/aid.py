@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.config import Config, SearchDefaults, load
-from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.errors import ConfigError, QueryError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import BatchReport, Indexer
 from findingaid.model import (
     NO_CALLS,
     NO_USAGE,
     NOTHING_CUT_OFF,
+    Answerer,
     Corpus,
     CorpusReport,
     Embedder,
@@ -29,15 +30,21 @@ from findingaid.model import (
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.answer import Answer, compose
 from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.hits import Hits
+from findingaid.query.offers import Asked
+from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
+from findingaid.query.passages import ClaimView, passages
+from findingaid.query.provenance import Impact, Link, Provenance
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.query.writing import Writing, answerer_of, written
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
@@ -99,6 +106,9 @@ class FindingAid:
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """What every search does that does not say otherwise."""
 
+    answerer: Answerer | None = None
+    """Who writes answers where a model is asked for."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
@@ -112,6 +122,7 @@ class FindingAid:
             config.prices,
             config.evaluations,
             config.search,
+            answerer=config.answerer,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -425,6 +436,66 @@ class FindingAid:
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
         return Searcher(self.store, self.embedder)
+
+    def answer(
+        self,
+        query: str,
+        depth: int = 3,
+        max_chars: int = 4000,
+        llm: Writing = False,
+        *,
+        corpora: Sequence[str] | None = None,
+        where: str | None = None,
+        tiers: Sequence[str] | None = None,
+    ) -> Answer:
+        """An answer of at most `max_chars` from the `depth` best claims that may be cited, each sentence citing its own.
+
+        Cited are claims of `tiers`, by default of those that the configuration answers from, as decided at this moment.
+        With `llm` a model writes, and what it writes is checked sentence by sentence: True for the configured one, a
+        kind, a spec or an object. Where nothing covers the query the answer is "", and its words are the gaps.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published, ConfigError where no
+        model is configured, ModelError where it fails.
+        """
+        if max_chars < 1:
+            raise QueryError(f"max_chars must be at least 1, got {max_chars}")
+        answerer = answerer_of(llm, self.answerer)
+        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers))
+        return written(found, answerer, depth, max_chars) if answerer else compose(found, depth, max_chars)
+
+    def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
+        """The corpora that have claims, of those named or of all. Raises QueryError where none has."""
+        names = self._names(corpora)
+        claimed = [name for name in names if self.corpora[name].claims]
+        if not claimed:
+            raise QueryError(
+                f"{', '.join(names)}: no claims are taken from it: set claims: true in its corpus and run"
+                " `findingaid index`"
+            )
+        return claimed
+
+    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimView | None:
+        """A claim with the passages that say it; None for an id that is no claim's.
+
+        Raises QueryError for a claim that may not be shown any more.
+        """
+        within = self._names(corpora) if corpora else ()
+        return passages(self.store, self.corpora, claim_id, self.eligibility.now(), within)
+
+    def why(self, wanted: str) -> list[Link]:
+        """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
+
+        Raises QueryError for an unknown id.
+        """
+        return self._provenance.why(wanted)
+
+    def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
+        """What stands on an artifact. Raises QueryError for an unknown id."""
+        return self._provenance.impact(artifact_id, corpus and self._corpus(corpus).name)
+
+    @property
+    def _provenance(self) -> Provenance:
+        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all())
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.

@@ -33,6 +33,7 @@ from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
+    Answerer,
     Corpus,
     Embedder,
     Quality,
@@ -95,6 +96,7 @@ SELECTORS: Registry[Selector] = Registry(
     },
 )
 REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
+ANSWERERS: Registry[Answerer] = Registry("answerer", "kind", {"openai": "findingaid.query.writing:OpenAIAnswerer"})
 
 
 def _plain_name(name: str) -> str:
@@ -263,6 +265,9 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     search: SearchSettings = Field(default_factory=SearchSettings)
+    answer: KindSpec = None
+    """Who writes answers where a model is asked for."""
+
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -324,6 +329,12 @@ class Config:
         )
 
     @cached_property
+    def answerer(self) -> Answerer | None:
+        """Who writes answers where a model is asked for, if anybody."""
+        said = self.settings.answer
+        return None if said is None else ANSWERERS.create(_unsealed(said), "answer", self.base)
+
+    @cached_property
     def corpora(self) -> dict[str, Corpus]:
         return {name: self._corpus(name, settings) for name, settings in self.settings.corpora.items()}
 
@@ -382,7 +393,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.answerer  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config

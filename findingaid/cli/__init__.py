@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from findingaid import __version__
+from findingaid.cli.answering import answer, impact, why
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -21,6 +22,7 @@ def main() -> None:
 
 
 for command in (
-    evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
+    answer, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
+    why,
 ):  # fmt: skip
     main.add_command(command)

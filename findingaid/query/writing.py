@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from findingaid.errors import FindingAidError, ModelError, failure_kind
+from findingaid.config import ANSWERERS
+from findingaid.errors import ConfigError, FindingAidError, ModelError, QueryError, failure_kind
 from findingaid.model import Answerer, Written
 from findingaid.query.answer import (
     CITATION,
@@ -56,6 +57,25 @@ class OpenAIAnswerer(ChatService):
         texts += [f"Claim {claim_id}:\n{_as_data(text)}" for claim_id, text in claims.items()]
         answer = self.ask(fill(prompt("answer"), max_chars=max_chars), "\n\n".join(texts), _Answered)
         return [Written(sentence.text, sentence.claims) for sentence in answer.sentences]
+
+
+Writing = Answerer | Mapping[str, Any] | str | bool | None
+"""Who writes an answer: True for whom the configuration names, a kind or a spec of one, an object; else nobody."""
+
+
+def answerer_of(given: Writing, configured: Answerer | None) -> Answerer | None:
+    """Who is to write. Raises ConfigError where nobody is configured, or a spec is none."""
+    if given is None or given is False:
+        return None
+    if given is True:
+        if configured is None:
+            raise ConfigError("llm: no model is configured for answers: set answer: {kind: openai, model: ...}")
+        return configured
+    if isinstance(given, str | Mapping):
+        return ANSWERERS.create({"kind": given} if isinstance(given, str) else given, "llm")
+    if isinstance(given, Answerer):
+        return given
+    raise QueryError(f"llm: expected true, a kind or an answerer, got a {type(given).__name__}")
 
 
 def written(found: Found, answerer: Answerer, depth: int, max_chars: int) -> Answer:
