@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import orjson
 
+from findingaid.claims.eligible import NEITHER
 from findingaid.claims.model import CLAIM, SUMMARY, Claim, Tier
 from findingaid.errors import FindingAidError, QueryError
 from findingaid.model import Corpus
@@ -119,8 +120,7 @@ class Provenance:
 
     def _shown(self) -> str:
         """The condition of what may be shown."""
-        kinds = f"NOT {one_of('surface_kind', (CLAIM, SUMMARY))}"
-        return any_of(kinds, self.eligible.claims(tuple(Tier)), self.eligible.nodes(self._members()))
+        return any_of(NEITHER, self.eligible.claims(tuple(Tier)), self.eligible.nodes(self._members()))
 
     def _members(self) -> dict[str, list[str]]:
         """Record id of each summary node -> the claims it stands on."""
@@ -148,10 +148,8 @@ class Provenance:
         return Link("evidence", place, claim.quote, missing(claim, kept), below)
 
     def _record(self, row: Mapping[str, Any]) -> Link:
-        if row["surface_kind"] == CLAIM:
-            return self._claim(row["claim_id"], [row])
-        if row["surface_kind"] == SUMMARY and row["claim_id"]:
-            return self._node(row)
+        if row["claim_id"]:
+            return self._node(row) if row["surface_kind"] == SUMMARY else self._claim(row["claim_id"], [row])
         key = row["corpus"], row["artifact_id"]
         text = row["text"][row["text_start"] :]
         below = [self._artifact(key, row["artifact_version"])]
@@ -170,12 +168,16 @@ class Provenance:
         return CHANGED if kept.version != row["artifact_version"] else "its text is not where it is said to be"
 
     def _node(self, row: Mapping[str, Any]) -> Link:
-        said = orjson.loads(row["metadata"])
-        bullets = [self._bullet(row, text, members) for text, members in _bullets(said)]
-        named = {i for _, members in _bullets(said) for i in members}
-        rest = [self._member(row, i) for i in said["members"] if i not in named]
-        below = (_producer(row["producer_id"]), *bullets, *rest)
-        return Link("summary node", row["claim_id"], ", ".join(said.get("themes", ())), "", below)
+        node_id = orjson.loads(row["metadata"])["node_id"]
+        found = self.store.lookup("summary_nodes", "node_id", [node_id], ("bullets", "members", "themes")).to_pylist()
+        producer = _producer(row["producer_id"])
+        if not found:
+            return Link("summary node", node_id, row["text"], "it is no longer in the table summary_nodes", (producer,))
+        bullets = [(text, tuple(members)) for text, members in orjson.loads(found[0]["bullets"])]
+        cited = {claim_id for _, members in bullets for claim_id in members}
+        rest = [self._member(row, claim_id) for claim_id in found[0]["members"] if claim_id not in cited]
+        below = (producer, *(self._bullet(row, text, members) for text, members in bullets), *rest)
+        return Link("summary node", node_id, ", ".join(found[0]["themes"]), "", below)
 
     def _bullet(self, row: Mapping[str, Any], text: str, members: Sequence[str]) -> Link:
         links = tuple(self._member(row, claim_id) for claim_id in members)
@@ -243,12 +245,7 @@ class Provenance:
 
 
 def _node_on(row: Mapping[str, Any]) -> StandingOn:
-    return StandingOn(row["claim_id"], row["text"][row["text_start"] :])
-
-
-def _bullets(said: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """The bullets of a summary node's record, each with the claims it cites."""
-    return [(text, list(members)) for text, members in said.get("bullets", ())]
+    return StandingOn(orjson.loads(row["metadata"])["node_id"], row["text"][row["text_start"] :])
 
 
 def _producer(producer_id: str) -> Link:
