@@ -448,7 +448,7 @@ class FindingAid:
         where: str | None = None,
         tiers: Sequence[str] | None = None,
     ) -> Answer:
-        """An answer of at most `max_chars` from the `depth` best claims that may be cited, each sentence citing its own.
+        """An answer of at most `max_chars` from the `depth` best claims that may be cited, a citation a sentence.
 
         Cited are claims of `tiers`, by default of those that the configuration answers from, as decided at this moment.
         With `llm` a model writes, and what it writes is checked sentence by sentence: True for the configured one, a

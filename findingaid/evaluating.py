@@ -160,7 +160,7 @@ def answers(
 ) -> Grading:
     """How good answers are to cases, in what `aid` publishes or in a set of its own, asked with `asked`.
 
-    A set is indexed as for `evaluate`, with claims as those of the one corpus named are, else by the extractive default.
+    A set is indexed as for `evaluate`, with claims as of the one corpus named, else by the extractive default.
     `count` takes so many of the cases, drawn by `seed`. Raises CasesError, ConfigError, QueryError, StoreError.
     """
     if isinstance(cases, str | Path):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from findingaid.claims.decisions import DecisionLog, Verdict
+from findingaid.claims.extraction import ExtractiveClaims
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
-from findingaid.claims.decisions import DecisionLog, Verdict
-from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
 from findingaid.model import Claiming
 from findingaid.query.answer import CITATION
@@ -204,7 +204,9 @@ def test_whatever_is_decided_an_answer_cites_only_what_may_be_seen(
 # -- a model that writes -------------------------------------------------------------------------------
 
 
-def test_a_model_is_an_explicit_request_and_never_replaced(make: Callable[..., FindingAid], server: OpenAIServer) -> None:
+def test_a_model_is_an_explicit_request_and_never_replaced(
+    make: Callable[..., FindingAid], server: OpenAIServer
+) -> None:
     answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k", retries=0)
     aid = make(answerer=answerer)
     aid.index()
@@ -222,7 +224,9 @@ def test_a_model_is_an_explicit_request_and_never_replaced(make: Callable[..., F
     with pytest.raises(ConfigError, match="no model is configured"):
         make().answer("expire hour", llm=True)
     with pytest.raises(ModelError):
-        make().answer("expire hour", llm={"kind": "openai", "model": "x", "base_url": "http://127.0.0.1:9/v1", "retries": 0})
+        make().answer(
+            "expire hour", llm={"kind": "openai", "model": "x", "base_url": "http://127.0.0.1:9/v1", "retries": 0}
+        )
 
 
 # -- where it comes from -------------------------------------------------------------------------------
@@ -280,7 +284,8 @@ def test_the_command_shows_sentences_and_below_them_their_claims(asked: Cli) -> 
 
     assert shown[0] == "The ledger keeps one row an artifact [1]."
     assert shown[2] == f"[1] {the_id(LEDGER)}  policy, working"
-    assert shown[3].startswith("    docs/ledger.md [") and LEDGER in shown[3]
+    assert shown[3].startswith("    docs/ledger.md [")
+    assert LEDGER in shown[3]
     assert shown[-1] == "gaps: zebra"
     assert "no answer" in asked.run("answer", "zebra").stdout
 

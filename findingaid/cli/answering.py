@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
+from findingaid.claims.model import Tier
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.printing import plain_table, say, say_json, snippet
-from findingaid.claims.model import Tier
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid

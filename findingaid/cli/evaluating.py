@@ -122,7 +122,9 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
 
 @evaluate.command("answers")
 @corpus_option
-@click.option("--set", "words", multiple=True, metavar="DIR|FILE|KEY=VALUE", help="As of `eval`: a set or cases; settings.")
+@click.option(
+    "--set", "words", multiple=True, metavar="DIR|FILE|KEY=VALUE", help="As of `eval`: a set or cases; settings."
+)
 @click.option("-n", "count", type=click.IntRange(1), help="Only so many of the questions, drawn by the seed.")
 @click.option("--depth", default=3, show_default=True, help="How many claims an answer has, at most.")
 @click.option("--max-chars", default=4000, show_default=True, help="Characters of an answer.")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from sentencex import segment
-
 from findingaid.query.terms import WORD, stems
 
 QUALIFIERS = frozenset(
@@ -63,6 +61,8 @@ def clause_of(text: str, terms: Collection[str] = ()) -> str:
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, none of which begins within an abbreviation's."""
+    from sentencex import segment
+
     found: list[str] = []
     for part in segment("en", text):
         if found and (ABBREVIATED.search(found[-1].rstrip()) or not part.lstrip()[:1].isupper()):

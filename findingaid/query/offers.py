@@ -1,4 +1,4 @@
-"""The claims that may be cited in answer to a question: found, with every place that says each, and what contests it."""
+"""The claims that may be cited in answer to a question, with every place that says each, and what contests it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import orjson
 
 from findingaid.claims.model import CLAIM, Claim, Evidence, Tier
 from findingaid.errors import QueryError
+from findingaid.model import Hit, Mode
 from findingaid.query.answer import Found, Offer, Place
 from findingaid.query.request import Request
 from findingaid.query.search import Searcher
@@ -84,9 +85,11 @@ def _found(searcher: Searcher, asked: Asked) -> Found:
 def _ranked(searcher: Searcher, asked: Asked) -> Iterator[str]:
     """Ids of claims, best first; last those that alone have some word of the question."""
 
-    def search(query: str, k: int, **how: Any) -> Iterator[Any]:
-        filters = {"corpora": asked.corpora, "surfaces": (CLAIM,), "where": asked.where, "tiers": asked.tiers}
-        return iter(searcher.search(Request((query,), k=k, **filters, **how)))
+    def search(query: str, k: int, mode: Mode = "hybrid") -> Sequence[Hit]:
+        where, tiers = asked.where, asked.tiers
+        return searcher.search(
+            Request((query,), k, mode=mode, corpora=asked.corpora, surfaces=(CLAIM,), where=where, tiers=tiers)
+        )
 
     lexical = searcher.store.lexical
     covered: set[str] = set()

@@ -78,7 +78,9 @@ def passages(
     """
     rows = store.retried(lambda: rows_of(store, claim_id, eligible, within))
     if not rows:
-        return _refused(claim_id, eligible, bool(within))
+        if not within:
+            require_shown(claim_id, eligible)
+        return None
     claims = [claim_of(row) for row in rows]
     kept = kept_of(store, corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
     first = claims[0]
@@ -94,8 +96,9 @@ def rows_of(store: Store, claim_id: str, eligible: Eligible, within: Sequence[st
     return records_of(store.published(), condition)
 
 
-def _refused(claim_id: str, eligible: Eligible, scoped: bool) -> None:
-    if scoped or claim_id not in eligible.decided:
+def require_shown(claim_id: str, eligible: Eligible) -> None:
+    """Raises QueryError for a claim of which something was decided; no record of it may be shown."""
+    if claim_id not in eligible.decided:
         return
     standing = eligible.standing(claim_id)
     where = standing.review if standing.circulation is Circulation.LIVE else standing.circulation

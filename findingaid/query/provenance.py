@@ -17,7 +17,7 @@ from findingaid.errors import FindingAidError, QueryError
 from findingaid.model import Corpus
 from findingaid.query.edges import Neighbour, neighbours
 from findingaid.query.offers import claim_of
-from findingaid.query.passages import CHANGED, Kept, Key, kept_of, missing, passages, rows_of
+from findingaid.query.passages import CHANGED, Kept, Key, kept_of, missing, require_shown, rows_of
 from findingaid.query.show import show
 from findingaid.stages import artifact_version
 from findingaid.store import Store
@@ -104,7 +104,7 @@ class Provenance:
         """
         if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible)):
             return [self._claim(wanted, rows)]
-        passages(self.store, self.corpora, wanted, self.eligible)  # raises for a claim that may not be shown
+        require_shown(wanted, self.eligible)
         if rows := self._records(any_of(equals("record_id", wanted), equals("claim_id", wanted))):
             return [self._record(row) for row in rows]
         if rows := self._records(equals("artifact_id", wanted)):
@@ -114,9 +114,15 @@ class Provenance:
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
         shown = self._shown()
-        return self.store.retried(
-            lambda: self.store.published().to_table(columns=list(COLUMNS), filter=both(condition, shown)).to_pylist()
-        )
+
+        def read() -> list[dict[str, Any]]:
+            records = self.store.published()
+            found: list[dict[str, Any]] = records.to_table(
+                columns=list(COLUMNS), filter=both(condition, shown)
+            ).to_pylist()
+            return found
+
+        return self.store.retried(read)
 
     def _shown(self) -> str:
         """The condition of what may be shown."""
@@ -124,15 +130,13 @@ class Provenance:
 
     def _members(self) -> dict[str, list[str]]:
         """Record id of each summary node -> the claims it stands on."""
-        rows = self.store.retried(
-            lambda: (
-                self.store.published()
-                .to_table(columns=["record_id", "metadata"], filter=equals("surface_kind", SUMMARY))
-                .to_pylist()
-            )
-        )
-        found = ((row["record_id"], orjson.loads(row["metadata"])) for row in rows)
-        return {record: said["members"] for record, said in found if "members" in said}
+
+        def read() -> dict[str, list[str]]:
+            condition = both(equals("surface_kind", SUMMARY), f"NOT {NEITHER}")
+            rows = self.store.published().to_table(columns=["record_id", "metadata"], filter=condition).to_pylist()
+            return {row["record_id"]: orjson.loads(row["metadata"])["members"] for row in rows}
+
+        return self.store.retried(read)
 
     def _claim(self, claim_id: str, rows: Sequence[Mapping[str, Any]]) -> Link:
         claims = [claim_of(row) for row in rows]
@@ -144,7 +148,10 @@ class Provenance:
 
     def _evidence(self, claim: Claim, kept: Kept | None) -> Link:
         place = f"{claim.span[0]}:{claim.span[1]}" if claim.span else "no place"
-        below = (_producer(claim.producer_id), self._artifact((claim.corpus, claim.artifact_id), claim.artifact_version))
+        below = (
+            _producer(claim.producer_id),
+            self._artifact((claim.corpus, claim.artifact_id), claim.artifact_version),
+        )
         return Link("evidence", place, claim.quote, missing(claim, kept), below)
 
     def _record(self, row: Mapping[str, Any]) -> Link:
@@ -263,4 +270,6 @@ def _location(corpus: Corpus, kept: Kept) -> str:
     if address := metadata.get("uri"):
         return str(address)
     path = str(metadata.get("path") or artifact_id)
-    return corpus.source.place(path) if isinstance(corpus.source, _Placing) else f"{type(corpus.source).__name__} {path}"
+    return (
+        corpus.source.place(path) if isinstance(corpus.source, _Placing) else f"{type(corpus.source).__name__} {path}"
+    )

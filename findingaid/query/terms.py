@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Protocol
 
-import snowballstemmer
-
 from findingaid.store.lexical import ENGLISH, Lexical
 
 ASKING = "tell explain describe summarize summarise please let us say said says also may might must shall"
@@ -67,6 +65,8 @@ def _stem(language: str, word: str) -> str:
 
 @cache
 def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer
+
     made: _Stemmer = snowballstemmer.stemmer(language)
     return made
 
