@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
+from findingaid.claims.decisions import broken
+from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
 from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, QueryError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
@@ -106,6 +108,9 @@ class FindingAid:
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """What every search does that does not say otherwise."""
 
+    review: ReviewPolicy = BY_DEFAULT
+    """Which claims are shown and cited."""
+
     answerer: Answerer | None = None
     """Who writes answers where a model is asked for."""
 
@@ -122,7 +127,8 @@ class FindingAid:
             config.prices,
             config.evaluations,
             config.search,
-            answerer=config.answerer,
+            config.settings.review.policy,
+            config.answerer,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -383,6 +389,7 @@ class FindingAid:
         mode: Mode = "hybrid",
         where: str | None = None,
         surfaces: Sequence[str] | None = None,
+        tiers: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
         blend: float | None = 0.5,
         per_artifact: bool = False,
@@ -400,11 +407,13 @@ class FindingAid:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
-        neighbours), an import path or an object, see `findingaid.query.routing`. `rewrite` adds queries in other words;
-        `rerank` puts the best `rerank_depth`, and at least all that are wanted, in its own order; `select` keeps what
-        is enough of the k; `expand` gives each hit so many neighbours, its "section" or its "artifact". Each of these
-        four is an object, a function, a kind or its spec, and False for none where the configuration names one.
+        these surface kinds; claims and summary nodes are found only where their kinds are named, of claims those of
+        these `tiers`, by default those that the configuration answers from. `route` leads from what matches to other
+        records: the name of one (boost, collapsed, gate, neighbours), an import path or an object, see
+        `findingaid.query.routing`. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and
+        at least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
+        so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or its
+        spec, and False for none where the configuration names one.
 
         Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
         made the index, ModelError where a model that was asked for fails.
@@ -416,6 +425,7 @@ class FindingAid:
             mode=mode,
             corpora=self._names(corpora),
             surfaces=surfaces or (),
+            tiers=tiers,
             where=where,
             weights=weights or {},
             blend=blend,
@@ -435,7 +445,12 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
-        return Searcher(self.store, self.embedder)
+        return Searcher(self.store, self.embedder, self.review)
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """Which claims may be shown by the newest decisions: what every way of reading asks."""
+        return self.searcher.eligibility
 
     def answer(
         self,
@@ -506,7 +521,7 @@ class FindingAid:
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, corpus)
+        return show(self.store, artifact_or_record_id, corpus, self.eligibility.now())
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.
@@ -551,7 +566,8 @@ class FindingAid:
 
     def verify(self) -> list[str]:
         """Everything that is wrong with the tables, one line each; [] when they are whole and agree."""
-        return verify(self.store, self.embedder.dim)
+        problems = verify(self.store, self.embedder.dim)
+        return problems if self.store.problem("decisions") else [*problems, *broken(self.eligibility.log.all())]
 
 
 def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:

@@ -27,6 +27,8 @@ from pydantic import (
     ValidationError,
 )
 
+from findingaid.claims.eligible import BY_DEFAULT, ReviewPolicy, Trusting
+from findingaid.claims.model import Tier
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.errors import ConfigError
@@ -241,6 +243,18 @@ class SearchSettings(BaseModel):
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
 
 
+class ReviewSettings(BaseModel):
+    """Which claims are shown and cited: what needs no person to approve it, and whose word is enough."""
+
+    model_config = ConfigDict(extra="forbid")
+    approve: Trusting = "verbatim"
+    answer_from: list[Tier] = Field(default_factory=lambda: list(BY_DEFAULT.answer_from), min_length=1)
+
+    @property
+    def policy(self) -> ReviewPolicy:
+        return ReviewPolicy(self.approve, tuple(self.answer_from))
+
+
 @dataclass(frozen=True)
 class SearchDefaults:
     """What `SearchSettings` name."""
@@ -268,6 +282,7 @@ class Settings(BaseModel):
     answer: KindSpec = None
     """Who writes answers where a model is asked for."""
 
+    review: ReviewSettings = Field(default_factory=ReviewSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 

@@ -385,6 +385,8 @@ def record_rows(
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],
         "producer_id": [record.producer for _, record in placed],
+        "claim_id": [record.claim_id for _, record in placed],
+        "evidence": [record.evidence for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
         "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
     }
@@ -401,6 +403,8 @@ class _Record:
     hash: str
     start: int = 0
     producer: str = ""
+    claim_id: str = ""
+    evidence: str = ""
 
 
 def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[_Record]:

@@ -63,7 +63,7 @@ def make_aid(
         if writer is not None:
             given["strategy"] = with_synopsis(given["strategy"], writer, **synopsis)
         writes = given.pop("embedder", embedder)
-        of_aid = {name: given.pop(name) for name in ("budget", "prices", "retain") if name in given}
+        of_aid = {name: given.pop(name) for name in ("budget", "prices", "retain", "review") if name in given}
         corpora = {"docs": Corpus("docs", given.pop("source"), given.pop("strategy"), **given)}
         return FindingAid(Store(str(tmp_path / "index")), writes, corpora, **of_aid)
 

@@ -17,7 +17,7 @@ from findingaid.model import Corpus, Hit, Part, Raw
 from findingaid.query.hits import Hits
 from findingaid.stages import artifact_of
 from findingaid.store import Store
-from findingaid.store.sql import one_of
+from findingaid.store.sql import both, one_of
 from findingaid.store.store import LOOKUP
 from findingaid.strategies.base import shown_text
 from findingaid.synopses import taken_apart
@@ -87,14 +87,15 @@ class Expansion:
     corpora: Mapping[str, Corpus]
 
     def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
-        return expand(hits, self.extent, self._artifacts(reader, hits))
+        return expand(hits, self.extent, self._artifacts(reader, request, hits))
 
-    def _artifacts(self, reader: Reader, hits: Sequence[Hit]) -> dict[Key, Whole]:
-        """The artifacts of hits, by one question to the records and one to the artifacts."""
+    def _artifacts(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> dict[Key, Whole]:
+        """The artifacts of hits, with what may be shown of them, by one question to the records and one to them."""
         ids = sorted({hit.artifact_id for hit in hits})
         within = one_of("corpus", sorted({hit.corpus for hit in hits}))
         rows, payloads = reader.at_once(
-            lambda: _records(reader.records, ids, within), lambda: self._payloads(ids, within) if ids else []
+            lambda: _records(reader.records, ids, both(within, request.shown)),
+            lambda: self._payloads(ids, within) if ids else [],
         )
         pieces: dict[Key, list[Piece]] = defaultdict(list)
         versions: dict[Key, str] = {}

@@ -38,7 +38,7 @@ TERMS = 32
 """Words of a question that are looked for so."""
 
 COLUMNS = (
-    "record_id", "corpus", "artifact_id", "text", "text_start", "span_start", "span_end", "metadata",
+    "record_id", "corpus", "artifact_id", "surface_kind", "text", "text_start", "span_start", "span_end", "metadata",
     "artifact_version", "producer_id", "claim_id", "evidence",
 )  # fmt: skip
 
@@ -114,9 +114,9 @@ def _offers(
     for claim_id in wanted:
         said = [row for row in rows if row["claim_id"] == claim_id]
         # In one artifact it may be verbatim, and in another not: it is cited by the best of its tiers alone.
-        claims = [(claim, row) for row in said if eligible.allows(claim := claim_of(row), allowed)]
+        claims = [(claim_of(row), row) for row in said if eligible.allows_record(row, allowed)]
         if claims:
-            tier = min((eligible.tier(claim) for claim, _ in claims), key=list(Tier).index)
+            tier = best_tier(eligible, [claim for claim, _ in claims])
             offers.append(
                 Offer(
                     claim_id,
@@ -124,13 +124,23 @@ def _offers(
                     claims[0][0].text,
                     tier,
                     eligible.standing(claim_id),
-                    tuple(_place(claim, row) for claim, row in claims if eligible.tier(claim) is tier),
+                    tuple(_place(claim, row) for claim, row in claims if tier_of(eligible, claim) is tier),
                     claims[0][0].type,
                     tuple(claims[0][0].entities),
                     searcher.store.lexical,
                 )
             )
     return offers
+
+
+def tier_of(eligible: Eligible, claim: Claim) -> Tier:
+    """Why a claim may be cited."""
+    return eligible.tier(claim.claim_id, claim.evidence, claim.verbatim)
+
+
+def best_tier(eligible: Eligible, claims: Iterable[Claim]) -> Tier:
+    """The best reason why what several artifacts say may be cited."""
+    return min((tier_of(eligible, claim) for claim in claims), key=list(Tier).index)
 
 
 def records_of(records: Any, condition: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.claims.model import CLAIM, Circulation, Claim, Evidence, Standing, Tier
 from findingaid.errors import DecomposeError, QueryError
 from findingaid.model import Artifact, Corpus
-from findingaid.query.offers import claim_of, records_of
+from findingaid.query.offers import best_tier, claim_of, records_of
 from findingaid.stages import artifact_of
 from findingaid.store import Store
 from findingaid.store.sql import both, equals, one_of
@@ -84,7 +84,7 @@ def passages(
     claims = [claim_of(row) for row in rows]
     kept = kept_of(store, corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
     first = claims[0]
-    tier = min(map(eligible.tier, claims), key=list(Tier).index)
+    tier = best_tier(eligible, claims)
     shown = [passage(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
     return ClaimView(claim_id, first.corpus, first.text, first.type, tier, eligible.standing(claim_id), shown)
 

@@ -16,7 +16,7 @@ from findingaid.claims.model import CLAIM, SUMMARY, Claim, Tier
 from findingaid.errors import FindingAidError, QueryError
 from findingaid.model import Corpus
 from findingaid.query.edges import Neighbour, neighbours
-from findingaid.query.offers import claim_of
+from findingaid.query.offers import best_tier, claim_of
 from findingaid.query.passages import CHANGED, Kept, Key, kept_of, missing, require_shown, rows_of
 from findingaid.query.show import show
 from findingaid.stages import artifact_version
@@ -143,7 +143,7 @@ class Provenance:
         kept = kept_of(self.store, self.corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
         evidence = [self._evidence(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
         decided = [_decision(d) for d in self.decisions if claim_id in {d.claim_id, d.other_id}]
-        tier = min(map(self.eligible.tier, claims), key=list(Tier).index)
+        tier = best_tier(self.eligible, claims)
         return Link("claim", claim_id, f"{claims[0].text} ({tier})", "", (*evidence, *decided))
 
     def _evidence(self, claim: Claim, kept: Kept | None) -> Link:

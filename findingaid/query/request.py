@@ -41,7 +41,8 @@ class Request:
     """A search. `where` is SQL, which `Searcher.search` checks before any step sees it.
 
     `surfaces` keeps these kinds, `weights` multiplies the scores of some. `blend` is the share of dense in a hybrid
-    score; None fuses by reciprocal ranks. `timeout` is in seconds.
+    score; None fuses by reciprocal ranks. `timeout` is in seconds. `tiers` are those of the claims that may be shown,
+    where kinds of claims are asked for; `shown` is the condition of what may be, which the searcher sets.
     """
 
     queries: tuple[str, ...]
@@ -50,6 +51,7 @@ class Request:
     mode: Mode = "hybrid"
     corpora: Sequence[str] = ()
     surfaces: Sequence[str] = ()
+    tiers: Sequence[str] | None = None
     where: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     blend: float | None = 0.5
@@ -61,6 +63,7 @@ class Request:
     route: Route | None = None
     rerank: Rerank | None = None
     after: Sequence[After] = ()
+    shown: str | None = None
 
     @property
     def wanted(self) -> int:
@@ -76,7 +79,7 @@ class Request:
         """The filters, with other surface kinds in the place of those asked for; none for every kind."""
         columns = (("corpus", self.corpora), ("surface_kind", surfaces))
         parts = [one_of(column, values) for column, values in columns if values]
-        return " AND ".join([*parts, self.where] if self.where else parts) or None
+        return " AND ".join([*parts, *filter(None, (self.shown, self.where))]) or None
 
     def check(self) -> None:
         """Raises QueryError for what no index could answer."""

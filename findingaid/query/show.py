@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from findingaid.claims.eligible import Eligible
 from findingaid.errors import QueryError, StoreError, TornError
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
@@ -16,7 +17,7 @@ from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
-    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "embedder_id",
+    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence", "embedder_id",
 )  # fmt: skip
 
 
@@ -105,8 +106,10 @@ class CorpusStatus:
         return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
 
-def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
+def show(store: Store, wanted: str, corpus: str | None = None, eligible: Eligible | None = None) -> ArtifactView:
     """The artifact with this id, or the one that a record with this id belongs to.
+
+    Of its claims and summary nodes there are those that are `eligible`, and without that none.
 
     Raises QueryError for an unknown id, TornError for an artifact of which records are lost.
     """
@@ -133,8 +136,14 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
         title=first["title"],
         artifact_version=first["artifact_version"],
         embedder_id=first["embedder_id"],
-        records=[_record(row) for row in sorted(rows, key=lambda row: row["surface_index"])],
+        records=[_record(row) for row in _shown(rows, eligible)],
     )
+
+
+def _shown(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list[Mapping[str, Any]]:
+    """The records of an artifact that may be shown, in plan order."""
+    ordered = sorted(rows, key=lambda row: row["surface_index"])
+    return [row for row in ordered if not row["claim_id"] or (eligible is not None and eligible.allows_record(row))]
 
 
 def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:

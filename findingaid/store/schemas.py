@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-3"
+RECORDS_VERSION = "records-4"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -244,8 +244,14 @@ FIXED = {
     "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
+    "claims": CLAIMS,
+    "summary_nodes": SUMMARY_NODES,
+    "decisions": DECISIONS,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
+
+IRREPLACEABLE = ("decisions",)
+"""The tables that nothing can write again: they are never made anew where they hold something."""
 
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "records")
 """The tables whose rows belong to one artifact, and are counted in its ledger row."""
@@ -274,6 +280,8 @@ def records(dim: int) -> pa.Schema:
         _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
         _text("artifact_version", "the version of the artifact that it was made from"),
         _text("producer_id", 'who wrote the text where it was generated, else ""'),
+        _text("claim_id", 'what decisions know it by: of a claim or a summary node, otherwise ""'),
+        _text("evidence", 'of a claim: verified, forged or none; otherwise ""'),
         _text("embedder_id", "who made the vector"),
         _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
     )
