@@ -201,10 +201,31 @@ class Found:
         """What covers any of the terms."""
         return [offer for offer in self.offers if not offer.words.isdisjoint(self.terms)]
 
+    def adds(self, offer: Offer, said: Sequence[Offer]) -> bool:
+        """Whether a claim has more than half as many of the terms as the best has, or one that nothing said before has.
+
+        What shares a single word of several with a question is mostly about something else.
+        """
+        has = offer.words & self.terms.keys()
+        return 2 * len(has) > self._most or not has <= frozenset().union(*(other.words for other in said))
+
+    @cached_property
+    def _most(self) -> int:
+        """How many of the terms one claim covers, at most."""
+        return max((len(offer.words & self.terms.keys()) for offer in self.relevant), default=0)
+
     def against(self, offer: Offer) -> list[Offer]:
-        """What contests a claim, as far as it may be cited itself."""
-        found = (self.known.get(other) for other in offer.standing.contested_by)
-        return [other for other in found if other and other.tier in self.tiers]
+        """What contests a claim, what contests that, and so on, as far as it may be cited itself."""
+        found = {offer.claim_id: offer}
+        self._follow(offer, found)
+        return list(found.values())[1:]
+
+    def _follow(self, offer: Offer, found: dict[str, Offer]) -> None:
+        for other_id in offer.standing.contested_by:
+            other = self.known.get(other_id)
+            if other and other_id not in found and other.tier in self.tiers:
+                found[other_id] = other
+                self._follow(other, found)
 
     def said(self, offer: Offer) -> list[Sentence]:
         """A claim as it stands in an answer, together with what contests it."""
@@ -240,7 +261,7 @@ def compose(found: Found, depth: int, max_chars: int) -> Answer:
     for offer in found.relevant:
         if len(chosen) == depth:
             break
-        if offer.claim_id in budget.cited:
+        if offer.claim_id in budget.cited or not found.adds(offer, chosen):
             continue
         if any(repeats(offer, other) for other in chosen):
             repeated.append(offer.claim_id)

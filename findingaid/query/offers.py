@@ -77,9 +77,19 @@ def _found(searcher: Searcher, asked: Asked) -> Found:
     eligible = searcher.eligibility.now()  # after the search, so that nothing retracted meanwhile is cited
     within = both(one_of("corpus", asked.corpora), where)
     offers = _offers(searcher, reader, eligible, ids, tiers, within)
-    against = {other for offer in offers for other in offer.standing.contested_by} - {o.claim_id for o in offers}
-    others = _offers(searcher, reader, eligible, sorted(against), tuple(Tier), within)
+    others: list[Offer] = []
+    while against := _against([*offers, *others]):
+        found = _offers(searcher, reader, eligible, against, tuple(Tier), within)
+        others += found
+        if len(found) < len(against):  # the rest may not be shown, and contests nothing that may
+            break
     return Found(asked.query, offers, others, tiers, lexical)
+
+
+def _against(offers: Sequence[Offer]) -> list[str]:
+    """What contests some claims, and is not among them."""
+    known = {offer.claim_id for offer in offers}
+    return sorted({other for offer in offers for other in offer.standing.contested_by} - known)
 
 
 def _ranked(searcher: Searcher, asked: Asked) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +22,7 @@ from findingaid.query.answer import (
     Sentence,
     assembled,
     harmless,
+    repeats,
 )
 from findingaid.query.clauses import negates, sentences_of
 from findingaid.query.service import ChatService, prompt
@@ -83,7 +83,10 @@ def written(found: Found, answerer: Answerer, depth: int, max_chars: int) -> Ans
 
     Raises ModelError where it fails; nothing is answered in its place.
     """
-    best = islice(found.relevant, depth)
+    best: list[Offer] = []
+    for offer in found.relevant:
+        if len(best) < depth and found.adds(offer, best) and not any(repeats(offer, other) for other in best):
+            best.append(offer)
     offers = {o.claim_id: o for offer in best for o in (offer, *found.against(offer))}
     if not offers:
         return assembled(found, Budget(max_chars), ())
