@@ -148,11 +148,11 @@ def test_a_claim_without_room_gives_its_place_to_the_next() -> None:
     assert answer.cut == [long.claim_id]
 
 
-def test_what_shares_one_word_of_several_is_not_said_unless_nothing_else_has_it() -> None:
+def test_what_shares_one_word_of_many_is_not_said_unless_nothing_else_has_it() -> None:
     hour, row, key = offer("Tokens expire after one hour"), offer("There is one row"), offer("There is one key")
 
-    assert ids(compose(Found("expire one hour", [hour, row]), 3, 4000)) == [hour.claim_id]
-    assert ids(compose(Found("expire one hour, key", [hour, row, key]), 3, 4000)) == [hour.claim_id, key.claim_id]
+    assert ids(compose(Found("tokens one hour", [hour, row]), 3, 4000)) == [hour.claim_id]
+    assert ids(compose(Found("tokens one hour, key", [hour, row, key]), 3, 4000)) == [hour.claim_id, key.claim_id]
 
 
 def test_gaps_are_of_all_that_was_found_not_of_what_is_said() -> None:

@@ -136,14 +136,14 @@ def test_what_people_decided_shows_in_tier_and_confidence(aid: FindingAid) -> No
 def test_a_contested_claim_comes_with_its_other_side(aid: FindingAid) -> None:
     decide(aid, Action.CONTEST, HOURS, DAYS)
 
-    answer = aid.answer("one hour", corpora=["docs"])
+    answer = aid.answer("tokens one hour", corpora=["docs"])
 
     assert [claim.text for claim in answer.claims] == [HOURS, DAYS]
     assert "Against this stands: Auth tokens expire after seven days of use [" in answer.answer
     assert answer.confidence == "low"
     decide(aid, Action.REJECT, DAYS)
-    assert cited(aid, "one hour", corpora=["docs"]) == [HOURS]
-    assert aid.answer("one hour", corpora=["docs"]).sides == []
+    assert cited(aid, "tokens one hour", corpora=["docs"]) == [HOURS]
+    assert aid.answer("tokens one hour", corpora=["docs"]).sides == []
 
 
 def test_no_answer_shows_what_another_corpus_says(aid: FindingAid) -> None:

@@ -202,12 +202,12 @@ class Found:
         return [offer for offer in self.offers if not offer.words.isdisjoint(self.terms)]
 
     def adds(self, offer: Offer, said: Sequence[Offer]) -> bool:
-        """Whether a claim has more than half as many of the terms as the best has, or one that nothing said before has.
+        """Whether a claim has at least half as many of the terms as the best has, or one that nothing said before has.
 
-        What shares a single word of several with a question is mostly about something else.
+        What shares one word of many with a question is mostly about something else.
         """
         has = offer.words & self.terms.keys()
-        return 2 * len(has) > self._most or not has <= frozenset().union(*(other.words for other in said))
+        return 2 * len(has) >= self._most or not has <= frozenset().union(*(other.words for other in said))
 
     @cached_property
     def _most(self) -> int:
