@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.claims.decisions import broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
+from findingaid.claims.model import Decided, nothing_decided
 from findingaid.config import Config, SearchDefaults, load
 from findingaid.errors import ConfigError, QueryError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
-from findingaid.indexing import BatchReport, Indexer
+from findingaid.indexing import Indexer
 from findingaid.model import (
     NO_CALLS,
     NO_USAGE,
     NOTHING_CUT_OFF,
+    WRITTEN,
     Answerer,
     Corpus,
     CorpusReport,
@@ -47,6 +49,7 @@ from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.query.writing import Writing, answerer_of, written
+from findingaid.reporting import BatchReport
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
@@ -114,6 +117,9 @@ class FindingAid:
     answerer: Answerer | None = None
     """Who writes answers where a model is asked for."""
 
+    decisions: Callable[[str], Decided] = nothing_decided
+    """Gives what people decided of the claims of a corpus, as it is now."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
@@ -133,7 +139,7 @@ class FindingAid:
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
-        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending())
+        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending(), self.decisions)
 
     def spending(self, run: str | None = None) -> Spending:
         """A new account of what a run spends; with the name of a `run` one that all its processes share."""
@@ -294,7 +300,9 @@ class FindingAid:
         indexer = self.indexer(corpus)
         known = indexer.ledger.known(corpus)
         lost = indexer.ledger.lost(corpus)
-        plan = plan_corpus(corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force)
+        plan = plan_corpus(
+            corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force, indexer.decided_anew()
+        )
         if not allow_loss:
             refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
         return plan
@@ -574,7 +582,7 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
     """One corpus's report from those of its batches; `records` is what the corpus then holds."""
     failed: list[Failure] = [*plan.failures, *(f for report in reports for f in report.failed)]
     new, changed = sum(r.new for r in reports), sum(r.changed for r in reports)
-    left_out = sum(f.stage != "synopses" for f in failed)
+    left_out = sum(f.stage not in WRITTEN for f in failed)
     return CorpusReport(
         artifacts=plan.artifacts,
         new=new,
@@ -589,7 +597,9 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         usage=sum((r.usage for r in reports), NO_USAGE),
         cost=total(r.cost for r in reports),
         pending=sum(r.pending for r in reports),
+        pending_claims=sum(r.pending_claims for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
+        refused=[line for r in reports for line in r.refused],
     )
 
 

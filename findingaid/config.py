@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import (
@@ -24,10 +24,12 @@ from pydantic import (
     Secret,
     SecretStr,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
 )
 
 from findingaid.claims.eligible import BY_DEFAULT, ReviewPolicy, Trusting
+from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.model import Tier
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
@@ -36,8 +38,10 @@ from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
     Answerer,
+    Claiming,
     Corpus,
     Embedder,
+    NodeProducer,
     Quality,
     Reranker,
     Rewriter,
@@ -53,6 +57,8 @@ from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
 from findingaid.synopses import WithSynopsis
 from findingaid.synthesis import SYNTHESIZERS
+
+T = TypeVar("T")
 
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
@@ -96,6 +102,11 @@ SELECTORS: Registry[Selector] = Registry(
         "openai": "findingaid.query.select:OpenAISelector",
         "threshold": "findingaid.query.select:Threshold",
     },
+)
+NODE_PRODUCERS: Registry[NodeProducer] = Registry(
+    "node producer",
+    "kind",
+    {"extractive": "findingaid.claims.nodes:ExtractiveNodes", "openai": "findingaid.claims.openai_nodes:OpenAINodes"},
 )
 REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
 ANSWERERS: Registry[Answerer] = Registry("answerer", "kind", {"openai": "findingaid.query.writing:OpenAIAnswerer"})
@@ -160,6 +171,19 @@ def _synopsis(said: object) -> object:
     return {} if said is True else None if said is False else said
 
 
+def _kind(said: object) -> object:
+    """A kind alone stands for it with all defaults, `true` for the one that needs no model."""
+    if not isinstance(said, bool | str | dict | None):
+        raise ValueError(f"expected true, false, a kind or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
+    return {"kind": "extractive"} if said is True else {"kind": said} if isinstance(said, str) else said or None
+
+
+NEAR: TypeAdapter[float | None] = TypeAdapter(Annotated[float, Field(gt=0, le=1)] | None)
+AT_LEAST: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
+
+WantedSpec = Annotated[Spec | None, BeforeValidator(_kind)]
+
+
 class BudgetSettings(BaseModel):
     """The most that one run may use of synthesizers."""
 
@@ -222,6 +246,8 @@ class CorpusSettings(BaseModel):
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)
     quality: QualitySettings | None = None
+    claims: WantedSpec = None
+    summary_nodes: WantedSpec = None
 
 
 def _spec(said: object) -> object:
@@ -373,7 +399,23 @@ class Config:
             settings.tags,
             extractor_from(_unsealed(settings.edges), f"{where}.edges", self.base),
             self._quality(settings),
+            self._claims(settings, where),
         )
+
+    def _claims(self, settings: CorpusSettings, where: str) -> Claiming | None:
+        """What is to come of the claims of a corpus; the keys that are not of who finds or writes are `Claiming`'s."""
+        if settings.claims is None:
+            if settings.summary_nodes is not None:
+                raise ConfigError(f"{where}.summary_nodes: are written over claims: set {where}.claims too")
+            return None
+        claims, nodes = _unsealed(settings.claims), _unsealed(settings.summary_nodes) or {}
+        near = _own(claims, "near", Claiming.near, NEAR, f"{where}.claims")
+        at_least = _own(nodes, "at_least", Claiming.at_least, AT_LEAST, f"{where}.summary_nodes")
+        extractor = CLAIM_EXTRACTORS.create({"kind": "extractive", **claims}, f"{where}.claims", self.base)
+        if settings.summary_nodes is None:
+            return Claiming(extractor, near)
+        producer = NODE_PRODUCERS.create({"kind": "extractive", **nodes}, f"{where}.summary_nodes", self.base)
+        return Claiming(extractor, near, producer, at_least)
 
     def _quality(self, settings: CorpusSettings) -> Quality | None:
         """The floor of a corpus: its own, or that of all."""
@@ -391,6 +433,16 @@ class Config:
             raise ConfigError(f"{where}.synopsis: the strategy is with_synopsis already: keep one")
         said = {"synthesizer": self.synthesizer} | _unsealed(settings.synopsis.model_dump(exclude_defaults=True))
         return STRATEGIES.create({"name": "WithSynopsis", "inner": strategy, **said}, f"{where}.synopsis", self.base)
+
+
+def _own(spec: dict[str, Any], key: str, default: T, kind: TypeAdapter[T], where: str) -> T:
+    """Take a key that is the corpus's own out of the spec of a member. Raises ConfigError."""
+    if key not in spec:
+        return default
+    try:
+        return kind.validate_python(spec.pop(key))
+    except ValidationError as error:
+        raise ConfigError(one_line(error, f"{where}.{key}", [])) from None
 
 
 def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:

@@ -24,8 +24,10 @@ from pydantic import (
 from findingaid.errors import ConfigError
 from findingaid.model import (
     Answerer,
+    ClaimExtractor,
     EdgeExtractor,
     Embedder,
+    NodeProducer,
     Reranker,
     Rewriter,
     Selector,
@@ -75,6 +77,8 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
     "extractor": ("findingaid.extractors", EdgeExtractor),
+    "claim extractor": ("findingaid.claim_extractors", ClaimExtractor),
+    "node producer": ("findingaid.node_producers", NodeProducer),
     "reranker": ("findingaid.rerankers", Reranker),
     "selector": ("findingaid.selectors", Selector),
     "rewriter": ("findingaid.rewriters", Rewriter),

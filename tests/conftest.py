@@ -16,10 +16,14 @@ from click.testing import CliRunner, Result
 
 from findingaid import Corpus, FindingAid
 from findingaid.cli import main
+from findingaid.model import OF_CLAIMS, Stage
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, ScriptedSynthesizer
+
+PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
+"""The stages of a corpus without claims."""
 
 PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "
 

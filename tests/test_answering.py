@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from findingaid.claims.decisions import DecisionLog, Verdict
-from findingaid.claims.extraction import ExtractiveClaims
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
+from findingaid.claims.decisions import DecisionLog, Verdict
+from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
 from findingaid.model import Claiming
 from findingaid.query.answer import CITATION

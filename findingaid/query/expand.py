@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from findingaid.errors import DecomposeError, QueryError
-from findingaid.model import Corpus, Hit, Part, Raw
+from findingaid.model import CLAIM, SUMMARY, Corpus, Hit, Part, Raw
 from findingaid.query.hits import Hits
 from findingaid.stages import artifact_of
 from findingaid.store import Store
@@ -163,6 +163,7 @@ class _Run:
 def _run(hit: Hit, rank: int, extent: Extent, artifacts: Mapping[Key, Whole]) -> _Run:
     pieces = artifacts[hit.corpus, hit.artifact_id].pieces
     if extent == "artifact":
+        pieces = [piece for piece in pieces if piece.kind not in {CLAIM, SUMMARY}] or pieces  # they say it again
         return _Run((hit.corpus, hit.artifact_id), pieces, 0, len(pieces) - 1, rank)
     row = [piece for piece in pieces if piece.kind == hit.surface_kind]
     place = next(i for i, piece in enumerate(row) if piece.record_id == hit.record_id)
@@ -209,7 +210,7 @@ def _expanded(hit: Hit, run: _Run, extent: Extent, artifacts: Mapping[Key, Whole
         if artifact.text is not None:
             own = artifact.raw == artifact.text or (hit.span and artifact.text[slice(*hit.span)] == hit.text)
             return replace(hit, text=artifact.text, span=(0, len(artifact.text)) if own else None, parts=parts)
-        pieces = [piece for piece in pieces if piece.kind == hit.surface_kind]
+        pieces = [piece for piece in pieces if piece.kind == hit.surface_kind] or pieces
     text, span = passage(pieces, artifact.raw)
     return replace(hit, text=text, span=span, parts=parts)
 

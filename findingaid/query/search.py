@@ -28,9 +28,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
-from findingaid.claims.model import CLAIM, SUMMARY
 from findingaid.errors import QueryError, StoreError
-from findingaid.model import Embedder, Hit
+from findingaid.model import CLAIM, SUMMARY, Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
 from findingaid.query.ranking import CANDIDATES, best_of_artifacts, in_one, no_better, rankings, weigh

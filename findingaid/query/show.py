@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from findingaid.claims.eligible import Eligible
@@ -96,6 +97,11 @@ class CorpusStatus:
     failed: Sequence[Failure]
     updated: str | None
     published_version: int | None
+    claims: int = 0
+    summary_nodes: int = 0
+    extracted: Mapping[str, int] = field(default_factory=dict)
+    """What became of the claims of so many artifacts; nothing where none are wanted."""
+    refused: int = 0
     usage: Sequence[ModelUsage] = ()
     vector_index: Measured | None = None
     """What the index of the vectors of all corpora was found to do; None where a search is exact."""
@@ -181,21 +187,28 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
     rows = Ledger(store).rows(corpus)
     failed = [row.failure for row in rows.values() if row.failure]
-    outcomes = [row.synopsis_outcome for row in rows.values() if row.synopsis_outcome]
     updated = max(store.rows("ledger", ["updated"], equals("corpus", corpus))["updated"].to_pylist(), default=None)
     return CorpusStatus(
         corpus=corpus,
         artifacts=len(rows),
         records=sum(row.n_records for row in rows.values()),
         pending=sum(not row.recipe and not row.failed_stage for row in rows.values()),
-        synopses={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+        synopses=_outcomes(row.synopsis_outcome for row in rows.values()),
         failed=sorted(failed, key=lambda f: f.artifact_id),
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
+        claims=sum(row.n_claims for row in rows.values()),
+        summary_nodes=sum(row.n_summary_nodes for row in rows.values()),
+        extracted=_outcomes(row.claims_outcome for row in rows.values()),
+        refused=sum(row.refused for row in rows.values()),
         usage=_usage(store, corpus),
         vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
     )
+
+
+def _outcomes(said: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(filter(None, said)).items()))
 
 
 def _vector_index(store: Store) -> Measured | None:

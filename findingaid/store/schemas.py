@@ -197,7 +197,7 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-3",
+    "ledger-4",
     CORPUS,
     ARTIFACT_ID,
     _text("stamp", "the source's change marker when the artifact was last read"),
@@ -205,15 +205,25 @@ LEDGER = _schema(
     _text("artifacts", "version this stage last wrote; null while it is written, and where it failed", True),
     _text("surfaces", "as above", True),
     _text("synopses", "as above", True),
+    _text("claims", 'hash of its claims; "" where none are wanted, null while they are written', True),
+    _text("summary_nodes", "hash of its summary node; as above", True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
     _text("edges", "hash of its edges; null while they are written", True),
     _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
+    _text("claims_outcome", "ok, empty where nothing is stated, failed or pending; empty where none are wanted"),
+    _text("summary_nodes_outcome", "ok, empty, failed, skipped for too few claims or pending; as above"),
+    _text("claims_key", 'of the call in the call cache, so that purge knows which are in use; "" without one'),
+    _text("summary_nodes_key", "as above"),
+    _int("refused", "claims that were found and not taken when it was last read for claims"),
+    _text("decisions", 'hash of the decisions that its claims and summary node were built from; "" for none'),
     _column("bytes", pa.int64(), "size of the payload"),
     _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
     _int("n_edges", "rows in the table edges"),
     _int("n_synopses", "rows in the table synopses"),
+    _int("n_claims", "rows in the table claims"),
+    _int("n_summary_nodes", "rows in the table summary_nodes"),
     _int("n_records", "rows in the table records"),
     _text("failed_stage", 'the stage that failed last, "" where none did'),
     _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
@@ -237,6 +247,8 @@ FIXED = {
     "surfaces": SURFACES,
     "edges": EDGES,
     "synopses": SYNOPSES,
+    "claims": CLAIMS,
+    "summary_nodes": SUMMARY_NODES,
     "calls": CALLS,
     "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
@@ -244,8 +256,6 @@ FIXED = {
     "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
-    "claims": CLAIMS,
-    "summary_nodes": SUMMARY_NODES,
     "decisions": DECISIONS,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
@@ -253,7 +263,7 @@ FIXED = {
 IRREPLACEABLE = ("decisions",)
 """The tables that nothing can write again: they are never made anew where they hold something."""
 
-PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "records")
+PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """The tables whose rows belong to one artifact, and are counted in its ledger row."""
 
 CACHES = ("calls", "embeddings")
