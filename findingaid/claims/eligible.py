@@ -14,9 +14,10 @@ from typing import Any, Literal
 import orjson
 
 from findingaid.claims.decisions import Decision, DecisionLog
-from findingaid.claims.model import CLAIM, SUMMARY, Evidence, Review, Standing, Tier
+from findingaid.claims.model import Evidence, Review, Standing, Tier
 from findingaid.claims.standing import UNTOUCHED, Standings
 from findingaid.errors import QueryError
+from findingaid.model import CLAIM, SUMMARY
 from findingaid.store.sql import both, equals, one_of
 
 Trusting = Literal["verbatim", "verified", "none"]

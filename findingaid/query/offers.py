@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from findingaid.claims.model import CLAIM, Claim, Evidence, Tier
+from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
-from findingaid.model import Hit, Mode
+from findingaid.model import CLAIM, Hit, Mode
 from findingaid.query.answer import Found, Offer, Place
 from findingaid.query.request import Request
 from findingaid.query.search import Searcher

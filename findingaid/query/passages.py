@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from findingaid.claims.model import CLAIM, Circulation, Claim, Evidence, Standing, Tier
+from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
 from findingaid.errors import DecomposeError, QueryError
-from findingaid.model import Artifact, Corpus
+from findingaid.model import CLAIM, Artifact, Corpus
 from findingaid.query.offers import best_tier, claim_of, records_of
 from findingaid.stages import artifact_of
 from findingaid.store import Store

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import orjson
 
 from findingaid.claims.eligible import NEITHER
-from findingaid.claims.model import CLAIM, SUMMARY, Claim, Tier
+from findingaid.claims.model import Claim, Tier
 from findingaid.errors import FindingAidError, QueryError
-from findingaid.model import Corpus
+from findingaid.model import CLAIM, SUMMARY, Corpus
 from findingaid.query.edges import Neighbour, neighbours
 from findingaid.query.offers import best_tier, claim_of
 from findingaid.query.passages import CHANGED, Kept, Key, kept_of, missing, require_shown, rows_of

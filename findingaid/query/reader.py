@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
-from findingaid.claims.model import SUMMARY
 from findingaid.errors import StoreError
-from findingaid.model import Rank, Vectors
+from findingaid.model import SUMMARY, Rank, Vectors
 from findingaid.store import schemas, vectors
 from findingaid.store.lexical import Lexical, made_with
 from findingaid.store.sql import both, equals
