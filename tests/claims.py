@@ -8,8 +8,9 @@ import orjson
 import pyarrow as pa
 
 from findingaid import FindingAid
-from findingaid.claims.model import CLAIM, SUMMARY, Claim, Evidence, claim_id
+from findingaid.claims.model import Claim, Evidence, claim_id
 from findingaid.identity import record_id, to_json
+from findingaid.model import CLAIM, SUMMARY
 from findingaid.store import schemas
 from findingaid.store.sql import equals
 
