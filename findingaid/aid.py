@@ -44,7 +44,7 @@ from findingaid.query.hits import Hits
 from findingaid.query.offers import Asked
 from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
-from findingaid.query.passages import ClaimView, passages
+from findingaid.query.passages import ClaimPassages, passages
 from findingaid.query.provenance import Impact, Link, Provenance
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
@@ -510,7 +510,7 @@ class FindingAid:
             )
         return claimed
 
-    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimView | None:
+    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimPassages | None:
         """A claim with the passages that say it; None for an id that is no claim's.
 
         Raises QueryError for a claim that may not be shown any more.

@@ -15,7 +15,7 @@ from findingaid.cli.printing import plain_table, say, say_json, snippet
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.query.answer import Answer, Offer, Side
-    from findingaid.query.passages import ClaimView, Passage
+    from findingaid.query.passages import ClaimPassages, Passage
     from findingaid.query.provenance import Impact, Link, StandingOn
 
 
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 @corpus_option
 @click.option("--where", help="SQL over the fields that `status --fields` lists, as in `search`.")
 @click.option(
-    "--tier", "tiers", multiple=True, type=click.Choice(list(Tier)), help="Cite claims of this tier; several times."
+    "--tier",
+    "tiers",
+    multiple=True,
+    type=click.Choice([tier.value for tier in Tier]),
+    help="Cite claims of this tier; several times.",
 )
 @click.option("--llm", is_flag=True, help="Have the model write that `answer` in the configuration names.")
 @common
@@ -124,7 +128,7 @@ def _side(side: Side) -> str:
     return f"contested: {side.claim_id} by {side.other_id} ({said})"
 
 
-def print_claim_view(view: ClaimView) -> None:
+def print_passages(view: ClaimPassages) -> None:
     """A claim, and below it the passages that say it."""
     standing = view.standing
     say(f"[bold]{escape(view.text)}[/bold]")
@@ -135,7 +139,7 @@ def print_claim_view(view: ClaimView) -> None:
         _print_passage(view, passage)
 
 
-def _print_passage(view: ClaimView, passage: Passage) -> None:
+def _print_passage(view: ClaimPassages, passage: Passage) -> None:
     line = f":{passage.line}" if passage.line else ""
     span = f"  [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
     by = f"  by {passage.producer_id}" if passage.producer_id else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from rich.markup import escape
 
-from findingaid.cli.answering import print_claim_view
+from findingaid.cli.answering import print_passages
 from findingaid.cli.common import OneLine, common, corpus_option
 from findingaid.cli.printing import plain_table, say, say_json, snippet
 from findingaid.config import parse_part
@@ -177,7 +177,7 @@ def show(
     if level or file is not None:
         return _print_disclosed(aid.disclose(id_, level or "files", corpus, file), as_json)
     if claim := aid.passages(id_, [corpus] if corpus else None):
-        return say_json(claim.to_dict()) if as_json else print_claim_view(claim)
+        return say_json(claim.to_dict()) if as_json else print_passages(claim)
     view = aid.show(id_, corpus)
     if as_json:
         return say_json(view.to_dict())

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
 from findingaid.errors import DecomposeError, QueryError
-from findingaid.model import CLAIM, Artifact, Corpus
+from findingaid.model import Artifact, Corpus
 from findingaid.query.offers import best_tier, claim_of, records_of
 from findingaid.stages import artifact_of
 from findingaid.store import Store
-from findingaid.store.sql import both, equals, one_of
+from findingaid.store.sql import both, one_of, quoted
 from findingaid.strategies.base import shown_text
 from findingaid.synopses import taken_apart
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 """Corpus and artifact id."""
+
+ID = re.compile(r"[0-9a-f]{6,32}")
+"""A claim's id, which may be cut short."""
 
 AROUND = 300
 """Characters of a passage on either side of the quote, at most."""
@@ -54,7 +58,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimView:
+class ClaimPassages:
     """A claim with the passages that it stands on, and where it stands itself."""
 
     claim_id: str
@@ -71,8 +75,8 @@ class ClaimView:
 
 def passages(
     store: Store, corpora: Mapping[str, Corpus], claim_id: str, eligible: Eligible, within: Sequence[str] = ()
-) -> ClaimView | None:
-    """A claim that may be shown, of any tier; None for an id that is no claim's.
+) -> ClaimPassages | None:
+    """A claim that may be shown, of any tier; None for an id that is no claim's. An id may be cut short.
 
     Raises QueryError for one that may not, which names where it stands and nothing that it says.
     """
@@ -86,19 +90,26 @@ def passages(
     first = claims[0]
     tier = best_tier(eligible, claims)
     shown = [passage(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
-    return ClaimView(claim_id, first.corpus, first.text, first.type, tier, eligible.standing(claim_id), shown)
+    standing = eligible.standing(first.claim_id)
+    return ClaimPassages(first.claim_id, first.corpus, first.text, first.type, tier, standing, shown)
 
 
 def rows_of(store: Store, claim_id: str, eligible: Eligible, within: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The published records of a claim, of those that may be shown."""
+    """The published records of a claim, of those that may be shown. Raises QueryError for what begins several ids."""
+    if not ID.fullmatch(claim_id):
+        return []
+    named = f"starts_with(claim_id, {quoted(claim_id)})"
     scope = one_of("corpus", within) if within else None
-    condition = both(equals("claim_id", claim_id), equals("surface_kind", CLAIM), eligible.claims(tuple(Tier)), scope)
-    return records_of(store.published(), condition)
+    rows = records_of(store.published(), both(named, eligible.claims(tuple(Tier)), scope))
+    if len(ids := {row["claim_id"] for row in rows}) > 1:
+        raise QueryError(f"{claim_id!r} begins the ids of {len(ids)} claims: give more of it")
+    return rows
 
 
-def require_shown(claim_id: str, eligible: Eligible) -> None:
+def require_shown(wanted: str, eligible: Eligible) -> None:
     """Raises QueryError for a claim of which something was decided; no record of it may be shown."""
-    if claim_id not in eligible.decided:
+    claim_id = next((i for i in sorted(eligible.decided) if ID.fullmatch(wanted) and i.startswith(wanted)), None)
+    if claim_id is None:
         return
     standing = eligible.standing(claim_id)
     where = standing.review if standing.circulation is Circulation.LIVE else standing.circulation

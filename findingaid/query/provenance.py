@@ -103,7 +103,7 @@ class Provenance:
         An id that several artifacts have gives a link each.
         """
         if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible)):
-            return [self._claim(wanted, rows)]
+            return [self._claim(rows[0]["claim_id"], rows)]
         require_shown(wanted, self.eligible)
         if rows := self._records(any_of(equals("record_id", wanted), equals("claim_id", wanted))):
             return [self._record(row) for row in rows]
