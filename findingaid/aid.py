@@ -518,20 +518,20 @@ class FindingAid:
         within = self._names(corpora) if corpora else ()
         return passages(self.store, self.corpora, claim_id, self.eligibility.now(), within)
 
-    def why(self, wanted: str) -> list[Link]:
+    def why(self, wanted: str, corpora: Sequence[str] | None = None) -> list[Link]:
         """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
 
         Raises QueryError for an unknown id.
         """
-        return self._provenance.why(wanted)
+        return self._provenance(corpora).why(wanted)
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """What stands on an artifact. Raises QueryError for an unknown id."""
-        return self._provenance.impact(artifact_id, corpus and self._corpus(corpus).name)
+        return self._provenance().impact(artifact_id, corpus and self._corpus(corpus).name)
 
-    @property
-    def _provenance(self) -> Provenance:
-        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all())
+    def _provenance(self, corpora: Sequence[str] | None = None) -> Provenance:
+        within = self._names(corpora) if corpora else ()
+        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all(), within)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.

@@ -15,7 +15,7 @@ from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
-from findingaid.model import Claiming
+from findingaid.model import Bullet, Claiming, Draft, Member, NodeProducer
 from findingaid.query.answer import CITATION
 from findingaid.query.writing import OpenAIAnswerer
 from findingaid.store import Store
@@ -53,11 +53,11 @@ def cited(aid: FindingAid, query: str = "auth tokens", **how: Any) -> list[str]:
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., FindingAid]:
     """Builds the aid anew over sources in memory; the store stays."""
-    claiming = Claiming(ExtractiveClaims())
     cut = Chunked(chunk_size=200, overlap=0)
     sources = {"docs": MemorySource(dict(TEXTS)), "secret": MemorySource({"s.md": SECRET})}
 
-    def build(**changed: Any) -> FindingAid:
+    def build(nodes: NodeProducer | None = None, **changed: Any) -> FindingAid:
+        claiming = Claiming(ExtractiveClaims(), nodes=nodes, at_least=2)
         corpora = {name: Corpus(name, source, cut, claims=claiming) for name, source in sources.items()}
         return FindingAid(Store(str(tmp_path / "index")), CountingEmbedder(), corpora, **changed)
 
@@ -256,6 +256,40 @@ def test_why_knows_records_and_artifacts_too(aid: FindingAid) -> None:
     assert not any(b.broken for b in aid.why(chunk.record_id)[0].walk())
     with pytest.raises(QueryError, match="'nothing'"):
         aid.why("nothing")
+
+
+class Heading:
+    """Writes one bullet over all claims."""
+
+    id = "heading"
+
+    def summarize(self, members: Sequence[Member]) -> Draft:
+        return Draft((Bullet("All of it in short.", tuple(member.claim_id for member in members)),), ("auth",))
+
+
+def test_why_walks_from_a_summary_by_its_bullets_to_the_text(make: Callable[..., FindingAid]) -> None:
+    aid = make(nodes=Heading())
+    aid.index()
+    node = aid.search("in short", 1, surfaces=["summary"], corpora=["docs"], where="artifact_id = 'old.md'")[0]
+
+    walked = list(aid.why(node.record_id)[0].walk())
+
+    assert [b.what for b in walked[:5]] == ["summary node", "producer", "bullet", "claim", "evidence"]
+    assert {b.said for b in walked if b.what == "evidence"} == {DAYS, TOKENS}
+    assert not any(b.broken for b in walked)
+    assert [(n.id, n.text) for n in aid.impact("old.md").nodes] == [(walked[0].id, "All of it in short.")]
+    decide(aid, Action.ARCHIVE, DAYS)
+    with pytest.raises(QueryError):
+        aid.why(node.record_id)
+    assert aid.impact("old.md").nodes == []
+
+
+def test_who_may_look_into_one_corpus_is_told_of_no_other(aid: FindingAid) -> None:
+    for wanted in (the_id(SECRET, "secret"), "s.md"):
+        with pytest.raises(QueryError, match="is published") as error:
+            aid.why(wanted, ["docs"])
+        assert "secret" not in str(error.value)
+        assert aid.why(wanted)
 
 
 def test_impact_has_all_that_stands_on_an_artifact(aid: FindingAid) -> None:

@@ -55,8 +55,9 @@ def answer(
 
 @click.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@corpus_option
 @common
-def why(aid: FindingAid, ids: tuple[str, ...], as_json: bool) -> None:
+def why(aid: FindingAid, ids: tuple[str, ...], corpora: tuple[str, ...], as_json: bool) -> None:
     """Show where something comes from: claim or bullet, evidence, artifact version, source and producer.
 
     ID is a claim's, a summary node's, a record's (such as a synopsis's) or an artifact's. Every link is looked at:
@@ -67,7 +68,7 @@ def why(aid: FindingAid, ids: tuple[str, ...], as_json: bool) -> None:
       findingaid why 6f0c9ad1f7a4c2f8b7d5f7a1c3e2b4d6
       findingaid why how-it-works.md --json
     """
-    links = [link for wanted in ids for link in aid.why(wanted)]
+    links = [link for wanted in ids for link in aid.why(wanted, corpora)]
     if as_json:
         say_json([link.to_dict() for link in links])
     else:

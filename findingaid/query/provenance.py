@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
 
 COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start", "span_start",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "span_start",
     "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence",
 )  # fmt: skip
 
@@ -94,6 +94,8 @@ class Provenance:
     corpora: Mapping[str, Corpus]
     eligible: Eligible
     decisions: Sequence[Decision]
+    within: Sequence[str] = ()
+    """The corpora that may be looked into; without any all."""
 
     # -- why -------------------------------------------------------------------------------------------
 
@@ -102,9 +104,10 @@ class Provenance:
 
         An id that several artifacts have gives a link each.
         """
-        if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible)):
+        if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible, self.within)):
             return [self._claim(rows[0]["claim_id"], rows)]
-        require_shown(wanted, self.eligible)
+        if not self.within:
+            require_shown(wanted, self.eligible)
         if rows := self._records(any_of(equals("record_id", wanted), equals("claim_id", wanted))):
             return [self._record(row) for row in rows]
         if rows := self._records(equals("artifact_id", wanted)):
@@ -113,14 +116,14 @@ class Provenance:
         raise QueryError(f"no claim, summary node, record or artifact {wanted!r} is published")
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
-        shown = self._shown()
+        shown, scope = self._shown(), one_of("corpus", self.within) if self.within else None
 
         def read() -> list[dict[str, Any]]:
             records = self.store.published()
             found: list[dict[str, Any]] = records.to_table(
-                columns=list(COLUMNS), filter=both(condition, shown)
+                columns=list(COLUMNS), filter=both(condition, shown, scope)
             ).to_pylist()
-            return found
+            return sorted(found, key=lambda row: (row["corpus"], row["artifact_id"], row["surface_index"]))
 
         return self.store.retried(read)
 
@@ -175,7 +178,7 @@ class Provenance:
         return CHANGED if kept.version != row["artifact_version"] else "its text is not where it is said to be"
 
     def _node(self, row: Mapping[str, Any]) -> Link:
-        node_id = orjson.loads(row["metadata"])["node_id"]
+        node_id = row["claim_id"]
         found = self.store.lookup("summary_nodes", "node_id", [node_id], ("bullets", "members", "themes")).to_pylist()
         producer = _producer(row["producer_id"])
         if not found:
@@ -231,7 +234,7 @@ class Provenance:
             view.artifact_version,
             {kind: kinds.count(kind) for kind in sorted(set(kinds))},
             self._claims(key, said),
-            [d.to_dict() for d in self.decisions if (d.corpus, d.artifact_id) == key or d.claim_id in ids],
+            [d.to_dict() for d in self.decisions if (d.corpus, d.artifact_id) == key or ids & {d.claim_id, d.other_id}],
             [_node_on(row) for row in rows if row["surface_kind"] == SUMMARY and row["claim_id"]],
             neighbours(self.store, view.artifact_id, view.corpus),
             neighbours(self.store, view.artifact_id, view.corpus, reverse=True),
@@ -252,7 +255,7 @@ class Provenance:
 
 
 def _node_on(row: Mapping[str, Any]) -> StandingOn:
-    return StandingOn(orjson.loads(row["metadata"])["node_id"], row["text"][row["text_start"] :])
+    return StandingOn(row["claim_id"], row["text"][row["text_start"] :])
 
 
 def _producer(producer_id: str) -> Link:
