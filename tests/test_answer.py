@@ -61,6 +61,8 @@ def test_a_term_is_covered_by_another_form_of_it_and_not_by_a_part_of_a_word() -
     assert salient("art").keys().isdisjoint(stems(["we start"]))
     assert salient("C++").keys().isdisjoint(stems(["plain C"]))
     assert salient("Go").keys() <= stems(["written in Go."])
+    assert salient("does IT know?").keys() <= stems(["IT knows"])
+    assert salient("does IT know?").keys() - stems(["it knows"]) == {"IT"}
 
 
 def test_words_are_stemmed_as_the_index_stems_them() -> None:
