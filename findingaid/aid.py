@@ -16,7 +16,7 @@ from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
 from findingaid.claims.model import Decided
 from findingaid.claims.redaction import scrub, still_stated
 from findingaid.claims.standing import decided
-from findingaid.config import Config, SearchDefaults, load
+from findingaid.config import Config, ContextDefaults, SearchDefaults, load
 from findingaid.errors import ConfigError, QueryError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import Indexer
@@ -37,10 +37,23 @@ from findingaid.model import (
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
 from findingaid.query.answer import Answer, compose
+from findingaid.query.context import (
+    ContextPack,
+    Packer,
+    Summarizing,
+    chosen,
+    missing_summaries,
+    pinned_pieces,
+    session_piece,
+    summaries_of,
+    wanted,
+)
 from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
+from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
+from findingaid.query.members import SUMMARIZES, WithMembers, summarized, summarizing
 from findingaid.query.offers import Asked
 from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
@@ -58,6 +71,7 @@ from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+from findingaid.summaries import AnchoredSummary
 from findingaid.synthesizing import Progress
 
 if TYPE_CHECKING:
@@ -113,6 +127,8 @@ class FindingAid:
     """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """What every search does that does not say otherwise."""
+    context_defaults: ContextDefaults = field(default_factory=ContextDefaults)
+    """How context packs are counted, and who writes of what did not fit."""
 
     review: ReviewPolicy = BY_DEFAULT
     """Which claims are shown and cited."""
@@ -133,8 +149,9 @@ class FindingAid:
             config.prices,
             config.evaluations,
             config.search,
-            config.settings.review.policy,
-            config.answerer,
+            context_defaults=config.context,
+            review=config.settings.review.policy,
+            answerer=config.answerer,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -419,6 +436,8 @@ class FindingAid:
         rerank_depth: int | None = None,
         select: SelectedBy = None,
         expand: int | str | None = None,
+        use_summaries: bool = False,
+        summary_top_k: int = 3,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
@@ -429,7 +448,8 @@ class FindingAid:
         `findingaid.query.routing`. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and
         at least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
         so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or its
-        spec, and False for none where the configuration names one.
+        spec, and False for none where the configuration names one. With `use_summaries` summary nodes are found beside
+        everything else, each followed by the `summary_top_k` of its claims that answer best, which come beside the k.
 
         Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
         made the index, ModelError where a model that was asked for fails.
@@ -442,6 +462,7 @@ class FindingAid:
             corpora=self._names(corpora),
             surfaces=surfaces or (),
             tiers=tiers,
+            use_summaries=use_summaries,
             where=where,
             weights=weights or {},
             blend=blend,
@@ -452,6 +473,8 @@ class FindingAid:
             route=route_of(route),
         )
         added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        if use_summaries:
+            added["after"] += [WithMembers(summary_top_k, self.eligibility)]
         return self.searcher.search(replace(request, **added))
 
     @cached_property
@@ -533,6 +556,42 @@ class FindingAid:
         within = self._names(corpora) if corpora else ()
         return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all(), within)
 
+    def context(
+        self,
+        query: str | Sequence[str],
+        budget_tokens: int,
+        *,
+        k: int = 20,
+        form: Form = "text",
+        pinned: Sequence[str | AnchoredSummary] = (),
+        sessions: Sequence[str] = (),
+        summaries: bool = True,
+        summarizer: Summarizing = None,
+        corpora: Sequence[str] | None = None,
+        **search: Any,
+    ) -> ContextPack:
+        """What answers a query, put together for a model: never more than `budget_tokens` as it is shown in `form`.
+
+        The k best hits, with `summaries` those of their artifacts, the anchored summaries of `sessions` by artifact id,
+        and what is `pinned`, which comes first. `summarizer`, an object or a spec, writes of what did not fit; False
+        for none where the configuration names one. `search` is what `search` takes besides. What is not in the pack
+        is in its `dropped`, with the reason; what is less than was asked for in `degraded`.
+
+        Raises what `search` does, and QueryError for an unknown session or a budget that holds nothing.
+        """
+        count = self.context_defaults.count or self.embedder.count_tokens
+        packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer)
+        names = self._names(corpora)
+        asked = [session_piece(self.store, session, names) for session in sessions]
+        hits = self.search(query, k, corpora=names, **search)
+        keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
+        eligible = self.eligibility.now()
+        generated = self.store.retried(lambda: summaries_of(self.searcher.reader(), keys, eligible)) if keys else {}
+        writes, problem = chosen(summarizer, self.context_defaults.summarizer)
+        degraded = [*missing_summaries(self.store, keys), *filter(None, [problem])]
+        candidates = [*pinned_pieces(pinned), *asked, *wanted(hits, generated)]
+        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded)
+
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.
 
@@ -559,8 +618,18 @@ class FindingAid:
         kinds: Sequence[str] | None = None,
         reverse: bool = False,
     ) -> list[Neighbour]:
-        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
-        return neighbours(self.store, artifact_id, corpus and self._corpus(corpus).name, kinds, reverse)
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError.
+
+        Of the id of a summary node the claims that it is a summary of, of a claim's with `reverse` its nodes.
+        """
+        name = corpus and self._corpus(corpus).name
+        derived = summarizing if reverse else summarized
+        eligible = self.eligibility.now()
+        if not kinds or SUMMARIZES in kinds:
+            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, name, eligible))
+            if found:
+                return found
+        return neighbours(self.store, artifact_id, name, kinds, reverse)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None

@@ -33,6 +33,7 @@ from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.model import Tier
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.tokens import EMBEDDER, Count, counter
 from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
 from findingaid.model import (
@@ -55,8 +56,9 @@ from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
 from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
+from findingaid.summaries import Summarizer
 from findingaid.synopses import WithSynopsis
-from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
 T = TypeVar("T")
 
@@ -292,6 +294,23 @@ class SearchDefaults:
     expand: int | str | None = None
 
 
+class ContextSettings(BaseModel):
+    """How context packs are counted, and who writes of what did not fit."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokenizer: Annotated[str, Field(min_length=1)] = EMBEDDER
+    summarizer: KindSpec = None
+
+
+@dataclass(frozen=True)
+class ContextDefaults:
+    """What `ContextSettings` name; without a `count` it is the embedder's."""
+
+    tokenizer: str = EMBEDDER
+    count: Count | None = None
+    summarizer: Summarizer | None = None
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -308,6 +327,7 @@ class Settings(BaseModel):
     answer: KindSpec = None
     """Who writes answers where a model is asked for."""
 
+    context: ContextSettings = Field(default_factory=ContextSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
@@ -374,6 +394,17 @@ class Config:
         """Who writes answers where a model is asked for, if anybody."""
         said = self.settings.answer
         return None if said is None else ANSWERERS.create(_unsealed(said), "answer", self.base)
+
+    @cached_property
+    def context(self) -> ContextDefaults:
+        """How context packs are counted, and who writes of what did not fit."""
+        said = self.settings.context
+        spec = said.summarizer
+        return ContextDefaults(
+            said.tokenizer,
+            None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
+            None if spec is None else SUMMARIZERS.create(_unsealed(spec), "context.summarizer", self.base),
+        )
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
@@ -460,7 +491,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search, config.answerer  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.context, config.answerer  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -533,5 +564,9 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    inside: dict[object, type[BaseModel]] = {
+        "corpora": CorpusSettings,
+        "search": SearchSettings,
+        "context": ContextSettings,
+    }
     return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

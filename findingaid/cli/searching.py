@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from findingaid.query.show import SummaryView
 
 
+def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """An option that is a kind, keys and values as YAML, or `none`."""
+    try:
+        return None if value is None else parse_part(value, f"--{option.name}")
+    except FindingAidError as error:
+        raise OneLine(str(error)) from error
+
+
 def parts(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options for what is done before and after the ranking, as keywords of `FindingAid.search`."""
-
-    def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else parse_part(value, f"--{option.name}")
-        except FindingAidError as error:
-            raise OneLine(str(error)) from error
-
     kind = "KIND|{kind: …}|none"
     for option in (
         click.option(
@@ -86,6 +87,8 @@ def parts(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
 )
+@click.option("--use-summaries", is_flag=True, help="Find summary nodes, too, each with the best of its claims.")
+@click.option("--summary-top-k", default=3, show_default=True, help="Claims shown with a summary node.")
 @parts
 @common
 def search(
@@ -110,6 +113,7 @@ def search(
       findingaid search "broken lock" --also "lease lost" --per-artifact --explain
       findingaid search "what was decided" --recency ended=30 --weight synopsis=2
       findingaid search "how are versions compared" --select gap --expand section
+      findingaid search "what was decided" --use-summaries --summary-top-k 5
     """
     hits = aid.search(
         [query, *also],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from findingaid.errors import QueryError
-from findingaid.model import Mode
+from findingaid.model import SUMMARY, Mode
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Request:
 
     `surfaces` keeps these kinds, `weights` multiplies the scores of some. `blend` is the share of dense in a hybrid
     score; None fuses by reciprocal ranks. `timeout` is in seconds. `tiers` are those of the claims that may be shown,
-    where kinds of claims are asked for; `shown` is the condition of what may be, which the searcher sets.
+    where kinds of claims are asked for; `shown` is the condition of what may be, which the searcher sets. With
+    `use_summaries` summary nodes are found beside everything else.
     """
 
     queries: tuple[str, ...]
@@ -52,6 +53,7 @@ class Request:
     corpora: Sequence[str] = ()
     surfaces: Sequence[str] = ()
     tiers: Sequence[str] | None = None
+    use_summaries: bool = False
     where: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     blend: float | None = 0.5
@@ -73,7 +75,8 @@ class Request:
     @property
     def condition(self) -> str | None:
         """All filters as one SQL expression."""
-        return self.condition_of(self.surfaces)
+        asked = (*self.surfaces, SUMMARY) if self.surfaces and self.use_summaries else self.surfaces
+        return self.condition_of(asked)
 
     def condition_of(self, surfaces: Sequence[str]) -> str | None:
         """The filters, with other surface kinds in the place of those asked for; none for every kind."""

@@ -162,7 +162,7 @@ class Searcher:
         parts = [NEITHER]
         if CLAIM in request.surfaces:
             parts.append(eligible.claims(request.tiers))
-        if SUMMARY in request.surfaces:
+        if SUMMARY in request.surfaces or request.use_summaries:
             parts.append(eligible.nodes(reader.members))
         return any_of(*parts)
 
