@@ -1,4 +1,4 @@
-"""The five assets of a corpus: one file a stage says what its asset is, `corpus.py` makes them."""
+"""The assets of a corpus: one file a stage says what its asset is, `corpus.py` makes them."""
 
 from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
 from findingaid_dagster.assets.corpus import corpus_assets, named

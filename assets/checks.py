@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.checks import FAILURES, LEDGER, ORPHANS, QUALITY, SYNOPSES, CheckResult, checks_of
+from findingaid.checks import CLAIMS, FAILURES, LEDGER, NODES, ORPHANS, QUALITY, SYNOPSES, CheckResult, checks_of
 from findingaid.model import Corpus, Outcome
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
@@ -84,10 +84,10 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
         found = aid.store.dataset("surfaces").to_table({"n": "character_length(text)"}, filter=where, limit=DRAWN)
         if lengths := found["n"].to_pylist():
             yield "length", histogram(lengths, "How long surfaces are", "characters", "surfaces")
-    elif check is SYNOPSES:
+    elif check in {SYNOPSES, CLAIMS, NODES}:
         outcomes = {o.value: result.facts[o] for o in Outcome if o in result.facts}
         if outcomes.keys() - {"skipped"}:  # else nothing was asked of anyone
-            yield "outcomes", bars(outcomes, "What became of synopses", "artifacts")
+            yield "outcomes", bars(outcomes, f"What became of {check.stage.replace('_', ' ')}", "artifacts")
     elif check is QUALITY and "floor" in result.facts:
         yield "quality", levels(result.facts, "What known questions found")
     elif check is LEDGER:

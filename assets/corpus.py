@@ -1,6 +1,6 @@
-"""The five assets of one corpus, as one operation that does whichever of them are asked for.
+"""The assets of one corpus, as one operation that does whichever of them are asked for.
 
-One operation and not five: its partitions get their own data versions, which Dagster lets only hand-logged
+One operation and not one each: its partitions get their own data versions, which Dagster lets only hand-logged
 events have, and a step that hand-logs its events would make Dagster skip the steps after it.
 """
 
@@ -15,9 +15,11 @@ from findingaid.model import Listing, Stage
 from findingaid.plan import CorpusPlan
 from findingaid_dagster.assets.artifacts import artifacts
 from findingaid_dagster.assets.checks import log_checks
+from findingaid_dagster.assets.claims import claims
 from findingaid_dagster.assets.embeddings import embeddings
 from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partitions_of
 from findingaid_dagster.assets.records import records
+from findingaid_dagster.assets.summary_nodes import summary_nodes
 from findingaid_dagster.assets.surfaces import surfaces
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.assets.synopses import synopses
@@ -26,7 +28,15 @@ from findingaid_dagster.resources import opened
 NAMED = 20
 """Artifact ids that a line of the log names."""
 
-SPECS = (artifacts, surfaces, synopses, embeddings, records)
+SPECS = {
+    Stage.ARTIFACTS: artifacts,
+    Stage.SURFACES: surfaces,
+    Stage.SYNOPSES: synopses,
+    Stage.CLAIMS: claims,
+    Stage.SUMMARY_NODES: summary_nodes,
+    Stage.EMBEDDINGS: embeddings,
+    Stage.RECORDS: records,
+}
 
 
 class MaterializeConfig(dg.Config):
@@ -45,7 +55,7 @@ def corpus_assets(indexer: Indexer, resource_key: str) -> dg.AssetsDefinition:
 
     @dg.multi_asset(
         name=f"{corpus}_index",
-        specs=[spec(indexer) for spec in SPECS],
+        specs=[SPECS[stage](indexer) for stage in indexer.of.stages],
         can_subset=True,
         partitions_def=partitions_of(corpus),
         backfill_policy=dg.BackfillPolicy.single_run(),
@@ -53,7 +63,7 @@ def corpus_assets(indexer: Indexer, resource_key: str) -> dg.AssetsDefinition:
     )
     def build(context: dg.AssetExecutionContext, config: MaterializeConfig) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
         """Take the selected artifacts through the selected stages, check, then publish."""
-        stages = [stage for stage in Stage if asset_key(corpus, stage) in context.selected_asset_keys]
+        stages = [stage for stage in indexer.of.stages if asset_key(corpus, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys]
         aid = opened(context.resources, resource_key)
         try:
@@ -96,6 +106,10 @@ def materialize(
             context.log.warning(f"{corpus}: {report.truncated.warning}")
         if report.pending:
             context.log.warning(f"{corpus}: {report.pending} synopses are pending: {report.waiting}")
+        if report.pending_claims:
+            context.log.warning(f"{corpus}: claims of {report.pending_claims} artifacts are pending: {report.waiting}")
+        for line in report.refused:
+            context.log.warning(f"{corpus}: refused: {line}")
         sync(context, indexer, [listing.artifact_id for listing in batch], stages)
     end = aid.finish([corpus])
     log_checks(context, aid, end.checks)

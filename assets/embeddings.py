@@ -1,4 +1,4 @@
-"""Stage 4: vectors of surfaces and synopses."""
+"""The last stage but one: vectors of surfaces, synopses and claims."""
 
 import dagster as dg
 

@@ -1,7 +1,7 @@
 """What the assets are called in Dagster: keys, partitions, and which stage stands on which."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from urllib.parse import unquote
@@ -9,17 +9,9 @@ from urllib.parse import unquote
 import dagster as dg
 
 from findingaid.indexing import Indexer
-from findingaid.model import Stage
+from findingaid.model import INPUTS, Corpus, Stage
 from findingaid.query import Field
 from findingaid.store import schemas
-
-DEPS: Mapping[Stage, Sequence[Stage]] = {
-    Stage.ARTIFACTS: (),
-    Stage.SURFACES: (Stage.ARTIFACTS,),
-    Stage.SYNOPSES: (Stage.SURFACES,),
-    Stage.EMBEDDINGS: (Stage.SURFACES, Stage.SYNOPSES),
-    Stage.RECORDS: (Stage.SURFACES, Stage.SYNOPSES, Stage.EMBEDDINGS),
-}
 
 KEYS_AT_ONCE = 10_000
 """Partition keys a statement; SQLite takes some 32,000 parameters."""
@@ -37,12 +29,17 @@ def source_key(corpus: str) -> dg.AssetKey:
     return dg.AssetKey([corpus, "source"])
 
 
+def deps_of(corpus: Corpus, stage: Stage) -> list[Stage]:
+    """The stages of a corpus that one of them stands on."""
+    return [dep for dep in INPUTS[stage] if dep in corpus.stages]
+
+
 def stage_spec(indexer: Indexer, stage: Stage, description: str) -> dg.AssetSpec:
-    """What all five assets have in common; skippable, since which partitions get an event is decided as they run."""
+    """What all assets of a corpus have in common; skippable, since what gets an event is decided as they run."""
     corpus = indexer.of
     return dg.AssetSpec(
         asset_key(corpus.name, stage),
-        deps=[asset_key(corpus.name, dep) for dep in DEPS[stage]] or [source_key(corpus.name)],
+        deps=[asset_key(corpus.name, dep) for dep in deps_of(corpus, stage)] or [source_key(corpus.name)],
         description=description,
         code_version=indexer.recipe.code_version(stage),
         group_name=corpus.group or corpus.name,
@@ -51,24 +48,24 @@ def stage_spec(indexer: Indexer, stage: Stage, description: str) -> dg.AssetSpec
         kinds={"lancedb"},
         metadata={"dagster/column_schema": _columns(stage), "dagster/table_name": stage.value},
         skippable=True,
-        automation_condition=upkeep(corpus.name, stage),
+        automation_condition=upkeep(corpus, stage),
     )
 
 
-def upkeep(corpus: str, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
-    """When Dagster's automation requests a partition: once for each reason, and all five stages in one run.
+def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
+    """When Dagster's automation requests a partition: once for each reason, and all stages in one run.
 
     A run that did the work on its own sets the reason aside. What fails is not requested again before it changes.
     """
     condition = dg.AutomationCondition
     if stage is not Stage.ARTIFACTS:
-        return condition.asset_matches(asset_key(corpus, Stage.ARTIFACTS), condition.will_be_requested())
+        return condition.asset_matches(asset_key(corpus.name, Stage.ARTIFACTS), condition.will_be_requested())
     handled = condition.newly_requested() | condition.newly_updated()
     observed = condition.any_deps_match(condition.data_version_changed()).with_label("the source changed")
     missing = condition.newly_missing()
     # Missing is believed a tick later, since the job adds the partitions of a batch just before it logs them.
     remade = ((missing | condition.code_version_changed()).since(handled) & ~missing).with_label("missing, or new code")
-    stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in Stage]
+    stages = [condition.asset_matches(asset_key(corpus.name, each), remade) for each in corpus.stages]
     due = reduce(or_, stages, observed.since(handled))
     return (due & ~condition.in_progress()).with_label("upkeep")
 

@@ -9,13 +9,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+import orjson
 
 from findingaid.indexing import Indexer
-from findingaid.model import Outcome, Stage
+from findingaid.model import CLAIM, SUMMARY, WRITTEN, Corpus, Outcome, Stage
 from findingaid.query import corpus_fields
 from findingaid.store import LedgerRow
+from findingaid.store.sql import equals
 from findingaid_dagster.assets.checks import table
-from findingaid_dagster.assets.keys import DEPS, add_partitions, asset_key, partition_key, record_columns, source_key
+from findingaid_dagster.assets.keys import add_partitions, asset_key, deps_of, partition_key, record_columns, source_key
 from findingaid_dagster.assets.source import observation, observed_version
 from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
 
@@ -49,28 +51,33 @@ def sync(
         # A records version covers all that came before it: where it is known, everything is but the source's stamp.
         known = logged_data_versions(instance, asset_key(corpus, Stage.RECORDS), asked)
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in observed}
-    due = _due(instance, corpus, rows, keys, observed, again)
+    due = _due(instance, indexer.of, rows, keys, observed, again)
     records = _first_records(indexer, set().union(*due.values()))
+    written = {Stage.CLAIMS: _first_claims, Stage.SUMMARY_NODES: _summaries}
     for stage, ids in due.items():
         pointer = event_pointer(instance)
-        events = [_event(indexer, stage, rows[i], keys[i], pointer, records[i]) for i in ids]
+        shown = written[stage](indexer, ids) if stage in written else records
+        events = [_event(indexer, stage, rows[i], keys[i], pointer, shown[i]) for i in ids]
         if stage is Stage.RECORDS and events:
             events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
         log_asset_events(context, events)
-    told = set(rows) if Stage.SYNOPSES in again else set().union(*due.values())
-    log_asset_events(context, [_unsettled(corpus, rows[i], keys[i]) for i in sorted(told) if _reason(rows[i])])
+    for stage in WRITTEN:
+        told = sorted(rows if stage in again else set().union(*due.values()))
+        log_asset_events(
+            context, [_unsettled(corpus, stage, rows[i], keys[i]) for i in told if _reason(rows[i], stage)]
+        )
 
 
-def _reason(row: LedgerRow) -> str:
-    """Why an artifact has no synopsis yet; "" where it has one, or needs none."""
-    unsettled = row.synopsis_outcome in {Outcome.FAILED, Outcome.PENDING}
-    return row.failed_message if unsettled and row.failed_stage in {"", Stage.SYNOPSES} else ""
+def _reason(row: LedgerRow, stage: Stage) -> str:
+    """Why an artifact has no synopsis, claims or summary node yet; "" where it has some, or needs none."""
+    unsettled = row.outcome(stage) in {Outcome.FAILED, Outcome.PENDING}
+    return row.failed_message if unsettled and row.failed_stage in {"", stage} else ""
 
 
-def _unsettled(corpus: str, row: LedgerRow, key: str) -> dg.AssetObservation:
-    """What became of a synopsis that did not come. No materialization: there is nothing, and the partition is stale."""
-    metadata = {"outcome": row.synopsis_outcome, "reason": _reason(row)}
-    return dg.AssetObservation(asset_key(corpus, Stage.SYNOPSES), partition=key, metadata=metadata)
+def _unsettled(corpus: str, stage: Stage, row: LedgerRow, key: str) -> dg.AssetObservation:
+    """What became of what was not written. No materialization: there is nothing, and the partition is stale."""
+    metadata = {"outcome": row.outcome(stage), "reason": _reason(row, stage)}
+    return dg.AssetObservation(asset_key(corpus, stage), partition=key, metadata=metadata)
 
 
 def _schema(indexer: Indexer) -> dict[str, Any]:
@@ -81,12 +88,12 @@ def _schema(indexer: Indexer) -> dict[str, Any]:
 
 def _was_read(row: LedgerRow) -> bool:
     """Whether the row's stamp is that of the last reading: one that failed keeps the stamp of the reading before."""
-    return row.artifacts is not None and row.failed_stage in {"", Stage.SYNOPSES.value}
+    return row.artifacts is not None and row.failed_stage in {"", *WRITTEN}
 
 
 def _due(
     instance: dg.DagsterInstance,
-    corpus: str,
+    of: Corpus,
     rows: Mapping[str, LedgerRow],
     keys: Mapping[str, str],
     observed: Collection[str],
@@ -94,17 +101,19 @@ def _due(
 ) -> dict[Stage, list[str]]:
     """stage -> artifacts to log it of, in the order of the stages."""
     wanted = [keys[i] for i in rows]
-    ids = {stage: latest_event_ids(instance, asset_key(corpus, stage), wanted) for stage in Stage}
+    ids = {stage: latest_event_ids(instance, asset_key(of.name, stage), wanted) for stage in of.stages}
     changed: dict[Stage, set[str]] = {}
     due: dict[Stage, list[str]] = {}
-    for stage in Stage:
-        known = logged_data_versions(instance, asset_key(corpus, stage), wanted)
+    for stage in of.stages:
+        known = logged_data_versions(instance, asset_key(of.name, stage), wanted)
         changed[stage] = {i for i, row in rows.items() if row.version(stage) != known.get(keys[i])}
         # A new version of an input must be named by what stands on it, even where that came out the same.
         stale = changed[stage].union(
-            *(changed[dep] for dep in DEPS[stage]), observed if stage is Stage.ARTIFACTS else ()
+            *(changed[dep] for dep in deps_of(of, stage)), observed if stage is Stage.ARTIFACTS else ()
         )
-        stale |= {i for i in rows for dep in DEPS[stage] if ids[dep].get(keys[i], 0) > ids[stage].get(keys[i], 0)}
+        stale |= {
+            i for i in rows for dep in deps_of(of, stage) if ids[dep].get(keys[i], 0) > ids[stage].get(keys[i], 0)
+        }
         asked = set(rows) if stage in again else set() if again else stale
         due[stage] = sorted(i for i in asked if rows[i].version(stage) is not None)
     return due
@@ -141,10 +150,10 @@ def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], w
 
 
 def _event(
-    indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int, records: Sequence[Mapping[str, Any]]
+    indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int, shown: Sequence[Mapping[str, Any]]
 ) -> dg.AssetMaterialization:
     version = row.version(stage) or ""
-    inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in DEPS[stage]}
+    inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in deps_of(indexer.of, stage)}
     if stage is Stage.ARTIFACTS:
         inputs = {source_key(indexer.corpus).to_user_string(): observed_version(row.stamp)}
     tags = {
@@ -155,22 +164,30 @@ def _event(
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
     return dg.AssetMaterialization(
-        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=_metadata(stage, row, records)
+        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=_metadata(stage, row, shown)
     )
 
 
 def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What Dagster shows of one artifact's partition; `records` are its first, in plan order."""
-    synopsis = next((record for record in records if record["producer_id"]), None)
+    """What Dagster shows of one artifact's partition; `records` are its first, of claims those of their own table."""
+    cut = [record for record in records if record["surface_kind"] not in {CLAIM, SUMMARY}]
+    synopsis = next((record for record in cut if record["producer_id"]), None)
     match stage:
         case Stage.ARTIFACTS:
             return {"bytes": row.bytes}
         case Stage.SURFACES:
-            cut = [record for record in records if record is not synopsis]
-            return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(cut, "text")}
+            own = [record for record in cut if record is not synopsis]
+            return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(own, "text")}
         case Stage.SYNOPSES:
             text = {"synopsis": synopsis["text"], "written by": synopsis["producer_id"]} if synopsis else {}
             return {"outcome": row.synopsis_outcome, **text}
+        case Stage.CLAIMS:
+            preview = {"preview": table(records)} if records else {}
+            counts = {"refused": row.refused, "dagster/partition_row_count": row.n_claims}
+            return {"outcome": row.claims_outcome, **counts, **preview}
+        case Stage.SUMMARY_NODES:
+            summary = {"summary": dg.MetadataValue.md(str(records[0]["text"]))} if records else {}
+            return {"outcome": row.summary_nodes_outcome, **summary}
         case Stage.EMBEDDINGS:
             return {"texts": row.n_records}
         case Stage.RECORDS:
@@ -200,4 +217,26 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
     for row in sorted(found.to_pylist(), key=lambda row: row["surface_index"]):
         if row["corpus"] == indexer.corpus:
             shown[row["artifact_id"]].append(row | {"text": row["text"][row["text_start"] :]})
+    return shown
+
+
+def _first_claims(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """artifact id -> its first claims."""
+    columns = ("artifact_id", "position", "type", "text", "evidence", "confidence")
+    where = f"position < {PREVIEWED} AND {equals('corpus', indexer.corpus)}"
+    found = indexer.store.lookup("claims", "artifact_id", artifact_ids, columns, where)
+    shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in found.sort_by("position").to_pylist():
+        del row["position"]
+        shown[row.pop("artifact_id")].append(row)
+    return shown
+
+
+def _summaries(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+    """artifact id -> its summary node's points as a list of Markdown, if it has one."""
+    where = equals("corpus", indexer.corpus)
+    found = indexer.store.lookup("summary_nodes", "artifact_id", artifact_ids, ("artifact_id", "bullets"), where)
+    shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in found.to_pylist():
+        shown[row["artifact_id"]] = [{"text": "\n".join(f"- {text}" for text, _ in orjson.loads(row["bullets"]))}]
     return shown

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from findingaid.checks import TORN, Checker, CheckResult, measured
-from findingaid.config import Config, SearchDefaults, load
-from findingaid.errors import ConfigError, SourceError, StoreError, brief
+from findingaid.claims.decisions import broken
+from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
+from findingaid.claims.model import Decided
+from findingaid.claims.redaction import scrub, still_stated
+from findingaid.claims.standing import decided
+from findingaid.config import Config, ContextDefaults, SearchDefaults, load
+from findingaid.errors import ConfigError, QueryError, SourceError, StoreError, brief
 from findingaid.evaluation import Remembering, forget_runs
-from findingaid.indexing import BatchReport, Indexer
+from findingaid.indexing import Indexer
 from findingaid.model import (
     NO_CALLS,
     NO_USAGE,
     NOTHING_CUT_OFF,
+    WRITTEN,
+    Answerer,
     Corpus,
     CorpusReport,
     Embedder,
@@ -29,20 +36,42 @@ from findingaid.model import (
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.answer import Answer, compose
+from findingaid.query.context import (
+    ContextPack,
+    Packer,
+    Summarizing,
+    chosen,
+    missing_summaries,
+    pinned_pieces,
+    session_piece,
+    summaries_of,
+    wanted,
+)
 from findingaid.query.disclose import Disclosure, Level, disclose
 from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
 from findingaid.query.fields import Field, corpus_fields
+from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
+from findingaid.query.members import SUMMARIZES, WithMembers, summarized, summarizing
+from findingaid.query.offers import Asked
+from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
+from findingaid.query.passages import ClaimPassages, passages
+from findingaid.query.provenance import Impact, Link, Provenance
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.query.writing import Writing, answerer_of, written
+from findingaid.reporting import BatchReport
+from findingaid.reviewing import Claims
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
 from findingaid.store.verify import verify
+from findingaid.summaries import AnchoredSummary
 from findingaid.synthesizing import Progress
 
 if TYPE_CHECKING:
@@ -98,6 +127,14 @@ class FindingAid:
     """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """What every search does that does not say otherwise."""
+    context_defaults: ContextDefaults = field(default_factory=ContextDefaults)
+    """How context packs are counted, and who writes of what did not fit."""
+
+    review: ReviewPolicy = BY_DEFAULT
+    """Which claims are shown and cited."""
+
+    answerer: Answerer | None = None
+    """Who writes answers where a model is asked for."""
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -112,11 +149,18 @@ class FindingAid:
             config.prices,
             config.evaluations,
             config.search,
+            context_defaults=config.context,
+            review=config.settings.review.policy,
+            answerer=config.answerer,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
-        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending())
+        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending(), self.decided)
+
+    def decided(self, corpus: str) -> Decided:
+        """What people decided of the claims of a corpus, as it is now."""
+        return decided(corpus, self.eligibility.log.all())
 
     def spending(self, run: str | None = None) -> Spending:
         """A new account of what a run spends; with the name of a `run` one that all its processes share."""
@@ -277,7 +321,9 @@ class FindingAid:
         indexer = self.indexer(corpus)
         known = indexer.ledger.known(corpus)
         lost = indexer.ledger.lost(corpus)
-        plan = plan_corpus(corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force)
+        plan = plan_corpus(
+            corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force, indexer.decided_anew()
+        )
         if not allow_loss:
             refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
         return plan
@@ -354,6 +400,10 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
+        decisions = self.eligibility.log.all()
+        if count := still_stated(self.store, decisions):
+            raise StoreError(f"not purged: {count} redacted claims are still indexed: run `findingaid index` first")
+        scrub(self.store, decisions)
         if self.evaluations:
             forget_runs(self.evaluations)
         return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
@@ -375,6 +425,7 @@ class FindingAid:
         mode: Mode = "hybrid",
         where: str | None = None,
         surfaces: Sequence[str] | None = None,
+        tiers: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
         blend: float | None = 0.5,
         per_artifact: bool = False,
@@ -388,15 +439,20 @@ class FindingAid:
         rerank_depth: int | None = None,
         select: SelectedBy = None,
         expand: int | str | None = None,
+        use_summaries: bool = False,
+        summary_top_k: int = 3,
     ) -> Hits:
         """The k best records of the published index, best first; of several queries those that answer them together.
 
         `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds. `route` leads from what matches to other records: the name of one (boost, collapsed, gate,
-        neighbours), an import path or an object, see `findingaid.query.routing`. `rewrite` adds queries in other words;
-        `rerank` puts the best `rerank_depth`, and at least all that are wanted, in its own order; `select` keeps what
-        is enough of the k; `expand` gives each hit so many neighbours, its "section" or its "artifact". Each of these
-        four is an object, a function, a kind or its spec, and False for none where the configuration names one.
+        these surface kinds; claims and summary nodes are found only where their kinds are named, of claims those of
+        these `tiers`, by default those that the configuration answers from. `route` leads from what matches to other
+        records: the name of one (boost, collapsed, gate, neighbours), an import path or an object, see
+        `findingaid.query.routing`. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and
+        at least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
+        so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or its
+        spec, and False for none where the configuration names one. With `use_summaries` summary nodes are found beside
+        everything else, each followed by the `summary_top_k` of its claims that answer best, which come beside the k.
 
         Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
         made the index, ModelError where a model that was asked for fails.
@@ -408,6 +464,8 @@ class FindingAid:
             mode=mode,
             corpora=self._names(corpora),
             surfaces=surfaces or (),
+            tiers=tiers,
+            use_summaries=use_summaries,
             where=where,
             weights=weights or {},
             blend=blend,
@@ -418,6 +476,8 @@ class FindingAid:
             route=route_of(route),
         )
         added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        if use_summaries:
+            added["after"] += [WithMembers(summary_top_k, self.eligibility)]
         return self.searcher.search(replace(request, **added))
 
     @cached_property
@@ -427,7 +487,113 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
-        return Searcher(self.store, self.embedder)
+        return Searcher(self.store, self.embedder, self.review)
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """Which claims may be shown by the newest decisions: what every way of reading asks."""
+        return self.searcher.eligibility
+
+    @property
+    def claims(self) -> Claims:
+        """What artifacts state, and what people decide of it."""
+        return Claims(self.store, self.corpora, self.eligibility)
+
+    def answer(
+        self,
+        query: str,
+        depth: int = 3,
+        max_chars: int = 4000,
+        llm: Writing = False,
+        *,
+        corpora: Sequence[str] | None = None,
+        where: str | None = None,
+        tiers: Sequence[str] | None = None,
+    ) -> Answer:
+        """An answer of at most `max_chars` from the `depth` best claims that may be cited, a citation a sentence.
+
+        Cited are claims of `tiers`, by default of those that the configuration answers from, as decided at this moment.
+        With `llm` a model writes, and what it writes is checked sentence by sentence: True for the configured one, a
+        kind, a spec or an object. Where nothing covers the query the answer is "", and its words are the gaps.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published, ConfigError where no
+        model is configured, ModelError where it fails.
+        """
+        if max_chars < 1:
+            raise QueryError(f"max_chars must be at least 1, got {max_chars}")
+        answerer = answerer_of(llm, self.answerer)
+        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers))
+        return written(found, answerer, depth, max_chars) if answerer else compose(found, depth, max_chars)
+
+    def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
+        """The corpora that have claims, of those named or of all. Raises QueryError where none has."""
+        names = self._names(corpora)
+        claimed = [name for name in names if self.corpora[name].claims]
+        if not claimed:
+            raise QueryError(
+                f"{', '.join(names)}: no claims are taken from it: set claims: true in its corpus and run"
+                " `findingaid index`"
+            )
+        return claimed
+
+    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimPassages | None:
+        """A claim with the passages that say it; None for an id that is no claim's.
+
+        Raises QueryError for a claim that may not be shown any more.
+        """
+        within = self._names(corpora) if corpora else ()
+        return passages(self.store, self.corpora, claim_id, self.eligibility.now(), within)
+
+    def why(self, wanted: str, corpora: Sequence[str] | None = None) -> list[Link]:
+        """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
+
+        Raises QueryError for an unknown id.
+        """
+        return self._provenance(corpora).why(wanted)
+
+    def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
+        """What stands on an artifact. Raises QueryError for an unknown id."""
+        return self._provenance().impact(artifact_id, corpus and self._corpus(corpus).name)
+
+    def _provenance(self, corpora: Sequence[str] | None = None) -> Provenance:
+        within = self._names(corpora) if corpora else ()
+        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all(), within)
+
+    def context(
+        self,
+        query: str | Sequence[str],
+        budget_tokens: int,
+        *,
+        k: int = 20,
+        form: Form = "text",
+        pinned: Sequence[str | AnchoredSummary] = (),
+        sessions: Sequence[str] = (),
+        summaries: bool = True,
+        summarizer: Summarizing = None,
+        corpora: Sequence[str] | None = None,
+        **search: Any,
+    ) -> ContextPack:
+        """What answers a query, put together for a model: never more than `budget_tokens` as it is shown in `form`.
+
+        The k best hits, with `summaries` those of their artifacts, the anchored summaries of `sessions` by artifact id,
+        and what is `pinned`, which comes first. `summarizer`, an object or a spec, writes of what did not fit; False
+        for none where the configuration names one. `search` is what `search` takes besides. What is not in the pack
+        is in its `dropped`, with the reason; what is less than was asked for in `degraded`.
+
+        Raises what `search` does, and QueryError for an unknown session or a budget that holds nothing.
+        """
+        count = self.context_defaults.count or self.embedder.count_tokens
+        packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer)
+        names = self._names(corpora)
+        asked = [session_piece(self.store, session, names) for session in sessions]
+        hits = self.search(query, k, corpora=names, **search)
+        keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
+        eligible = self.eligibility.now()
+        generated = self.store.retried(lambda: summaries_of(self.searcher.reader(), keys, eligible)) if keys else {}
+        writes, problem = chosen(summarizer, self.context_defaults.summarizer)
+        degraded = [*missing_summaries(self.store, keys), *filter(None, [problem])]
+        candidates = [*pinned_pieces(pinned), *asked, *wanted(hits, generated)]
+        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """corpus -> the fields of its published records that `where` can name, besides the columns all records have.
@@ -438,7 +604,7 @@ class FindingAid:
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, self._named(corpus))
+        return show(self.store, artifact_or_record_id, self._named(corpus), self.eligibility.now())
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.
@@ -455,8 +621,18 @@ class FindingAid:
         kinds: Sequence[str] | None = None,
         reverse: bool = False,
     ) -> list[Neighbour]:
-        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError."""
-        return neighbours(self.store, artifact_id, self._named(corpus), kinds, reverse)
+        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError.
+
+        Of the id of a summary node the claims that it is a summary of, of a claim's with `reverse` its nodes.
+        """
+        name = self._named(corpus)
+        derived = summarizing if reverse else summarized
+        eligible = self.eligibility.now()
+        if not kinds or SUMMARIZES in kinds:
+            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, name, eligible))
+            if found:
+                return found
+        return neighbours(self.store, artifact_id, name, kinds, reverse)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
@@ -483,14 +659,15 @@ class FindingAid:
 
     def verify(self) -> list[str]:
         """Everything that is wrong with the tables, one line each; [] when they are whole and agree."""
-        return verify(self.store, self.embedder.dim)
+        problems = verify(self.store, self.embedder.dim)
+        return problems if self.store.problem("decisions") else [*problems, *broken(self.eligibility.log.all())]
 
 
 def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
     """One corpus's report from those of its batches; `records` is what the corpus then holds."""
     failed: list[Failure] = [*plan.failures, *(f for report in reports for f in report.failed)]
     new, changed = sum(r.new for r in reports), sum(r.changed for r in reports)
-    left_out = sum(f.stage != "synopses" for f in failed)
+    left_out = sum(f.stage not in WRITTEN for f in failed)
     return CorpusReport(
         artifacts=plan.artifacts,
         new=new,
@@ -505,7 +682,9 @@ def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         usage=sum((r.usage for r in reports), NO_USAGE),
         cost=total(r.cost for r in reports),
         pending=sum(r.pending for r in reports),
+        pending_claims=sum(r.pending_claims for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),
+        refused=[line for r in reports for line in r.refused],
     )
 
 

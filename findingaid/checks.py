@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 
 from findingaid.errors import CasesError, ConfigError, QueryError
 from findingaid.evaluation import Searching, evaluated, load_cases
-from findingaid.model import Corpus, Embedder, Outcome, Quality, Stage
+from findingaid.model import WRITTEN, Corpus, Embedder, Outcome, Quality, Stage
 from findingaid.query.reader import Reader
 from findingaid.store import Publisher, Store, verify
+from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
 
@@ -32,7 +33,8 @@ COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_i
 
 LEDGER_COLUMNS = (
     *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
-    "synopsis_outcome",
+    *OUTCOMES.values(),
+    "refused",
     *(f"n_{table}" for table in PER_ARTIFACT),
 )
 
@@ -85,6 +87,15 @@ ORPHANS = Check("no_orphans", Stage.SURFACES, "Every row belongs to an artifact 
 SYNOPSES = Check(
     "synopses_written", Stage.SYNOPSES, "No more than `max_failures` of the synopses failed.", blocking=False
 )
+CLAIMS = Check(
+    "claims_extracted",
+    Stage.CLAIMS,
+    "The claims of no more than `max_failures` of the artifacts failed.",
+    blocking=False,
+)
+NODES = Check(
+    "summary_nodes_written", Stage.SUMMARY_NODES, "No more than `max_failures` of the nodes failed.", blocking=False
+)
 VECTORS = Check(
     "vectors_sound", Stage.EMBEDDINGS, "Every vector is finite, of length 1 and made by the embedder configured."
 )
@@ -105,8 +116,9 @@ CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
 
 
 def checks_of(corpus: Corpus) -> tuple[Check, ...]:
-    """The checks of a corpus: what it has a floor for is one more."""
-    return (*CHECKS, QUALITY) if corpus.quality else CHECKS
+    """The checks of a corpus: those of claims where it has some, and of quality where there is a floor."""
+    of_claims = [check for check in (CLAIMS, NODES) if check.stage in corpus.stages]
+    return (*CHECKS, *of_claims, *([QUALITY] if corpus.quality else ()))
 
 
 class Checker:
@@ -134,11 +146,16 @@ class Checker:
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
             (FAILURES, *self._failures(corpus, ledger)),
             (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
-            (SYNOPSES, *self._synopses(corpus, ledger)),
+            (SYNOPSES, *self._written(corpus, ledger, Stage.SYNOPSES)),
             (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
             (LEDGER, self._ledger(siblings, known), {"records checked": len(siblings)}),
             (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
             (FINDS, self._finds(corpus, rows), {"records searched for": len(_sample(rows))}),
+            *(
+                (check, *self._written(corpus, ledger, check.stage))
+                for check in (CLAIMS, NODES)
+                if check.stage in corpus.stages
+            ),
         )
         with ThreadPoolExecutor(len(found)) as pool:  # most of each is waiting for Lance
             problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
@@ -190,21 +207,23 @@ class Checker:
 
     def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
         stages, kinds, runs = (ledger[f"failed_{name}"].to_pylist() for name in ("stage", "kind", "runs"))
-        failed = [i for i, stage in enumerate(stages) if stage not in {"", Stage.SYNOPSES}]
+        failed = [i for i, stage in enumerate(stages) if stage not in {"", *WRITTEN}]
         counted = Counter(kinds[i] for i in failed)
         facts = {"artifacts": len(ledger), "failed": len(failed), "failed again": sum(runs[i] > 1 for i in failed)}
         return _too_many("artifacts", len(failed), len(ledger), corpus.max_failures), facts | {
             f"failed: {kind}": count for kind, count in sorted(counted.items())
         }
 
-    def _synopses(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
-        named = ledger["synopsis_outcome"].to_pylist()
+    def _written(self, corpus: Corpus, ledger: pa.Table, stage: Stage) -> tuple[Iterator[str], Mapping[str, int]]:
+        """Of what one of the stages WRITTEN was to write."""
+        named = ledger[OUTCOMES[stage]].to_pylist()
         outcomes = Counter(filter(None, named))
         answered = outcomes.total() - outcomes[Outcome.SKIPPED] - outcomes[Outcome.PENDING]
         reasons = zip(named, ledger["failed_message"].to_pylist(), strict=True)
         waits = Counter(f"pending: {why}" for outcome, why in reasons if outcome == Outcome.PENDING and why)
-        problems = _too_many("synopses", outcomes[Outcome.FAILED], answered, corpus.max_failures)
-        return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS))
+        problems = _too_many(stage.replace("_", " "), outcomes[Outcome.FAILED], answered, corpus.max_failures)
+        refused = {"refused": pc.sum(ledger["refused"]).as_py() or 0} if stage is Stage.CLAIMS else {}
+        return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS)) | refused
 
     def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
         ids = set(rows["artifact_id"].to_pylist())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import (
@@ -24,17 +24,25 @@ from pydantic import (
     Secret,
     SecretStr,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
 )
 
+from findingaid.claims.eligible import BY_DEFAULT, ReviewPolicy, Trusting
+from findingaid.claims.extraction import CLAIM_EXTRACTORS
+from findingaid.claims.model import Tier
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.tokens import EMBEDDER, Count, counter
 from findingaid.errors import ConfigError, brief
 from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
+    Answerer,
+    Claiming,
     Corpus,
     Embedder,
+    NodeProducer,
     Quality,
     Reranker,
     Rewriter,
@@ -48,8 +56,11 @@ from findingaid.sources.addresses import Address
 from findingaid.spending import Budget, Price
 from findingaid.store.lexical import Language, Lexical
 from findingaid.strategies import STRATEGIES, bound
+from findingaid.summaries import Summarizer
 from findingaid.synopses import WithSynopsis
-from findingaid.synthesis import SYNTHESIZERS
+from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
+
+T = TypeVar("T")
 
 FILE_NAME = "findingaid.yaml"
 FILE_VARIABLE = "FINDINGAID_CONFIG"
@@ -94,7 +105,13 @@ SELECTORS: Registry[Selector] = Registry(
         "threshold": "findingaid.query.select:Threshold",
     },
 )
+NODE_PRODUCERS: Registry[NodeProducer] = Registry(
+    "node producer",
+    "kind",
+    {"extractive": "findingaid.claims.nodes:ExtractiveNodes", "openai": "findingaid.claims.openai_nodes:OpenAINodes"},
+)
 REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
+ANSWERERS: Registry[Answerer] = Registry("answerer", "kind", {"openai": "findingaid.query.writing:OpenAIAnswerer"})
 
 
 def _plain_name(name: str) -> str:
@@ -154,6 +171,19 @@ def _synopsis(said: object) -> object:
     if not isinstance(said, bool | dict | SynopsisSettings | None):
         raise ValueError(f"expected true, false or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
     return {} if said is True else None if said is False else said
+
+
+def _kind(said: object) -> object:
+    """A kind alone stands for it with all defaults, `true` for the one that needs no model."""
+    if not isinstance(said, bool | str | dict | None):
+        raise ValueError(f"expected true, false, a kind or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
+    return {"kind": "extractive"} if said is True else {"kind": said} if isinstance(said, str) else said or None
+
+
+NEAR: TypeAdapter[float | None] = TypeAdapter(Annotated[float, Field(gt=0, le=1)] | None)
+AT_LEAST: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
+
+WantedSpec = Annotated[Spec | None, BeforeValidator(_kind)]
 
 
 class BudgetSettings(BaseModel):
@@ -218,6 +248,8 @@ class CorpusSettings(BaseModel):
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)
     quality: QualitySettings | None = None
+    claims: WantedSpec = None
+    summary_nodes: WantedSpec = None
 
 
 def _spec(said: object) -> object:
@@ -239,6 +271,18 @@ class SearchSettings(BaseModel):
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
 
 
+class ReviewSettings(BaseModel):
+    """Which claims are shown and cited: what needs no person to approve it, and whose word is enough."""
+
+    model_config = ConfigDict(extra="forbid")
+    approve: Trusting = "verbatim"
+    answer_from: list[Tier] = Field(default_factory=lambda: list(BY_DEFAULT.answer_from), min_length=1)
+
+    @property
+    def policy(self) -> ReviewPolicy:
+        return ReviewPolicy(self.approve, tuple(self.answer_from))
+
+
 @dataclass(frozen=True)
 class SearchDefaults:
     """What `SearchSettings` name."""
@@ -248,6 +292,23 @@ class SearchDefaults:
     rerank_depth: int = 50
     select: Selector | None = None
     expand: int | str | None = None
+
+
+class ContextSettings(BaseModel):
+    """How context packs are counted, and who writes of what did not fit."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokenizer: Annotated[str, Field(min_length=1)] = EMBEDDER
+    summarizer: KindSpec = None
+
+
+@dataclass(frozen=True)
+class ContextDefaults:
+    """What `ContextSettings` name; without a `count` it is the embedder's."""
+
+    tokenizer: str = EMBEDDER
+    count: Count | None = None
+    summarizer: Summarizer | None = None
 
 
 class Settings(BaseModel):
@@ -263,6 +324,11 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     search: SearchSettings = Field(default_factory=SearchSettings)
+    answer: KindSpec = None
+    """Who writes answers where a model is asked for."""
+
+    context: ContextSettings = Field(default_factory=ContextSettings)
+    review: ReviewSettings = Field(default_factory=ReviewSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -324,6 +390,23 @@ class Config:
         )
 
     @cached_property
+    def answerer(self) -> Answerer | None:
+        """Who writes answers where a model is asked for, if anybody."""
+        said = self.settings.answer
+        return None if said is None else ANSWERERS.create(_unsealed(said), "answer", self.base)
+
+    @cached_property
+    def context(self) -> ContextDefaults:
+        """How context packs are counted, and who writes of what did not fit."""
+        said = self.settings.context
+        spec = said.summarizer
+        return ContextDefaults(
+            said.tokenizer,
+            None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
+            None if spec is None else SUMMARIZERS.create(_unsealed(spec), "context.summarizer", self.base),
+        )
+
+    @cached_property
     def corpora(self) -> dict[str, Corpus]:
         return {name: self._corpus(name, settings) for name, settings in self.settings.corpora.items()}
 
@@ -347,7 +430,23 @@ class Config:
             settings.tags,
             extractor_from(_unsealed(settings.edges), f"{where}.edges", self.base),
             self._quality(settings),
+            self._claims(settings, where),
         )
+
+    def _claims(self, settings: CorpusSettings, where: str) -> Claiming | None:
+        """What is to come of the claims of a corpus; the keys that are not of who finds or writes are `Claiming`'s."""
+        if settings.claims is None:
+            if settings.summary_nodes is not None:
+                raise ConfigError(f"{where}.summary_nodes: are written over claims: set {where}.claims too")
+            return None
+        claims, nodes = _unsealed(settings.claims), _unsealed(settings.summary_nodes) or {}
+        near = _own(claims, "near", Claiming.near, NEAR, f"{where}.claims")
+        at_least = _own(nodes, "at_least", Claiming.at_least, AT_LEAST, f"{where}.summary_nodes")
+        extractor = CLAIM_EXTRACTORS.create({"kind": "extractive", **claims}, f"{where}.claims", self.base)
+        if settings.summary_nodes is None:
+            return Claiming(extractor, near)
+        producer = NODE_PRODUCERS.create({"kind": "extractive", **nodes}, f"{where}.summary_nodes", self.base)
+        return Claiming(extractor, near, producer, at_least)
 
     def _quality(self, settings: CorpusSettings) -> Quality | None:
         """The floor of a corpus: its own, or that of all."""
@@ -367,6 +466,16 @@ class Config:
         return STRATEGIES.create({"name": "WithSynopsis", "inner": strategy, **said}, f"{where}.synopsis", self.base)
 
 
+def _own(spec: dict[str, Any], key: str, default: T, kind: TypeAdapter[T], where: str) -> T:
+    """Take a key that is the corpus's own out of the spec of a member. Raises ConfigError."""
+    if key not in spec:
+        return default
+    try:
+        return kind.validate_python(spec.pop(key))
+    except ValidationError as error:
+        raise ConfigError(one_line(error, f"{where}.{key}", [])) from None
+
+
 def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """Read and check a configuration. Raises ConfigError with one line that names the key.
 
@@ -382,7 +491,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.context, config.answerer  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config
@@ -457,5 +566,9 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside: dict[object, type[BaseModel]] = {"corpora": CorpusSettings, "search": SearchSettings}
+    inside: dict[object, type[BaseModel]] = {
+        "corpora": CorpusSettings,
+        "search": SearchSettings,
+        "context": ContextSettings,
+    }
     return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

@@ -13,7 +13,7 @@ import yaml
 from findingaid.aid import FindingAid
 from findingaid.errors import CasesError, ConfigError
 from findingaid.identity import content_hash
-from findingaid.model import Outcome, Shown, Synthesizer
+from findingaid.model import CLAIM, Outcome, Shown, Synthesizer
 from findingaid.query.hits import own_text, span_of
 from findingaid.store.sql import equals
 from findingaid.strategies.whole_text import WholeText
@@ -110,7 +110,7 @@ def _case(corpus: str, question: str, passage: Passage) -> Mapping[str, Any]:
 
 def _passages(aid: FindingAid, corpus: str) -> list[Passage]:
     """What of a corpus is long enough, and was not itself written by a model."""
-    where = f"{equals('corpus', corpus)} AND {equals('producer_id', '')}"
+    where = f"{equals('corpus', corpus)} AND {equals('producer_id', '')} AND NOT ({equals('granularity', CLAIM)})"
     found = []
     for row in aid.store.published().to_table(columns=list(COLUMNS), filter=where).to_pylist():
         text = own_text(row)

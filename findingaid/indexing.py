@@ -13,7 +13,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -21,21 +21,20 @@ from typing import Any
 import pyarrow as pa
 
 from findingaid.batching import take_in_unwanted
+from findingaid.claiming import Asking, changed_by_decisions, claim_rows, claims_version, node_rows, nodes_version
+from findingaid.claims.model import NOTHING_DECIDED, Decided, nothing_decided
 from findingaid.edges import NO_EDGES
 from findingaid.errors import ArtifactError
-from findingaid.identity import call_key, content_hash, payload_bytes, producer_id
+from findingaid.identity import call_key, content_hash, payload_bytes, producer_id, text_hash
 from findingaid.model import (
     EDGES,
-    NAMED_CUT_OFF,
-    NO_CALLS,
-    NO_USAGE,
-    NOTHING_CUT_OFF,
+    INPUTS,
     PARTS,
     SYNOPSIS,
+    WRITTEN,
     Artifact,
     Calls,
     Corpus,
-    CutOff,
     Embedder,
     Failure,
     Listing,
@@ -43,10 +42,10 @@ from findingaid.model import (
     ResumableSource,
     Stage,
     Strategy,
-    Usage,
 )
-from findingaid.plan import NO_SYNOPSIS, CorpusPlan, Recipe
-from findingaid.spending import Spending, total
+from findingaid.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe
+from findingaid.reporting import BatchReport, OfClaims, Work, failures_of, report_of, together
+from findingaid.spending import Spending
 from findingaid.stages import (
     Batch,
     Embeddings,
@@ -58,12 +57,14 @@ from findingaid.stages import (
     put_in_context,
     read,
     record_rows,
+    show_claims,
     summary_rows,
     surface_rows,
     synopsis_rows,
     synthesize,
 )
 from findingaid.store import Lease, Leases, Ledger, LedgerRow, Store, history, schemas
+from findingaid.store.ledger import OUTCOMES
 from findingaid.store.sql import equals, one_of
 from findingaid.synopses import WithSynopsis, taken_apart
 from findingaid.synthesizing import Asked, Progress, synopsis_key
@@ -77,43 +78,27 @@ LEASED_BATCHES = 4
 """Batches claimed at once: each claim costs some 30 ms beside a commit, and others wait for as many batches."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """What became of one batch, or would.
+@dataclass(frozen=True)
+class How:
+    """What of a batch is to be done: which stages, whether again, and whether models may be asked, or asked again."""
 
-    An artifact whose synopsis failed is published all the same, and counts as new or changed too.
-    """
+    stages: Collection[Stage] = ALL_STAGES
+    force: bool = False
+    pay: bool = True
+    pay_again: bool = False
+    progress: Progress | None = None
 
-    new: int = 0
-    changed: int = 0
-    records: int = 0
-    failed: Sequence[Failure] = ()
-    calls: Calls = NO_CALLS
-    tokens: int = 0
-    truncated: CutOff = NOTHING_CUT_OFF
-    usage: Usage = NO_USAGE
-    cost: float | None = 0.0
-    pending: int = 0
-    waiting: str = ""
+    def pays(self, stage: Stage) -> bool:
+        """Whether a stage may ask for what is not kept."""
+        return self.pay and stage in self.stages
 
+    def repays(self, stage: Stage) -> bool:
+        """Whether a stage is to ask for what is kept, too."""
+        return self.pay_again and self.pays(stage)
 
-@dataclass
-class Work:
-    """A batch computed as far as it goes without writing to a table of artifacts.
-
-    `rows` are what the ledger has of its artifacts, `versions` what is wanted of them, `redo` the parts of
-    each in which the two differ, and `missing` the texts by hash that had no vector yet.
-    """
-
-    batch: Batch
-    stamps: Mapping[str, str]
-    rows: Mapping[str, LedgerRow]
-    versions: dict[str, dict[str, str | None]]
-    redo: dict[str, list[str]]
-    embeddings: Embeddings
-    missing: Mapping[str, str] = field(default_factory=dict)
-    calls: Calls = NO_CALLS
-    asked: Asked = field(default_factory=Asked)
+    def needs(self, stage: Stage) -> bool:
+        """Whether a stage is not done itself, but something that stands on it is."""
+        return self.pay and stage not in self.stages and any(stage in INPUTS[later] for later in self.stages)
 
 
 @dataclass(frozen=True)
@@ -124,6 +109,13 @@ class Indexer:
     embedder: Embedder
     store: Store
     spending: Spending
+    decisions: Callable[[str], Decided] = nothing_decided
+    """Gives what people decided of the claims of a corpus, as it is now."""
+
+    @cached_property
+    def decided(self) -> Decided:
+        """What people had decided when this was first asked."""
+        return self.decisions(self.corpus) if self.of.claims else NOTHING_DECIDED
 
     @cached_property
     def _parts(self) -> tuple[Strategy, WithSynopsis | None]:
@@ -155,11 +147,25 @@ class Indexer:
             records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
             records += "-context" if self.synopses.context else ""
         edges = producer_id(self.of.edges) if self.of.edges else NO_EDGES
-        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records, edges)
+        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records, edges, *self._of_claims_ids())
+
+    def _of_claims_ids(self) -> tuple[str, str]:
+        """The ids of what is made of claims, and of summary nodes."""
+        of = self.of.claims
+        if of is None:
+            return NO_CLAIMS, NO_CLAIMS
+        near = "" if of.near is None else f"-{content_hash(of.near, self.embedder.id)[:8]}"
+        return f"{of.extractor.id}{near}", f"{of.nodes.id}-{of.at_least}" if of.nodes else NO_CLAIMS
 
     @property
     def leases(self) -> Leases:
         return Leases(self.store)
+
+    def decided_anew(self) -> set[str]:
+        """The artifacts of whose claims people decided something since they were built."""
+        nodes = bool(self.of.claims and self.of.claims.nodes)
+        known = self.ledger.decisions(self.corpus) if self.of.claims else {}
+        return changed_by_decisions(self.store, self.corpus, self.decided, nodes, known)
 
     def begin(self, plan: CorpusPlan) -> None:
         """Record in the ledger what was found lost, so that whoever builds an artifact does it again.
@@ -180,11 +186,11 @@ class Indexer:
 
     def estimate(self, listings: Sequence[Listing], seen: set[str]) -> BatchReport:
         """What `build` would do; `seen` collects the text hashes to embed, so that batches share them."""
-        work = self._compute(listings, ALL_STAGES, force=False, pay=False)
+        work = self._compute(listings, How(pay=False))
         fresh = work.missing.keys() - seen
         seen.update(fresh)
-        calls = Calls(len(fresh) + work.asked.unwritten, work.calls.synthesize)
-        report = self._report(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls))
+        calls = replace(work.calls, embed=len(fresh) + work.asked.unwritten)
+        report = report_of(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls), self.embedder)
         return replace(report, records=report.records + len(work.batch.unwritten))
 
     def build(
@@ -201,15 +207,15 @@ class Indexer:
         on is waited for.
         """
         by_id = {listing.artifact_id: listing for listing in listings}
+        how = How(stages, force, True, force and pay_again, progress)
         reports: list[BatchReport] = []
 
         def build(lease: Lease) -> None:
             free = [by_id[i] for i in lease.artifact_ids]
-            work = self._compute(free, stages, force, pay=True, pay_again=force and pay_again, progress=progress)
-            reports.append(self.commit(work, lease))
+            reports.append(self.commit(self._compute(free, how), lease))
 
         self.leases.in_turn(self.corpus, by_id, build)
-        return _together(reports)
+        return together(reports)
 
     def build_all(
         self,
@@ -222,18 +228,16 @@ class Indexer:
 
         What other runs work on comes last, when they are done with it or gone.
         """
-        again = force and pay_again
-        reports, rest = self._build_free(batches, force, again, progress)
+        how = How(ALL_STAGES, force, True, force and pay_again, progress)
+        reports, rest = self._build_free(batches, how)
         while rest:
             self.leases.wait(self.corpus, [listing.artifact_id for listing in rest])
             batches = CorpusPlan(self.corpus, len(rest), rest, ()).batches()
-            more, rest = self._build_free(batches, force, again, progress)
+            more, rest = self._build_free(batches, how)
             reports += more
         return reports
 
-    def _build_free(
-        self, batches: Iterable[Sequence[Listing]], force: bool, pay_again: bool, progress: Progress | None
-    ) -> tuple[list[BatchReport], list[Listing]]:
+    def _build_free(self, batches: Iterable[Sequence[Listing]], how: How) -> tuple[list[BatchReport], list[Listing]]:
         """Build what no other run works on; returns the rest too."""
         writes: list[Future[BatchReport]] = []
         rest: list[Listing] = []
@@ -244,12 +248,12 @@ class Indexer:
                     free = set(lease.artifact_ids)
                     rest += [x for batch in group for x in batch if x.artifact_id not in free]
                     for batch in filter(None, ([x for x in batch if x.artifact_id in free] for batch in group)):
-                        work = self._compute(batch, ALL_STAGES, force, True, pay_again, progress)
+                        work = self._compute(batch, how)
                         if writes:
                             writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
                         writes.append(writer.submit(self.commit, work, lease))
-                        if progress:
-                            progress(Stage.ARTIFACTS.value, 0, len(batch))
+                        if how.progress:
+                            how.progress(Stage.ARTIFACTS.value, 0, len(batch))
                 finally:
                     writer.submit(lease.release)  # after all that was submitted before
         return [write.result() for write in writes], rest
@@ -299,52 +303,43 @@ class Indexer:
 
     # -- computing -------------------------------------------------------------------------------------
 
-    def _compute(
-        self,
-        listings: Sequence[Listing],
-        stages: Collection[Stage],
-        force: bool,
-        pay: bool,
-        pay_again: bool = False,
-        progress: Progress | None = None,
-    ) -> Work:
+    def _compute(self, listings: Sequence[Listing], how: How) -> Work:
         ids = [listing.artifact_id for listing in listings]
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
-        self._load(ids, stages, force, batch)
+        self._load(ids, how, batch)
         decompose(self.strategy, self.synopses, batch, self.of.edges)
-        if _is_input(Stage.SURFACES, stages):
-            self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == self._surfaces(batch, i))
-        if pay_again and Stage.SYNOPSES in stages and self.synopses is not None:
-            producer = self.synopses.synthesizer.id
-            self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
-        writes = pay and Stage.SYNOPSES in stages
-        asked = synthesize(self.synopses, batch, self.spending, self.corpus, writes, progress, writes and pay_again)
-        if pay and _is_input(Stage.SYNOPSES, stages) and self.synopses is not None:
-            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
-        put_in_context(self.synopses, batch, self.embedder)
+        if how.needs(Stage.SURFACES):
+            wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
+            self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
+        asked = self._synthesize(batch, how)
         embeddings = Embeddings(self.embedder, self.store)
+        of_claims = self._state(batch, rows, embeddings, how)
+        put_in_context(self.synopses, batch, self.embedder)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
-        if pay_again and Stage.EMBEDDINGS in stages:
-            self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in texts])
+        if how.repays(Stage.EMBEDDINGS):
+            self._forget_vectors(texts.keys() - of_claims.missing.keys())
         missing = embeddings.load(texts)
-        calls = Calls(0 if pay else len(missing), asked.calls)
-        if pay and Stage.EMBEDDINGS in stages:
-            calls = Calls(embeddings.make(missing, progress), asked.calls)
+        embedded = of_claims.embedded
+        if how.pays(Stage.EMBEDDINGS):
+            embedded += embeddings.make(missing, how.progress)
             self._drop_unembedded(batch, embeddings)
-        elif pay and Stage.RECORDS in stages:
+        elif how.pays(Stage.RECORDS):
             self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
+        missing = {**of_claims.missing, **missing}
+        calls = replace(of_claims.calls, embed=embedded if how.pay else len(missing), synthesize=asked.calls)
         versions = {i: self._versions(batch, i) for i in batch.plans}
-        redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), stages, force))}
+        redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), how))}
         stamps = {listing.artifact_id: listing.stamp for listing in listings}
-        if Stage.ARTIFACTS not in stages:  # the payload is that of the stamp in the ledger, whatever the source has now
+        if Stage.ARTIFACTS not in how.stages:  # the payload is that of the stamp in the ledger, whatever there is now
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
-        return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls, asked)
+        every = (asked, *of_claims.asked)
+        return Work(batch, stamps, rows, versions, redo, embeddings, missing, calls, asked, every)
 
-    def _load(self, ids: Sequence[str], stages: Collection[Stage], force: bool, batch: Batch) -> None:
+    def _load(self, ids: Sequence[str], how: How, batch: Batch) -> None:
         """Payloads from the source, or from the artifacts table when that stage is not asked for."""
-        if Stage.ARTIFACTS in stages:
-            reads_on = isinstance(self.of.source, ResumableSource) and not force
+        if Stage.ARTIFACTS in how.stages:
+            reads_on = isinstance(self.of.source, ResumableSource) and not how.force
             read(self.of.source, ids, batch, self._stored(ids) if reads_on else {})
             return
         batch.artifacts |= self._stored(ids)
@@ -352,6 +347,58 @@ class Indexer:
         for artifact_id in ids:
             if artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _synthesize(self, batch: Batch, how: How) -> Asked:
+        """Synopses, from the cache or from who writes them."""
+        if self.synopses is not None and how.repays(Stage.SYNOPSES):
+            producer = self.synopses.synthesizer.id
+            self.store.drop("calls", "key", [synopsis_key(producer, batch.shown[i]) for i in batch.plans])
+        pays, again = how.pays(Stage.SYNOPSES), how.repays(Stage.SYNOPSES)
+        asked = synthesize(self.synopses, batch, self.spending, self.corpus, pays, how.progress, again)
+        if self.synopses is not None and how.needs(Stage.SYNOPSES):
+            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
+        return asked
+
+    def _state(self, batch: Batch, rows: Mapping[str, LedgerRow], embeddings: Embeddings, how: How) -> OfClaims:
+        """Claims, those near another left out by their vectors, and the summary nodes over them."""
+        if self.of.claims is None:
+            return OfClaims()
+        asking = Asking(self.of.claims, self.corpus, self.spending, self.decided, how.progress)
+        show_claims(self.strategy, batch)
+        if how.repays(Stage.CLAIMS):
+            asking.forget(batch.stated)
+        batch.claims, asked = asking.claims(batch.stated, batch.versions, how.pays(Stage.CLAIMS))
+        missing, embedded = self._told_apart(asking, batch, embeddings, how)
+        if how.needs(Stage.CLAIMS):
+            current = {i for i, row in rows.items() if row.claims == claims_version(batch.claims.get(i))}
+            self._require(Stage.CLAIMS, batch, lambda i: i in batch.claims and i in current)
+        batch.nodes, summarized = asking.nodes(
+            batch.claims, how.pays(Stage.SUMMARY_NODES), how.repays(Stage.SUMMARY_NODES)
+        )
+        if self.of.claims.nodes and how.needs(Stage.SUMMARY_NODES):
+            self._require(Stage.SUMMARY_NODES, batch, lambda i: i in batch.nodes)
+        calls = Calls(
+            extract=asked.calls if Stage.CLAIMS in how.stages else 0,
+            summarize=summarized.calls if Stage.SUMMARY_NODES in how.stages else 0,
+        )
+        return OfClaims((asked, summarized), missing, embedded, calls)
+
+    def _told_apart(
+        self, asking: Asking, batch: Batch, embeddings: Embeddings, how: How
+    ) -> tuple[Mapping[str, str], int]:
+        """Leave out claims near another; returns the texts by hash that had no vector yet, and how many now have."""
+        if asking.of.near is None:
+            return {}, 0
+        texts = {text_hash(claim.text): claim.text for of in batch.claims.values() for claim in of.claims}
+        if how.repays(Stage.CLAIMS):
+            self._forget_vectors(texts)
+        missing = embeddings.load(texts)
+        embedded = embeddings.make(missing, how.progress) if how.pays(Stage.CLAIMS) else 0
+        batch.claims = {i: asking.settled(of, embeddings.vectors) for i, of in batch.claims.items()}
+        return missing, embedded
+
+    def _forget_vectors(self, hashes: Iterable[str]) -> None:
+        self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in hashes])
 
     def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
         """Artifacts as the table has them."""
@@ -368,9 +415,6 @@ class Indexer:
     def _not_current(self, stage: Stage) -> ArtifactError:
         return ArtifactError(f"its {stage} are not current: materialize {self.corpus}/{stage} first", "missing")
 
-    def _surfaces(self, batch: Batch, artifact_id: str) -> str | None:
-        return self._versions(batch, artifact_id)[Stage.SURFACES]
-
     def _drop_unembedded(self, batch: Batch, embeddings: Embeddings) -> None:
         for artifact_id in list(batch.plans):
             if bad := embeddings.failures.keys() & batch.texts(artifact_id).keys():
@@ -380,7 +424,9 @@ class Indexer:
     def _versions(self, batch: Batch, artifact_id: str) -> dict[str, str | None]:
         made_of = self._made_of(batch, artifact_id)
         texts, edges = batch.texts(artifact_id), batch.edges[artifact_id]
-        return self.recipe.versions(batch.versions[artifact_id], made_of, texts, edges)
+        claims = claims_version(batch.claims.get(artifact_id)) if self.recipe.claims_id else NO_CLAIMS
+        nodes = nodes_version(batch.nodes.get(artifact_id)) if self.recipe.nodes_id else NO_CLAIMS
+        return self.recipe.versions(batch.versions[artifact_id], made_of, claims, nodes, texts, edges)
 
     def _made_of(self, batch: Batch, artifact_id: str) -> str | None:
         """What stands for a synopsis in its version: what was shown, that the gate held it back, or what stands in."""
@@ -412,7 +458,7 @@ class Indexer:
         after = [self._after(work, row_of(i)) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
         self._put([row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo])
-        return self._report(work)
+        return report_of(work, self.embedder)
 
     def _tables(self, work: Work) -> dict[str, tuple[list[str], pa.Table]]:
         """table -> (artifacts whose rows are replaced, the new rows)."""
@@ -423,6 +469,8 @@ class Indexer:
             "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
             EDGES: edge_rows(self.corpus, batch, ids[EDGES]),
             "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.synopses),
+            "claims": claim_rows(batch.claims, ids[Stage.CLAIMS]),
+            "summary_nodes": node_rows(batch.nodes, ids[Stage.SUMMARY_NODES]),
             "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
         }
         return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
@@ -437,75 +485,53 @@ class Indexer:
     def _after(self, work: Work, row: LedgerRow) -> LedgerRow:
         """An artifact's ledger row once everything of it is written."""
         batch, wanted, again = work.batch, work.versions[row.artifact_id], work.redo.get(row.artifact_id, [])
-        synopsis = batch.synopsis(row.artifact_id)
+        artifact_id = row.artifact_id
         counts: dict[str, int] = {
             Stage.ARTIFACTS: 1,
-            EDGES: len(batch.edges[row.artifact_id]),
-            Stage.SURFACES: len(batch.plans[row.artifact_id].surfaces),
-            Stage.SYNOPSES: int(synopsis.kept),
-            Stage.RECORDS: self._count(batch, row.artifact_id),
+            EDGES: len(batch.edges[artifact_id]),
+            Stage.SURFACES: len(batch.plans[artifact_id].surfaces),
+            Stage.SYNOPSES: int(batch.synopsis(artifact_id).kept),
+            Stage.CLAIMS: len(batch.stating(artifact_id).claims),
+            Stage.SUMMARY_NODES: int(batch.noded(artifact_id).node is not None),
+            Stage.RECORDS: batch.count(artifact_id),
         }
         written: dict[str, Any] = {str(part): wanted[part] for part in again}
         written |= {f"n_{part}": counts[part] for part in again if part in counts}
         if Stage.ARTIFACTS in again:
-            written["bytes"] = payload_bytes(batch.artifacts[row.artifact_id].raw)
-        if Stage.SYNOPSES in again or not synopsis.outcome.settled:
-            written["synopsis_outcome"] = synopsis.outcome.value if self.synopses is not None else ""
-        current = synopsis.outcome.settled and all(part in again or row.version(part) == wanted[part] for part in PARTS)
-        row = replace(
-            row,
-            stamp=work.stamps[row.artifact_id],
-            recipe=self.recipe.id if current else "",
-            **written,
-        )
-        if synopsis.outcome is Outcome.FAILED:
-            return _failed(row, _synopsis_failure(row.artifact_id, synopsis.kind, synopsis.message))
-        waits_for = synopsis.message if synopsis.outcome is Outcome.PENDING else ""
+            written["bytes"] = payload_bytes(batch.artifacts[artifact_id].raw)
+        made = {stage: batch.made(artifact_id, stage) for stage in WRITTEN}
+        for stage, of in made.items():
+            if stage in again or not of.outcome.settled:
+                written[OUTCOMES[stage]] = of.outcome.value if self._wants(stage) else ""
+        # What nobody was asked for has no version yet, and neither has the row where it failed before.
+        done = all(wanted[part] is not None and (part in again or row.version(part) == wanted[part]) for part in PARTS)
+        current = done and all(of.outcome.settled for of in made.values())
+        if Stage.CLAIMS in again or row.claims == wanted[Stage.CLAIMS]:
+            written |= self._built_from(batch, artifact_id)
+        row = replace(row, stamp=work.stamps[artifact_id], recipe=self.recipe.id if current else "", **written)
+        if failure := next(failures_of(batch, artifact_id), None):
+            return _failed(row, failure)
+        waits_for = next((of.message for of in made.values() if of.outcome is Outcome.PENDING), "")
         return replace(row, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
+
+    def _wants(self, stage: Stage) -> bool:
+        """Whether one of the stages WRITTEN is to write for this corpus."""
+        return self.synopses is not None if stage is Stage.SYNOPSES else stage in self.of.stages
+
+    def _built_from(self, batch: Batch, artifact_id: str) -> dict[str, Any]:
+        """What the ledger has of where claims and summary nodes came from."""
+        claimed, noded = batch.stating(artifact_id), batch.noded(artifact_id)
+        ids = [claim.claim_id for claim in claimed.claims]
+        return {
+            "claims_key": claimed.key,
+            "summary_nodes_key": noded.key,
+            "refused": len(claimed.refused) + len(noded.refused),
+            "decisions": self.decided.touching(artifact_id, ids, bool(self.recipe.nodes_id)),
+        }
 
     def _put(self, rows: Sequence[LedgerRow]) -> None:
         if rows:
             self.ledger.put(self.corpus, rows)
-
-    def _report(self, work: Work) -> BatchReport:
-        batch, redo = work.batch, work.redo
-        failed_synopses = [
-            _synopsis_failure(i, s.kind, s.message)
-            for i, s in batch.synopses.items()
-            if s.outcome is Outcome.FAILED and i in work.versions
-        ]
-        tokens = {h: self.embedder.count_tokens(text) for h, text in work.missing.items()}
-        return BatchReport(
-            new=sum(i not in work.rows for i in redo),
-            changed=sum(i in work.rows for i in redo),
-            records=sum(self._count(batch, i) for i in work.versions),
-            failed=[
-                replace(failure, runs=work.rows[failure.artifact_id].failed_runs + 1)
-                if failure.artifact_id in work.rows
-                else failure
-                for failure in (*batch.failures.values(), *failed_synopses)
-            ],
-            calls=work.calls,
-            tokens=sum(tokens.values()),
-            truncated=self._cut_off(work, tokens),
-            usage=work.asked.usage,
-            cost=work.asked.cost,
-            pending=sum(batch.synopsis(i).outcome is Outcome.PENDING for i in work.versions),
-            waiting=work.asked.waiting,
-        )
-
-    def _cut_off(self, work: Work, tokens: Mapping[str, int]) -> CutOff:
-        """What of the texts by hash is longer than the embedder reads."""
-        limit = self.embedder.max_tokens
-        texts = {h for h, count in tokens.items() if limit and count > limit}
-        if not texts:
-            return NOTHING_CUT_OFF
-        ids = (i for i in work.versions if texts & work.batch.texts(i).keys())
-        return CutOff(len(texts), tuple(islice(ids, NAMED_CUT_OFF)))
-
-    def _count(self, batch: Batch, artifact_id: str) -> int:
-        """Records of an artifact: its surfaces, and its synopsis where there is one."""
-        return len(batch.plans[artifact_id].surfaces) + bool(batch.synopsis(artifact_id).text)
 
 
 def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
@@ -513,22 +539,6 @@ def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[List
     left = iter(batches)
     while group := list(islice(left, LEASED_BATCHES)):
         yield group
-
-
-def _together(reports: Sequence[BatchReport]) -> BatchReport:
-    return BatchReport(
-        new=sum(r.new for r in reports),
-        changed=sum(r.changed for r in reports),
-        records=sum(r.records for r in reports),
-        failed=[failure for r in reports for failure in r.failed],
-        calls=sum((r.calls for r in reports), NO_CALLS),
-        tokens=sum(r.tokens for r in reports),
-        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
-        usage=sum((r.usage for r in reports), NO_USAGE),
-        cost=total([r.cost for r in reports]),
-        pending=sum(r.pending for r in reports),
-        waiting=next((r.waiting for r in reports if r.waiting), ""),
-    )
 
 
 @contextmanager
@@ -542,17 +552,14 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _is_input(stage: Stage, stages: Collection[Stage]) -> bool:
-    """Whether a stage is not done itself, but something that stands on it is."""
-    return stage not in stages and any(later in stages for later in ALL_STAGES[ALL_STAGES.index(stage) + 1 :])
+def _differing(wanted: Mapping[str, str | None], row: LedgerRow | None, how: How) -> list[str]:
+    """The parts to do again, of the stages asked for and of the edges, which go with surfaces: of another version.
 
-
-def _differing(
-    wanted: Mapping[str, str | None], row: LedgerRow | None, stages: Collection[Stage], force: bool
-) -> list[str]:
-    """The parts to do again, of those stages and of the edges, which go with surfaces: whose version is another."""
-    asked = {*stages, EDGES} if Stage.SURFACES in stages else stages
-    return [part for part in PARTS if part in asked and (force or row is None or row.version(part) != wanted[part])]
+    A new artifact has its parts to do but for those that are not wanted, as nothing is there of them.
+    """
+    row = row or LedgerRow("", "")
+    asked = {*how.stages, EDGES} if Stage.SURFACES in how.stages else how.stages
+    return [part for part in PARTS if part in asked and (how.force or row.version(part) != wanted[part])]
 
 
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
@@ -565,7 +572,3 @@ def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
         failed_message=failure.message,
         failed_runs=row.failed_runs + 1,
     )
-
-
-def _synopsis_failure(artifact_id: str, kind: str, message: str) -> Failure:
-    return Failure(artifact_id, Stage.SYNOPSES.value, kind, message)

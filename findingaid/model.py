@@ -21,25 +21,55 @@ SYNOPSIS = "synopsis"
 """The surface kind of a synopsis; it stands at position 0 of its artifact."""
 
 
+CLAIM = "claim"
+"""The surface kind, and the granularity, of a claim's record; its id is made of the claim's id, not of its place."""
+
+SUMMARY = "summary"
+"""The surface kind, and the granularity, of a summary node's record."""
+
+
 class Stage(StrEnum):
-    """The five stages, in order; each is a Dagster asset and a set of columns of the ledger."""
+    """The stages, in order; each is a Dagster asset and a set of columns of the ledger."""
 
     ARTIFACTS = "artifacts"
     SURFACES = "surfaces"
     SYNOPSES = "synopses"
+    CLAIMS = "claims"
+    SUMMARY_NODES = "summary_nodes"
     EMBEDDINGS = "embeddings"
     RECORDS = "records"
 
 
+INPUTS: Mapping[Stage, tuple[Stage, ...]] = {
+    Stage.ARTIFACTS: (),
+    Stage.SURFACES: (Stage.ARTIFACTS,),
+    Stage.SYNOPSES: (Stage.SURFACES,),
+    Stage.CLAIMS: (Stage.ARTIFACTS,),
+    Stage.SUMMARY_NODES: (Stage.CLAIMS,),
+    Stage.EMBEDDINGS: (Stage.SURFACES, Stage.SYNOPSES, Stage.CLAIMS, Stage.SUMMARY_NODES),
+    Stage.RECORDS: (Stage.SURFACES, Stage.SYNOPSES, Stage.CLAIMS, Stage.SUMMARY_NODES, Stage.EMBEDDINGS),
+}
+"""What each stage stands on."""
+
+WRITTEN = (Stage.SYNOPSES, Stage.CLAIMS, Stage.SUMMARY_NODES)
+"""The stages that ask somebody to write; an artifact of which one fails, or waits, is published without."""
+
+OF_CLAIMS = (Stage.CLAIMS, Stage.SUMMARY_NODES)
+"""The stages that a corpus has only where it asks for claims."""
+
+
 EDGES = "edges"
-"""What is written of an artifact beside the five stages, together with its surfaces: what it refers to."""
+"""What is written of an artifact beside the stages, together with its surfaces: what it refers to."""
 
 PARTS: tuple[str, ...] = (*Stage, EDGES)
 """All that the ledger has a version of."""
 
 
 class Outcome(StrEnum):
-    """What became of a synopsis. Empty is not failed: it is never tried again. Failed and pending are, next run."""
+    """What became of what was to be written, such as a synopsis.
+
+    Empty is not failed: it is never tried again. Failed and pending are, next run.
+    """
 
     OK = "ok"
     EMPTY = "empty"
@@ -288,13 +318,21 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Model calls: texts sent to the embedder, artifacts sent to the synthesizer. Cached ones are free."""
+    """Model calls: texts sent to the embedder, artifacts to the synthesizer and the extractor of claims, and claims of
+    an artifact to who writes summary nodes. Cached ones are free."""
 
     embed: int = 0
     synthesize: int = 0
+    extract: int = 0
+    summarize: int = 0
 
     def __add__(self, other: Calls) -> Calls:
-        return Calls(self.embed + other.embed, self.synthesize + other.synthesize)
+        return Calls(
+            self.embed + other.embed,
+            self.synthesize + other.synthesize,
+            self.extract + other.extract,
+            self.summarize + other.summarize,
+        )
 
 
 NO_CALLS = Calls()
@@ -325,14 +363,19 @@ class CutOff:
 NAMED_CUT_OFF = 5
 NOTHING_CUT_OFF = CutOff()
 
+NAMED_REFUSED = 3
+"""Claims that a run's report names of those that were refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusReport:
     """What a plan foresees, or a run did, for one corpus. `error` says why the whole corpus was left alone.
 
     `tokens` are those of the texts that were embedded, by the embedder's own tokenizer; a plan cannot
-    know those of synopses that are not written yet. `usage` is the synthesizer's, in a plan at most; its `cost` is
-    None where the model has no price. `pending` synopses are left to the next run, for the reason `waiting`.
+    know those of synopses and claims that are not written yet. `usage` is that of all who write, in a plan at most; its
+    `cost` is None where a model has no price. `pending` synopses, and claims or summary nodes of as many artifacts, are
+    left to the next run, for the reason `waiting`. `refused` are claims that were found and not taken, with the reason,
+    a line each.
     """
 
     artifacts: int = 0
@@ -348,15 +391,25 @@ class CorpusReport:
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     pending: int = 0
+    pending_claims: int = 0
     waiting: str = ""
+    refused: Sequence[str] = ()
     seconds: float = 0.0
     error: str | None = None
 
     def __str__(self) -> str:
+        of_claims = [
+            f", {count} {what}"
+            for count, what in (
+                (self.calls.extract, "artifacts read for claims"),
+                (self.calls.summarize, "summary nodes written"),
+            )
+            if count
+        ]
         return (
             f"{self.artifacts} artifacts, {self.new} new, {self.changed} changed, {self.unchanged} unchanged,"
             f" {self.deleted} deleted, {len(self.failed)} failed; {self.records} records;"
-            f" {self.calls.embed} texts embedded, {self.calls.synthesize} synopses written"
+            f" {self.calls.embed} texts embedded, {self.calls.synthesize} synopses written{''.join(of_claims)}"
         )
 
     @property
@@ -377,13 +430,17 @@ class CorpusReport:
 
     @property
     def left(self) -> str:
-        """Which synopses are left to the next run, and why; "" where none."""
-        return f"{self.pending:,} synopses are left to the next run: {self.waiting}" if self.pending else ""
+        """What is left to the next run, and why; "" where nothing is."""
+        counts = {"synopses": self.pending, "artifacts' claims or summary nodes": self.pending_claims}
+        waits = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"{waits} are left to the next run: {self.waiting}" if waits else ""
 
     @property
     def warning(self) -> str | None:
         """What is indexed but not as well as it could be."""
-        return self.truncated.warning
+        refused = f"claims refused: {len(self.refused):,}, {'; '.join(self.refused[:NAMED_REFUSED])}"
+        more = "; …" if len(self.refused) > NAMED_REFUSED else ""
+        return ". ".join(filter(None, (self.truncated.warning, f"{refused}{more}" if self.refused else ""))) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,6 +586,111 @@ class Resuming(Synthesizer, Protocol):
         """One such call; never raises. What it leaves is the synopsis's `state`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What an extractor found: `quote` is the passage that says so, `span` where it stands in the text it was shown.
+
+    Without a span the quote is looked for. `confidence` is the extractor's, from 0 to 1.
+    """
+
+    text: str
+    quote: str = ""
+    span: tuple[int, int] | None = None
+    type: str = "fact"
+    confidence: float = 1.0
+    entities: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What an extractor made of one text; `refused` says of what was left out why, a line each."""
+
+    statements: Sequence[Statement] = ()
+    refused: Sequence[str] = ()
+
+
+@runtime_checkable
+class ClaimExtractor(Protocol):
+    """Who finds statements in an artifact.
+
+    One that is also a Synthesizer is asked as those are, for what `findingaid.claims.forms` reads.
+    """
+
+    @property
+    def id(self) -> str:
+        """Changes when its result could."""
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        """Statements in the order of the text; what it is shown is kept by content. Raises SynthesisError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a summary node is written from: a claim that is held."""
+
+    claim_id: str
+    text: str
+    type: str
+    confidence: float
+    entities: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bullet:
+    """One point of a summary node, and the ids of the claims it stands on."""
+
+    text: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What somebody wrote over the claims of an artifact; `refused` says what was left out of it, a line each."""
+
+    bullets: tuple[Bullet, ...]
+    themes: tuple[str, ...] = ()
+    confidence: float = 1.0
+    refused: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class NodeProducer(Protocol):
+    """Who writes a summary over the claims of one artifact.
+
+    One that is also a Synthesizer is asked as those are: shown what `findingaid.claims.forms` makes of the members.
+    """
+
+    @property
+    def id(self) -> str:
+        """Changes when its result could."""
+
+    def summarize(self, members: Sequence[Member]) -> Draft | None:
+        """A draft, kept by the members; None where there is nothing to say. Raises SynthesisError."""
+
+
+@runtime_checkable
+class Free(Protocol):
+    """An extractor or producer that costs nothing: a plan asks it too, and it is asked again rather than kept."""
+
+    @property
+    def free(self) -> Literal[True]: ...
+
+
+@dataclass(frozen=True)
+class Claiming:
+    """What is to come of the claims of a corpus.
+
+    Of two claims of an artifact with the same words, whose vectors have a cosine of `near` or more, the first is kept;
+    None keeps all but equal ones. `nodes` writes a summary of each artifact that has `at_least` so many claims that are
+    held.
+    """
+
+    extractor: ClaimExtractor
+    near: float | None = 0.95
+    nodes: NodeProducer | None = None
+    at_least: int = 5
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Who turns texts into vectors of unit length."""
@@ -605,8 +767,9 @@ class Rewriter(Protocol):
 class Corpus:
     """A named collection: where its artifacts come from and what is made of them.
 
-    Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to. A run that would
-    lose more than `max_loss`, a share of the artifacts known, is refused; where more than `max_failures` of them
+    Synopses are the strategy's to say, see `with_synopsis`; `edges` finds what artifacts refer to, and `claims` says
+    what is to come of their statements, None for nothing. A run that would lose more than `max_loss`, a share of the
+    artifacts known, is refused; where more than `max_failures` of them
     failed, or where known questions find less than `quality` says, nothing is published. `schedule` is cron, for
     whoever runs things on time; None for never. The rest is shown in a catalogue.
     """
@@ -622,3 +785,30 @@ class Corpus:
     tags: Mapping[str, str] = field(default_factory=dict)
     edges: EdgeExtractor | None = None
     quality: Quality | None = None
+    claims: Claiming | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Those that it goes through."""
+        wanted = {Stage.CLAIMS: self.claims, Stage.SUMMARY_NODES: self.claims and self.claims.nodes}
+        return tuple(stage for stage in Stage if wanted.get(stage, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A sentence that a model wrote, without citations, and the ids of the claims that it says to stand on."""
+
+    text: str
+    claim_ids: Sequence[str]
+
+
+@runtime_checkable
+class Answerer(Protocol):
+    """Who answers a question in sentences of its own, each on claims that it is offered."""
+
+    @property
+    def model(self) -> str:
+        """Whom to name as the author."""
+
+    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> Sequence[Written]:
+        """An answer of at most so many characters from claims, id -> text, best first. Raises ModelError."""

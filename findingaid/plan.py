@@ -14,6 +14,8 @@ BATCH_BYTES = 64_000_000
 """A batch is committed at once and held in memory, so both its rows and its bytes are bounded."""
 
 NO_SYNOPSIS = "none"
+NO_CLAIMS = ""
+"""The id of having none, and the version of what is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,14 @@ class Recipe:
     embedder_id: str
     records_version: str
     edges_id: str
+    claims_id: str = NO_CLAIMS
+    nodes_id: str = NO_CLAIMS
 
     @property
     def id(self) -> str:
+        of_claims = (self.claims_id, self.nodes_id) if self.claims_id else ()
         return content_hash(
-            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id
+            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id, *of_claims
         )
 
     def code_version(self, stage: Stage) -> str:
@@ -38,27 +43,42 @@ class Recipe:
             Stage.ARTIFACTS: "1",
             Stage.SURFACES: self.strategy_id,
             Stage.SYNOPSES: self.synthesizer_id,
+            Stage.CLAIMS: self.claims_id,
+            Stage.SUMMARY_NODES: self.nodes_id,
             Stage.EMBEDDINGS: self.embedder_id,
             Stage.RECORDS: self.records_version,
         }[stage]
 
+    def surfaces(self, artifact: str) -> str:
+        """The version wanted of the surfaces of an artifact of this version."""
+        return content_hash(artifact, self.strategy_id)
+
     def versions(
-        self, artifact: str, synopsis: str | None, texts: Collection[str], edges: Sequence[Edge]
+        self,
+        artifact: str,
+        synopsis: str | None,
+        claims: str | None,
+        nodes: str | None,
+        texts: Collection[str],
+        edges: Sequence[Edge],
     ) -> dict[str, str | None]:
         """The version wanted of each part, from hashes of its inputs.
 
         `synopsis` stands for what a synopsis is made of, None where it is still to come and nothing stands in;
-        `texts` are the hashes of all texts to embed.
+        `claims` and `nodes` are versions, see `findingaid.claiming`; `texts` are the hashes of all texts to embed.
         """
-        surfaces = content_hash(artifact, self.strategy_id)
+        surfaces = self.surfaces(artifact)
+        of_claims = (claims, nodes) if self.claims_id else ()
         synopses = None if synopsis is None else content_hash(synopsis, self.synthesizer_id)
         embeddings = content_hash(sorted(set(texts)), self.embedder_id)
         return {
             Stage.ARTIFACTS: artifact,
             Stage.SURFACES: surfaces,
             Stage.SYNOPSES: synopses,
+            Stage.CLAIMS: claims,
+            Stage.SUMMARY_NODES: nodes,
             Stage.EMBEDDINGS: embeddings,
-            Stage.RECORDS: content_hash(surfaces, synopses, embeddings, self.records_version),
+            Stage.RECORDS: content_hash(surfaces, synopses, *of_claims, embeddings, self.records_version),
             EDGES: content_hash(list(edges)),
         }
 
@@ -67,7 +87,7 @@ class Recipe:
 class CorpusPlan:
     """What a run would look at in one corpus.
 
-    `stale` are listings that are new, have changed, failed before or were lost; reading them may show that
+    `stale` are listings that are new, have changed, failed before, were lost or decided of; reading them may show that
     nothing changed after all. `deleted` are known artifacts that the source no longer has. `lost` names the
     parts whose rows are gone from their table.
     """
@@ -105,14 +125,16 @@ def plan_corpus(
     recipe_id: str,
     lost: Mapping[str, Collection[str]],
     force: bool = False,
+    decided: Collection[str] = (),
 ) -> CorpusPlan:
-    """Compare a discovery with the ledger's (stamp, recipe) of each artifact."""
+    """Compare a discovery with the ledger's (stamp, recipe) of each artifact; `decided` are stale by decisions."""
     stale = [
         listing
         for listing in discovery.listings
         if force
         or not listing.settled
         or listing.artifact_id in lost
+        or listing.artifact_id in decided
         or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
     ]
     there = {listing.artifact_id for listing in discovery.listings} | {f.artifact_id for f in discovery.failures}

@@ -22,7 +22,19 @@ from pydantic import (
 )
 
 from findingaid.errors import ConfigError
-from findingaid.model import EdgeExtractor, Embedder, Reranker, Rewriter, Selector, Source, Strategy, Synthesizer
+from findingaid.model import (
+    Answerer,
+    ClaimExtractor,
+    EdgeExtractor,
+    Embedder,
+    NodeProducer,
+    Reranker,
+    Rewriter,
+    Selector,
+    Source,
+    Strategy,
+    Synthesizer,
+)
 from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
@@ -65,9 +77,12 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "summarizer": ("findingaid.summarizers", Summarizer),
     "embedder": ("findingaid.embedders", Embedder),
     "extractor": ("findingaid.extractors", EdgeExtractor),
+    "claim extractor": ("findingaid.claim_extractors", ClaimExtractor),
+    "node producer": ("findingaid.node_producers", NodeProducer),
     "reranker": ("findingaid.rerankers", Reranker),
     "selector": ("findingaid.selectors", Selector),
     "rewriter": ("findingaid.rewriters", Rewriter),
+    "answerer": ("findingaid.answerers", Answerer),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 

@@ -1,4 +1,4 @@
-"""The five stages as plain functions over a batch of artifacts. One bad artifact fails alone."""
+"""The stages as plain functions over a batch of artifacts. One bad artifact fails alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from findingaid import resuming, synthesizing
+from findingaid import claiming, resuming, synthesizing
+from findingaid.claims.model import Claimed, Noded
 from findingaid.edges import edges_of
 from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
 from findingaid.identity import call_key, content_hash, record_id, text_hash, to_json
@@ -39,6 +40,7 @@ from findingaid.model import (
 )
 from findingaid.spending import Spending
 from findingaid.store import Store, schemas
+from findingaid.strategies.base import shown_text
 from findingaid.synopses import WithSynopsis, contexts
 from findingaid.synthesis.anchored import State
 from findingaid.synthesizing import Asked, Progress, synopsis_key
@@ -54,6 +56,9 @@ NOT_WANTED = Synopsis(Outcome.SKIPPED)
 
 WANTED = Synopsis(Outcome.PENDING)
 
+NO_CLAIMS = Claimed(Outcome.SKIPPED)
+NO_NODE = Noded(Outcome.SKIPPED)
+
 
 @dataclass
 class Batch:
@@ -61,7 +66,7 @@ class Batch:
 
     `versions` are of the artifacts stage; `hashes` are of the texts of an artifact's surfaces, in plan order, and
     `contexts` what those are embedded and searched with, where a corpus wants that. `unwritten` are those whose
-    synopses nobody was asked for, though one is wanted, as in a plan.
+    synopses nobody was asked for, though one is wanted, as in a plan. `stated` is what an extractor of claims is shown.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -72,6 +77,9 @@ class Batch:
     shown: dict[str, Shown] = field(default_factory=dict)
     synopses: dict[str, Synopsis] = field(default_factory=dict)
     unwritten: set[str] = field(default_factory=set)
+    stated: dict[str, Shown] = field(default_factory=dict)
+    claims: dict[str, Claimed] = field(default_factory=dict)
+    nodes: dict[str, Noded] = field(default_factory=dict)
     contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
@@ -85,8 +93,38 @@ class Batch:
     def texts(self, artifact_id: str) -> dict[str, str]:
         """hash -> text of everything of an artifact that is embedded."""
         texts = {h: text for text, h, _ in self.searched(artifact_id)}
+        texts |= {text_hash(surface.text): surface.text for _, surface, _ in self.of_claims(artifact_id)}
         synopsis = self.synopsis(artifact_id)
         return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.text else texts
+
+    def of_claims(self, artifact_id: str) -> Iterator[tuple[str, Surface, str]]:
+        """What is published of an artifact's claims, see `claiming.claim_surfaces`, and of the summary over them."""
+        if claimed := self.claims.get(artifact_id):
+            yield from claiming.claim_surfaces(claimed)
+            yield from claiming.node_surfaces(self.nodes.get(artifact_id))
+
+    def stating(self, artifact_id: str) -> Claimed:
+        """What became of an artifact's claims; skipped where none are wanted, or nobody was asked."""
+        return self.claims.get(artifact_id, NO_CLAIMS)
+
+    def noded(self, artifact_id: str) -> Noded:
+        """The same of its summary node."""
+        return self.nodes.get(artifact_id, NO_NODE)
+
+    def made(self, artifact_id: str, stage: Stage) -> Synopsis | Claimed | Noded:
+        """What became of what one of the stages WRITTEN was to write."""
+        if stage is Stage.SYNOPSES:
+            return self.synopsis(artifact_id)
+        return self.stating(artifact_id) if stage is Stage.CLAIMS else self.noded(artifact_id)
+
+    def refused(self, artifact_id: str) -> tuple[str, ...]:
+        """What of claims and summary nodes was not taken, a line each."""
+        return (*self.stating(artifact_id).refused, *self.noded(artifact_id).refused)
+
+    def count(self, artifact_id: str) -> int:
+        """Records of an artifact: its surfaces, its synopsis where there is one, its claims, and what sums those up."""
+        surfaces = len(self.plans[artifact_id].surfaces)
+        return surfaces + bool(self.synopsis(artifact_id).text) + sum(1 for _ in self.of_claims(artifact_id))
 
     def searched(self, artifact_id: str) -> list[tuple[str, str, int]]:
         """(text with its context, its hash, where the text itself begins) of each surface, in plan order."""
@@ -185,6 +223,20 @@ def _gated(of: WithSynopsis, batch: Batch, artifact_id: str) -> Synopsis:
     return WANTED if batch.shown[artifact_id].text.strip() else Synopsis(Outcome.EMPTY)
 
 
+def show_claims(strategy: Strategy, batch: Batch) -> None:
+    """What an extractor of claims is shown of each artifact: the payload's text, no path and no field beside it."""
+    for artifact_id in list(batch.plans):
+        artifact = batch.artifacts[artifact_id]
+        try:
+            text = shown_text(strategy, artifact.raw)
+        except Exception as error:  # noqa: BLE001  # a strategy may raise anything, and fails one artifact
+            batch.fail(artifact_id, Stage.CLAIMS, error)
+            del batch.plans[artifact_id]
+        else:
+            hints = {name: artifact.metadata[name] for name in claiming.HINTS if artifact.metadata.get(name)}
+            batch.stated[artifact_id] = Shown(artifact_id, text, hints)
+
+
 def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) -> None:
     """What chunks are embedded with, where the corpus wants that: needs their synopses."""
     if of is None or not of.context:
@@ -198,7 +250,7 @@ def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) ->
 
 
 class Embeddings:
-    """Vectors by text hash, from the cache or from the model; stage 4."""
+    """Vectors by text hash, from the cache or from the model; stage 6."""
 
     def __init__(self, embedder: Embedder, store: Store) -> None:
         self.embedder = embedder
@@ -232,6 +284,11 @@ class Embeddings:
             if progress:
                 progress(Stage.EMBEDDINGS.value, 0, len(group))
         return len(hashes)
+
+    @property
+    def vectors(self) -> Mapping[str, Any]:
+        """Those that were loaded or made, by the hashes of their texts."""
+        return self._vectors
 
     def matrix(self, hashes: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:
         """The vectors of these texts, shape (len(hashes), dim)."""
@@ -360,7 +417,7 @@ def summary_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str], latest:
 def record_rows(
     corpus: str, batch: Batch, artifact_ids: Sequence[str], of: WithSynopsis | None, embeddings: Embeddings
 ) -> pa.Table:
-    """Rows of the records table; the surfaces of an artifact in plan order, its synopsis at position 0.
+    """Rows of the records table; the surfaces of an artifact in plan order, its synopsis at 0, its claims last.
 
     Where a corpus has synopses position 0 is theirs, even when one failed or was empty, so that the ids of
     the others do not change when it comes.
@@ -374,7 +431,7 @@ def record_rows(
     vectors = pa.array(embeddings.matrix([record.hash for _, record in placed]).ravel(), pa.float16())
     columns = {
         **kinds,
-        "record_id": [record_id(corpus, i, record.surface.kind, record.index) for i, record in placed],
+        "record_id": [record_id(corpus, i, record.surface.kind, record.place) for i, record in placed],
         "corpus": [corpus] * len(placed),
         "artifact_id": [i for i, _ in placed],
         "surface_kind": kinds["kind"],
@@ -385,6 +442,8 @@ def record_rows(
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],
         "producer_id": [record.producer for _, record in placed],
+        "claim_id": [record.claim_id for _, record in placed],
+        "evidence": [record.evidence for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
         "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
     }
@@ -393,14 +452,20 @@ def record_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A surface at its place among all of its artifact, with the text it is searched by."""
+    """A surface at its place among all of its artifact, with the text it is searched by.
+
+    `place` is what its id is made of: that index, or the id of what it says.
+    """
 
     index: int
+    place: int | str
     surface: Surface
     text: str
     hash: str
     start: int = 0
     producer: str = ""
+    claim_id: str = ""
+    evidence: str = ""
 
 
 def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator[_Record]:
@@ -408,10 +473,15 @@ def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator
     synopsis = batch.synopsis(artifact_id)
     if of is not None and synopsis.text:
         surface = Surface(of.kind, synopsis.text, "document")
-        yield _Record(0, surface, synopsis.text, text_hash(synopsis.text), 0, synopsis.producer_id)
+        yield _Record(0, 0, surface, synopsis.text, text_hash(synopsis.text), 0, synopsis.producer_id)
     surfaces = zip(batch.plans[artifact_id].surfaces, batch.searched(artifact_id), strict=True)
-    for index, (surface, searched) in enumerate(surfaces, 0 if of is None else 1):
-        yield _Record(index, surface, *searched)
+    first = 0 if of is None else 1
+    for index, (surface, searched) in enumerate(surfaces, first):
+        yield _Record(index, index, surface, *searched)
+    behind = first + len(batch.plans[artifact_id].surfaces)
+    for index, (place, surface, producer) in enumerate(batch.of_claims(artifact_id), behind):
+        evidence = str(surface.metadata.get("evidence", ""))
+        yield _Record(index, place, surface, surface.text, text_hash(surface.text), 0, producer, str(place), evidence)
 
 
 def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:

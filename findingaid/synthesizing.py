@@ -1,4 +1,7 @@
-"""Stage 3: synopses from the call cache, or by calls whose results are kept as they come."""
+"""Stage 3: synopses from the call cache, or by calls whose results are kept as they come.
+
+Who finds claims and who writes summary nodes are asked in the same way, as synthesizers whose texts are JSON.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ OVER_BUDGET = "the budget of this run is spent"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What asking for synopses came to, or would; `waiting` says why some are left for the next run.
+    """What asking for synopses, or the like, came to, or would; `waiting` says why some are left for the next run.
 
     `unwritten` counts the synopses that were only foreseen; one may take several calls.
     """
@@ -69,16 +72,34 @@ def ask(
     pay: bool = True,
     progress: Progress | None = None,
 ) -> Asked:
-    """Synopses by artifact id. With `pay` false nothing is called: what the cache lacks is left out, and estimated."""
-    keys = {i: synopsis_key(of.synthesizer.id, what) for i, what in shown.items()}
-    known = cached(spending.store, of.synthesizer, set(keys.values()))
+    """Synopses by artifact id, with what the fallback writes where there is one; see `ask_writer`."""
+    asked = ask_writer(of.synthesizer, shown, spending, corpus, Stage.SYNOPSES, pay, progress)
+    if not pay:
+        return asked
+    return replace(asked, synopses={i: with_fallback(of, shown[i], s) for i, s in asked.synopses.items()})
+
+
+def ask_writer(
+    writer: Synthesizer,
+    shown: Mapping[str, Shown],
+    spending: Spending,
+    corpus: str,
+    stage: Stage,
+    pay: bool = True,
+    progress: Progress | None = None,
+) -> Asked:
+    """What a writer makes, by artifact id, each content once.
+
+    With `pay` false nothing is called: what the cache lacks is left out, and estimated.
+    """
+    keys = {i: synopsis_key(writer.id, what) for i, what in shown.items()}
+    known = cached(spending.store, writer, set(keys.values()))
     missing = {key: shown[i] for i, key in keys.items() if key not in known}
     if pay:
-        asked = Asking(of.synthesizer, spending, corpus, progress).all(missing)
-        known |= {key: with_fallback(of, missing[key], synopsis) for key, synopsis in asked.synopses.items()}
+        asked = Asking(writer, spending, corpus, progress, stage).all(missing)
     else:
-        asked = _foreseen(of.synthesizer, spending, missing)
-        known |= asked.synopses
+        asked = _foreseen(writer, spending, missing)
+    known |= asked.synopses
     return replace(asked, synopses={i: known[key] for i, key in keys.items() if key in known})
 
 
@@ -105,6 +126,7 @@ class Asking:
     spending: Spending
     corpus: str
     progress: Progress | None
+    stage: Stage = Stage.SYNOPSES
     usage: Usage = NO_USAGE
     made: dict[str, Synopsis] = field(default_factory=dict)
 
@@ -112,7 +134,7 @@ class Asking:
         if not missing:
             return Asked()
         if self.progress:
-            self.progress(Stage.SYNOPSES.value, len(missing), 0)
+            self.progress(self.stage.value, len(missing), 0)
         with self.spending.turn():
             sent = self._by_batch(self.synthesizer, missing) if isinstance(self.synthesizer, Batching) else {}
             waits = self._one_by_one({key: shown for key, shown in missing.items() if key not in sent})
@@ -170,7 +192,7 @@ class Asking:
                     self._keep(group)
                     group, since = {}, time.monotonic()
                 if self.progress:
-                    self.progress(Stage.SYNOPSES.value, 0, 1)
+                    self.progress(self.stage.value, 0, 1)
         finally:  # also where somebody interrupts: these are paid for
             self._keep(group)
         if self.synthesizer.id not in self.spending.stopped:  # else nothing would ever be left
@@ -196,7 +218,7 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
     unreached = 0
     for place, what in enumerate(shown):
         if unreached < TRIES:
-            last = _written(synthesizer, what)
+            last = written(synthesizer, what)
             unreached = unreached + 1 if last.kind in UNREACHED else 0
             yield place, last
         else:
@@ -213,7 +235,8 @@ def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tup
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+def written(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+    """What one call makes, or why nothing; never raises."""
     if shown.segments and isinstance(synthesizer, Resuming):
         return synthesizer.resume(shown)
     try:
@@ -238,4 +261,4 @@ def with_fallback(of: WithSynopsis, shown: Shown, synopsis: Synopsis) -> Synopsi
     """A synopsis that did not come, with what the fallback writes in its place until it does."""
     if of.fallback is None or synopsis.outcome.settled:
         return synopsis
-    return replace(synopsis, text=_written(of.fallback, shown).text, producer_id=of.fallback.id)
+    return replace(synopsis, text=written(of.fallback, shown).text, producer_id=of.fallback.id)

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from findingaid.aid import summary
 from findingaid.errors import SourceError
-from findingaid.indexing import BatchReport
 from findingaid.model import CorpusReport, Failure, Listing, Report, Stage
 from findingaid.plan import CorpusPlan
+from findingaid.reporting import BatchReport
 from findingaid_dagster.assets import log_checks, named, sync, table
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.resources import FindingAidResource

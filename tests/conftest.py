@@ -16,10 +16,14 @@ from click.testing import CliRunner, Result
 
 from findingaid import Corpus, FindingAid
 from findingaid.cli import main
+from findingaid.model import OF_CLAIMS, Stage
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, ScriptedSynthesizer
+
+PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
+"""The stages of a corpus without claims."""
 
 PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "
 
@@ -63,7 +67,7 @@ def make_aid(
         if writer is not None:
             given["strategy"] = with_synopsis(given["strategy"], writer, **synopsis)
         writes = given.pop("embedder", embedder)
-        of_aid = {name: given.pop(name) for name in ("budget", "prices", "retain") if name in given}
+        of_aid = {name: given.pop(name) for name in ("budget", "prices", "retain", "review") if name in given}
         corpora = {"docs": Corpus("docs", given.pop("source"), given.pop("strategy"), **given)}
         return FindingAid(Store(str(tmp_path / "index")), writes, corpora, **of_aid)
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 import findingaid
 from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.errors import ConfigError, SynthesisError
-from findingaid.model import CorpusReport, Outcome, Report, Segment, Shown, Stage
+from findingaid.model import CorpusReport, Outcome, Report, Segment, Shown
 from findingaid.sources.sessions import Sessions
 from findingaid.spending import Budget
 from findingaid.store import Store
@@ -34,7 +34,7 @@ from findingaid.synthesis.anchored import Anchored, State, whole
 from findingaid.synthesis.extractive_summary import KEPT, ExtractiveSummarizer
 from findingaid.synthesis.openai_summary import SUMMARY_TOKENS, OpenAISummarizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, faults
-from tests.conftest import Cli
+from tests.conftest import PLAIN, Cli
 from tests.test_sources_sessions import SESSION, assistant, put, said, user
 
 NOTHING: Mapping[str, Any] = {section: [] for section in LABELS}
@@ -470,7 +470,7 @@ class TestGrowth:
             transcript(*range(count))
             aid = make(sums)
             aid.prepare()
-            for stage in Stage:
+            for stage in PLAIN:
                 listings = aid.corpora["sessions"].source.discover().listings
                 assert not aid.indexer("sessions").build(listings, [stage]).failed
             aid.finish(["sessions"])

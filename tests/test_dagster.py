@@ -18,15 +18,14 @@ from dagster._core.loader import LoadingContextForTest
 
 import findingaid
 from findingaid import FindingAid
-from findingaid.model import Stage
 from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.assets import artifact_id_of, partition_key
 from findingaid_dagster.events import BatchingSqliteEventLog, logged_data_versions
 from findingaid_dagster.resources import FindingAidResource
-from tests.conftest import Cli, text_about
+from tests.conftest import PLAIN, Cli, text_about
 
 ROOT = Path(__file__).parent.parent
-STAGES = [stage.value for stage in Stage]
+STAGES = [stage.value for stage in PLAIN]
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ def test_the_job_logs_every_partition_of_every_asset_once_with_its_own_version(l
     rows = location.aid.indexer("docs").ledger.rows("docs")
     assert location.instance.get_dynamic_partitions("docs") == keys
     assert location.events() == {(stage, key): 1 for stage in STAGES for key in keys}
-    for stage in Stage:
+    for stage in PLAIN:
         logged = logged_data_versions(location.instance, dg.AssetKey(["docs", stage.value]))
         assert logged == {key: rows[key].version(stage) for key in keys}
         assert len(set(logged.values())) == 4

@@ -13,7 +13,7 @@ from findingaid.model import Stage
 from findingaid.store import schemas
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.assets import asset_key
-from tests.conftest import Cli, openai, text_about
+from tests.conftest import PLAIN, Cli, openai, text_about
 from tests.test_dagster import STAGES, Location, open_location
 
 
@@ -125,14 +125,14 @@ def test_force_does_a_partition_again_and_pays_only_when_asked(
 
     after = newest_files(location)
     assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
-    assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in Stage}
+    assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in PLAIN}
     assert location.all_fresh()
 
 
 def test_a_partition_shows_what_is_in_it(location: Location) -> None:
     location.index()
 
-    shown = {stage.value: latest_metadata(location, stage.value, "ledger.md") for stage in Stage}
+    shown = {stage.value: latest_metadata(location, stage.value, "ledger.md") for stage in PLAIN}
 
     assert shown["artifacts"] == {"bytes": len(text_about("ledger"))}
     assert shown["surfaces"]["dagster/partition_row_count"] == 1
@@ -239,7 +239,7 @@ def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFi
     assert "docs: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("count", range(1, len(Stage)))
+@pytest.mark.parametrize("count", range(1, len(PLAIN)))
 def test_the_first_stages_can_be_done_alone_and_are_no_fault(location: Location, count: int) -> None:
     location.index()
     location.cli.write("ledger.md", text_about("changed"))

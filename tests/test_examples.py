@@ -14,13 +14,12 @@ import dagster as dg
 import pytest
 
 import findingaid
-from findingaid.model import Stage
 from findingaid_dagster import FindingAidComponent, build_definitions
-from tests.conftest import Cli, text_about
+from tests.conftest import PLAIN, Cli, text_about
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-STAGES = [stage.value for stage in Stage]
+STAGES = [stage.value for stage in PLAIN]
 NOT_RUN = ("pip install", "dagster dev")
 
 

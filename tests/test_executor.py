@@ -12,13 +12,12 @@ import dagster as dg
 import pytest
 
 from findingaid.errors import ConfigError
-from findingaid.model import Stage
 from findingaid.plan import BATCH_ARTIFACTS
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.pipelines.index import TRIES
-from tests.conftest import Cli, openai, text_about
+from tests.conftest import PLAIN, Cli, openai, text_about
 from tests.test_dagster import ROOT, Location, open_location, run_cli
 from tests.test_incremental import records
 
@@ -141,8 +140,8 @@ def batch_steps(location: Location) -> list[tuple[float, float]]:
 
 def everything_is_there(location: Location) -> bool:
     rows = location.aid.indexer("docs").ledger.rows("docs")
-    logged = [logged_data_versions(location.instance, dg.AssetKey(["docs", stage.value])) for stage in Stage]
-    assert logged == [{i: row.version(stage) for i, row in rows.items()} for stage in Stage]
+    logged = [logged_data_versions(location.instance, dg.AssetKey(["docs", stage.value])) for stage in PLAIN]
+    assert logged == [{i: row.version(stage) for i, row in rows.items()} for stage in PLAIN]
     assert len(location.instance.get_dynamic_partitions("docs")) == COUNT
     return location.aid.verify() == [] and len(records(location.aid)) == 2 * COUNT  # a chunk and a synopsis each
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from findingaid.identity import content_hash, record_id
-from findingaid.model import Artifact, Usage
-
-CLAIM = "claim"
-"""The surface kind of a claim's record; its id is made of the claim's id, not of its place."""
-
-SUMMARY = "summary"
-"""The surface kind of a summary node's record."""
+from findingaid.model import CLAIM, SUMMARY, Bullet, Outcome, Statement
 
 SPACES = re.compile(r"\s+")
 
@@ -77,21 +71,6 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """What an extractor found: `quote` is the passage that says so, `span` where it stands in the artifact's text.
-
-    `confidence` is the extractor's, from 0 to 1.
-    """
-
-    text: str
-    quote: str = ""
-    span: tuple[int, int] | None = None
-    type: str = "fact"
-    confidence: float = 1.0
-    entities: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """A statement of one artifact, checked against its text. `verbatim`: it is the quote, word for word.
 
@@ -138,14 +117,6 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Bullet:
-    """One point of a summary node, and the ids of the claims it stands on."""
-
-    text: str
-    members: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryNode:
     """A summary over the live claims of one artifact: 3 to 7 bullets, each citing members."""
 
@@ -164,24 +135,69 @@ class SummaryNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
-    """What an extractor made of one artifact; `refused` says of what was left out why, a line each."""
+class Claimed:
+    """What became of the claims of one artifact; `key` is that of the call in the call cache, where there was one."""
 
-    statements: Sequence[Statement] = ()
-    refused: Sequence[str] = ()
-    usage: Usage | None = None
+    outcome: Outcome
+    claims: tuple[Claim, ...] = ()
+    refused: tuple[str, ...] = ()
+    kind: str = ""
+    message: str = ""
+    key: str = ""
 
 
-@runtime_checkable
-class ClaimExtractor(Protocol):
-    """Who finds statements in an artifact."""
+@dataclass(frozen=True, slots=True)
+class Noded:
+    """What became of the summary node of one artifact; skipped is one that has too few claims."""
 
-    @property
-    def id(self) -> str:
-        """Changes when its result could."""
+    outcome: Outcome
+    node: SummaryNode | None = None
+    members: tuple[tuple[str, str], ...] = ()
+    refused: tuple[str, ...] = ()
+    kind: str = ""
+    message: str = ""
+    key: str = ""
 
-    def extract(self, artifact: Artifact, text: str) -> Extraction:
-        """Statements in the order of the text. Raises SynthesisError with a kind."""
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A statement that somebody says an artifact makes, and who: a person, or of what was decided of its extractor.
+
+    One `while_quoted` is a claim only as long as its quote is in the text.
+    """
+
+    statement: Statement
+    producer_id: str
+    while_quoted: bool = False
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What of people's decisions the claims of a corpus are built from.
+
+    `proposals` are by artifact. The ids `redacted` are never built again, on those `retracted`, which they are among,
+    no summary stands, and those `reviewed`, of which anything was decided, are not dropped for being near another.
+    """
+
+    proposals: Mapping[str, Sequence[Proposal]] = field(default_factory=dict)
+    redacted: frozenset[str] = frozenset()
+    retracted: frozenset[str] = frozenset()
+    reviewed: frozenset[str] = frozenset()
+
+    def touching(self, artifact_id: str, claim_ids: Iterable[str], nodes: bool) -> str:
+        """A hash of what of this is for an artifact with these claims; "" where nothing is."""
+        against = self.redacted | self.retracted if nodes else self.redacted
+        proposals = [asdict(proposal) for proposal in self.proposals.get(artifact_id, ())]
+        parts = (proposals, sorted(against.intersection(claim_ids)))
+        return content_hash(*parts) if any(parts) else ""
+
+
+NOTHING_DECIDED = Decided()
+
+
+def nothing_decided(corpus: str) -> Decided:
+    """What is decided of a corpus where nobody decides anything."""
+    return NOTHING_DECIDED
 
 
 def claim_id(corpus: str, text: str) -> str:

@@ -181,13 +181,15 @@ def _case_key(case: Case) -> str:
 
 
 def contents(store: Store) -> str:
-    """Changes with what is published, or by which indexes it is searched."""
-    records, edges = store.published(), 0
+    """Changes with what is published, with what was decided of it, and by which indexes it is searched."""
+    records, edges, decisions = store.published(), 0, 0
     with contextlib.suppress(StoreError):  # of those that most searches need not
         edges = store.edges_of(records).version
+    with contextlib.suppress(StoreError):
+        decisions = store.dataset("decisions").version
     fragments = [fragment.metadata for fragment in records.get_fragments()]
     rows = [[[file.path for file in f.files], str(f.deletion_file)] for f in fragments]
-    return content_hash(records.uri, records.version, rows, edges)
+    return content_hash(records.uri, records.version, rows, edges, decisions)
 
 
 @cache
@@ -196,7 +198,7 @@ def _code() -> str:
     import lance
 
     library = Path(__file__).parent.parent
-    parts = [part for folder in ("query", "store") for part in sorted((library / folder).glob("**/*.py"))]
+    parts = [part for folder in ("claims", "query", "store") for part in sorted((library / folder).glob("**/*.py"))]
     return content_hash(lance.__version__, [bytes_hash(part.read_bytes()) for part in parts])
 
 

@@ -27,7 +27,8 @@ EDGE_COLUMNS = (*SOURCE, *TARGET, "kind", "section", "position", "span_start", "
 class Neighbour:
     """The artifact at the other end of an edge; without `title` where no such artifact is published.
 
-    `section` is the anchor of the heading that is referred to, `span` where the text of the one that refers says so.
+    `section` is the anchor of the heading that is referred to, `span` where the text of the one that refers says so. Of
+    an edge SUMMARIZES `section` is the claim's id, or the node's, `span` where the claim stands, and `title` its text.
     """
 
     corpus: str

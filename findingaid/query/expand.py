@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from findingaid.errors import DecomposeError, QueryError
-from findingaid.model import Corpus, Hit, Part, Raw
+from findingaid.model import CLAIM, SUMMARY, Corpus, Hit, Part, Raw
 from findingaid.query.hits import Hits, own_text, span_of
 from findingaid.query.reader import Key
 from findingaid.stages import artifact_of
 from findingaid.store import Store
-from findingaid.store.sql import one_of
+from findingaid.store.sql import both, one_of
 from findingaid.store.store import LOOKUP
 from findingaid.strategies.base import shown_text
 from findingaid.synopses import taken_apart
@@ -85,14 +85,15 @@ class Expansion:
     corpora: Mapping[str, Corpus]
 
     def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
-        return expand(hits, self.extent, self._artifacts(reader, hits))
+        return expand(hits, self.extent, self._artifacts(reader, request, hits))
 
-    def _artifacts(self, reader: Reader, hits: Sequence[Hit]) -> dict[Key, Whole]:
-        """The artifacts of hits, by one question to the records and one to the artifacts."""
+    def _artifacts(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> dict[Key, Whole]:
+        """The artifacts of hits, with what may be shown of them, by one question to the records and one to them."""
         ids = sorted({hit.artifact_id for hit in hits})
         within = one_of("corpus", sorted({hit.corpus for hit in hits}))
         rows, payloads = reader.at_once(
-            lambda: _records(reader.records, ids, within), lambda: self._payloads(ids, within) if ids else []
+            lambda: _records(reader.records, ids, both(within, request.shown)),
+            lambda: self._payloads(ids, within) if ids else [],
         )
         pieces: dict[Key, list[Piece]] = defaultdict(list)
         versions: dict[Key, str] = {}
@@ -160,6 +161,7 @@ class _Run:
 def _run(hit: Hit, rank: int, extent: Extent, artifacts: Mapping[Key, Whole]) -> _Run:
     pieces = artifacts[hit.corpus, hit.artifact_id].pieces
     if extent == "artifact":
+        pieces = [piece for piece in pieces if piece.kind not in {CLAIM, SUMMARY}] or pieces  # they say it again
         return _Run((hit.corpus, hit.artifact_id), pieces, 0, len(pieces) - 1, rank)
     row = [piece for piece in pieces if piece.kind == hit.surface_kind]
     place = next(i for i, piece in enumerate(row) if piece.record_id == hit.record_id)
@@ -206,7 +208,7 @@ def _expanded(hit: Hit, run: _Run, extent: Extent, artifacts: Mapping[Key, Whole
         if artifact.text is not None:
             own = artifact.raw == artifact.text or (hit.span and artifact.text[slice(*hit.span)] == hit.text)
             return replace(hit, text=artifact.text, span=(0, len(artifact.text)) if own else None, parts=parts)
-        pieces = [piece for piece in pieces if piece.kind == hit.surface_kind]
+        pieces = [piece for piece in pieces if piece.kind == hit.surface_kind] or pieces
     text, span = passage(pieces, artifact.raw)
     return replace(hit, text=text, span=span, parts=parts)
 

@@ -11,11 +11,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import orjson
 
 from findingaid.errors import StoreError
-from findingaid.model import Rank, Vectors
+from findingaid.model import SUMMARY, Rank, Vectors
 from findingaid.store import schemas, vectors
 from findingaid.store.lexical import Lexical, made_with
+from findingaid.store.sql import both, equals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -266,6 +268,14 @@ class Reader:
         found = self.records.to_table(columns=["corpus", "surface_kind"]).group_by(["corpus", "surface_kind"])
         pairs = [(row["corpus"], row["surface_kind"]) for row in found.aggregate([]).to_pylist()]
         return {corpus: frozenset(kind for c, kind in pairs if c == corpus) for corpus, _ in pairs}
+
+    @cached_property
+    def members(self) -> Mapping[str, Sequence[str]]:
+        """Record id of each summary node -> ids of the claims that it is a summary of."""
+        condition = both(equals("surface_kind", SUMMARY), f"NOT {equals('claim_id', '')}")
+        found = self.records.to_table(columns=["record_id", "metadata"], filter=condition)
+        metadata = map(orjson.loads, found["metadata"].to_pylist())
+        return {i: said["members"] for i, said in zip(found["record_id"].to_pylist(), metadata, strict=True)}
 
     @cached_property
     def _lexical(self) -> Lexical | None:

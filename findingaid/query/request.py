@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from findingaid.errors import QueryError, brief
-from findingaid.model import Mode
+from findingaid.model import SUMMARY, Mode
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Request:
     """A search. `where` is SQL, which `Searcher.search` checks before any step sees it.
 
     `surfaces` keeps these kinds, `weights` multiplies the scores of some. `blend` is the share of dense in a hybrid
-    score; None fuses by reciprocal ranks. `timeout` is in seconds.
+    score; None fuses by reciprocal ranks. `timeout` is in seconds. `tiers` are those of the claims that may be shown,
+    where kinds of claims are asked for; `shown` is the condition of what may be, which the searcher sets. With
+    `use_summaries` summary nodes are found beside everything else.
     """
 
     queries: tuple[str, ...]
@@ -50,6 +52,8 @@ class Request:
     mode: Mode = "hybrid"
     corpora: Sequence[str] = ()
     surfaces: Sequence[str] = ()
+    tiers: Sequence[str] | None = None
+    use_summaries: bool = False
     where: str | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     blend: float | None = 0.5
@@ -61,6 +65,7 @@ class Request:
     route: Route | None = None
     rerank: Rerank | None = None
     after: Sequence[After] = ()
+    shown: str | None = None
 
     @property
     def wanted(self) -> int:
@@ -70,13 +75,14 @@ class Request:
     @property
     def condition(self) -> str | None:
         """All filters as one SQL expression."""
-        return self.condition_of(self.surfaces)
+        asked = (*self.surfaces, SUMMARY) if self.surfaces and self.use_summaries else self.surfaces
+        return self.condition_of(asked)
 
     def condition_of(self, surfaces: Sequence[str]) -> str | None:
         """The filters, with other surface kinds in the place of those asked for; none for every kind."""
         columns = (("corpus", self.corpora), ("surface_kind", surfaces))
         parts = [one_of(column, values) for column, values in columns if values]
-        return " AND ".join([*parts, self.where] if self.where else parts) or None
+        return " AND ".join([*parts, *filter(None, (self.shown, self.where))]) or None
 
     def check(self) -> None:
         """Raises QueryError for what no index could answer."""

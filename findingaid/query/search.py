@@ -26,8 +26,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from findingaid.claims.decisions import DecisionLog
+from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
 from findingaid.errors import QueryError, StoreError, brief
-from findingaid.model import Embedder, Hit
+from findingaid.model import CLAIM, SUMMARY, Embedder, Hit
 from findingaid.query.fields import corpus_fields
 from findingaid.query.hits import COLUMNS, Hits, hit
 from findingaid.query.ranking import CANDIDATES, DEEPER, best_of_artifacts, in_one, no_better, rankings, weigh
@@ -36,6 +38,7 @@ from findingaid.query.request import Request
 from findingaid.query.where import checked
 from findingaid.store import Store
 from findingaid.store.publishing import PUBLISHED
+from findingaid.store.sql import any_of
 
 T = TypeVar("T")
 
@@ -82,6 +85,7 @@ class Searcher:
 
     store: Store
     embedder: Embedder
+    review: ReviewPolicy = BY_DEFAULT
 
     def search(self, request: Request) -> Hits:
         """The hits of the page asked for; fewer only where fewer match the filters.
@@ -143,7 +147,21 @@ class Searcher:
                 with self.store.reached():
                     reader.filters[asked] = checked(where, self.store, reader.records, tuple(corpora))
             where = reader.filters[asked]
-        return replace(request, where=where, corpora=() if set(corpora) >= reader.kinds.keys() else corpora)
+        everywhere = set(corpora) >= reader.kinds.keys()
+        shown = self._shown(reader, request)
+        return replace(request, where=where, corpora=() if everywhere else corpora, shown=shown)
+
+    def _shown(self, reader: Reader, request: Request) -> str | None:
+        """The condition of what may be shown; claims and summary nodes only where their kinds are asked for."""
+        if not any({CLAIM, SUMMARY} & kinds for kinds in reader.kinds.values()):
+            return None
+        eligible = self.eligibility.now()
+        parts = [NEITHER]
+        if CLAIM in request.surfaces:
+            parts.append(eligible.claims(request.tiers))
+        if SUMMARY in request.surfaces or request.use_summaries:
+            parts.append(eligible.nodes(reader.members))
+        return any_of(*parts)
 
     def _ranked(self, reader: Reader, request: Request) -> Sequence[Found | Candidate]:
         """The records in their last order; looks deeper until a page is full or there is nothing more."""
@@ -158,6 +176,11 @@ class Searcher:
             if done or (request.route and request.route.closed):
                 return ranked
             depth *= DEEPER
+
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """Which claims may be shown, always by the newest decisions."""
+        return Eligibility(DecisionLog(self.store), self.review)
 
     @cached_property
     def _asking(self) -> _Remembering:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from findingaid.claims.eligible import Eligible
 from findingaid.errors import QueryError, StoreError, TornError, brief
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.query.hits import own_text, span_of
@@ -17,7 +19,7 @@ from findingaid.summaries import AnchoredSummary
 
 RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
-    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "embedder_id",
+    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence", "embedder_id",
 )  # fmt: skip
 
 
@@ -96,6 +98,11 @@ class CorpusStatus:
     failed: Sequence[Failure]
     updated: str | None
     published_version: int | None
+    claims: int = 0
+    summary_nodes: int = 0
+    extracted: Mapping[str, int] = field(default_factory=dict)
+    """What became of the claims of so many artifacts; nothing where none are wanted."""
+    refused: int = 0
     usage: Sequence[ModelUsage] = ()
     vector_index: Measured | None = None
     """What the index of the vectors of all corpora was found to do; None where a search is exact."""
@@ -106,8 +113,10 @@ class CorpusStatus:
         return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
 
-def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
+def show(store: Store, wanted: str, corpus: str | None = None, eligible: Eligible | None = None) -> ArtifactView:
     """The artifact with this id, or the one that a record with this id belongs to.
+
+    Of its claims and summary nodes there are those that are `eligible`, and without that none.
 
     Raises QueryError for an unknown id, TornError for an artifact of which records are lost.
     """
@@ -134,8 +143,14 @@ def show(store: Store, wanted: str, corpus: str | None = None) -> ArtifactView:
         title=first["title"],
         artifact_version=first["artifact_version"],
         embedder_id=first["embedder_id"],
-        records=[_record(row) for row in sorted(rows, key=lambda row: row["surface_index"])],
+        records=[_record(row) for row in _shown(rows, eligible)],
     )
+
+
+def _shown(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list[Mapping[str, Any]]:
+    """The records of an artifact that may be shown, in plan order."""
+    ordered = sorted(rows, key=lambda row: row["surface_index"])
+    return [row for row in ordered if not row["claim_id"] or (eligible is not None and eligible.allows_record(row))]
 
 
 def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:
@@ -173,21 +188,28 @@ def status(store: Store, corpus: str) -> CorpusStatus:
         return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
     rows = Ledger(store).rows(corpus)
     failed = [row.failure for row in rows.values() if row.failure]
-    outcomes = [row.synopsis_outcome for row in rows.values() if row.synopsis_outcome]
     updated = max(store.rows("ledger", ["updated"], equals("corpus", corpus))["updated"].to_pylist(), default=None)
     return CorpusStatus(
         corpus=corpus,
         artifacts=len(rows),
         records=sum(row.n_records for row in rows.values()),
         pending=sum(not row.recipe and not row.failed_stage for row in rows.values()),
-        synopses={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+        synopses=_outcomes(row.synopsis_outcome for row in rows.values()),
         failed=sorted(failed, key=lambda f: f.artifact_id),
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
+        claims=sum(row.n_claims for row in rows.values()),
+        summary_nodes=sum(row.n_summary_nodes for row in rows.values()),
+        extracted=_outcomes(row.claims_outcome for row in rows.values()),
+        refused=sum(row.refused for row in rows.values()),
         usage=_usage(store, corpus),
         vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
     )
+
+
+def _outcomes(said: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(filter(None, said)).items()))
 
 
 def _vector_index(store: Store) -> Measured | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.model import Failure, Outcome
+from findingaid.model import Failure, Outcome, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Store
@@ -18,7 +18,10 @@ from findingaid.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """The fields of `schemas.LEDGER`; a part's version is null until that part of the artifact is written."""
+    """The fields of `schemas.LEDGER`; a part's version is null until that part of the artifact is written.
+
+    That of claims and of summary nodes is "" where there are none to be, so that a new row says so.
+    """
 
     corpus: str
     artifact_id: str
@@ -27,15 +30,25 @@ class LedgerRow:
     artifacts: str | None = None
     surfaces: str | None = None
     synopses: str | None = None
+    claims: str | None = ""
+    summary_nodes: str | None = ""
     embeddings: str | None = None
     records: str | None = None
     edges: str | None = None
     synopsis_outcome: str = ""
+    claims_outcome: str = ""
+    summary_nodes_outcome: str = ""
+    claims_key: str = ""
+    summary_nodes_key: str = ""
+    refused: int = 0
+    decisions: str = ""
     bytes: int = 0
     n_artifacts: int = 0
     n_surfaces: int = 0
     n_edges: int = 0
     n_synopses: int = 0
+    n_claims: int = 0
+    n_summary_nodes: int = 0
     n_records: int = 0
     failed_stage: str = ""
     failed_kind: str = ""
@@ -46,6 +59,11 @@ class LedgerRow:
         """What a stage, or the edges, were last written with."""
         version: str | None = getattr(self, part)
         return version
+
+    def outcome(self, stage: Stage) -> str:
+        """What became of what one of the stages WRITTEN was to write; "" where nothing was wanted."""
+        outcome: str = getattr(self, OUTCOMES[stage])
+        return outcome
 
     @property
     def failure(self) -> Failure | None:
@@ -58,6 +76,13 @@ class LedgerRow:
         unwritten: dict[str, Any] = {str(part): None for part in parts}
         return replace(self, recipe="", **unwritten)
 
+
+OUTCOMES: Mapping[Stage, str] = {
+    Stage.SYNOPSES: "synopsis_outcome",
+    Stage.CLAIMS: "claims_outcome",
+    Stage.SUMMARY_NODES: "summary_nodes_outcome",
+}
+"""The columns that say what became of what was to be written."""
 
 FIELDS = [field.name for field in fields(LedgerRow)]
 
@@ -83,6 +108,11 @@ class Ledger:
         found = self._store.rows("ledger", FIELDS, where)
         return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
 
+    def decisions(self, corpus: str) -> dict[str, str]:
+        """artifact id -> what of people's decisions its claims were built from."""
+        found = self._store.rows("ledger", ("artifact_id", "decisions"), equals("corpus", corpus))
+        return dict(zip(found["artifact_id"].to_pylist(), found["decisions"].to_pylist(), strict=True))
+
     def rows_of(self, corpus: str, table: str) -> int:
         """How many rows a corpus has in a table."""
         column = f"n_{table}"
@@ -95,8 +125,9 @@ class Ledger:
         return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
 
     def pending(self, corpus: str) -> dict[str, str]:
-        """artifact id -> stamp of those that only wait for their synopsis."""
-        where = f"{equals('corpus', corpus)} AND {equals('synopsis_outcome', Outcome.PENDING)} AND failed_stage = ''"
+        """artifact id -> stamp of those that only wait for their synopsis, claims or summary node."""
+        waits = " OR ".join(equals(column, Outcome.PENDING) for column in OUTCOMES.values())
+        where = f"{equals('corpus', corpus)} AND ({waits}) AND failed_stage = ''"
         found = self._store.rows("ledger", ("artifact_id", "stamp"), where)
         return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from findingaid.identity import call_key, content_hash, text_hash
+from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
@@ -52,7 +53,7 @@ def _purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer
     rows += sum(_delete(store, "summaries", where) for where in list(_forgotten(store)))
     _delete(store, "batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # nobody takes those in
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
-    calls = _drop_unused(store, "calls", set(store.rows("synopses", ["key"])["key"].to_pylist()))
+    calls = _drop_unused(store, "calls", _calls_in_use(store))
     store.drop_unused_fields()
     Publisher(store).publish()
     store.drop_indexes("records")
@@ -118,10 +119,17 @@ def _of(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["corpus"], row["artifact_id"]
 
 
+def _calls_in_use(store: Store) -> set[str]:
+    in_use = set(store.rows("synopses", ["key"])["key"].to_pylist())
+    columns = [f"{stage}_key" for stage in OF_CLAIMS]
+    return in_use.union(*(store.rows("ledger", [column])[column].to_pylist() for column in columns))
+
+
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     hashes = set(store.rows("surfaces", ["text_hash"])["text_hash"].to_pylist())
     hashes |= {text_hash(text) for text in store.rows("synopses", ["text"])["text"].to_pylist() if text}
-    hashes |= {text_hash(text) for text in store.rows("records", ["text"], "text_start > 0")["text"].to_pylist()}
+    composed = f"text_start > 0 OR {one_of('granularity', (CLAIM, SUMMARY))}"
+    hashes |= {text_hash(text) for text in store.rows("records", ["text"], composed)["text"].to_pylist()}
     return {call_key(embedder_id, h) for h in hashes}
 
 

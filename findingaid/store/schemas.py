@@ -7,7 +7,7 @@ import pyarrow as pa
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-3"
+RECORDS_VERSION = "records-4"
 """Part of every records version: raise it and all records are assembled again, without a model call."""
 
 
@@ -122,7 +122,7 @@ DECISIONS = _schema(
     _text("reason", "why, in the actor's words; null once it was redacted", True),
     _text("text", "the statement as it was then; null once it was redacted", True),
     _text("quote", "the passage it quoted; as above", True),
-    _text("details", "JSON: of a proposal, its type and entities, and where the quote stands; as above", True),
+    _text("details", "JSON: what else the claim was, and of a link the other claim; as above", True),
     _text("digests", "JSON: hashes of what may be redacted, which the chain stands on"),
     _text("previous", "hash of the decision before"),
     _text("hash", "of all the above but what may be redacted"),
@@ -197,7 +197,7 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-3",
+    "ledger-4",
     CORPUS,
     ARTIFACT_ID,
     _text("stamp", "the source's change marker when the artifact was last read"),
@@ -205,15 +205,25 @@ LEDGER = _schema(
     _text("artifacts", "version this stage last wrote; null while it is written, and where it failed", True),
     _text("surfaces", "as above", True),
     _text("synopses", "as above", True),
+    _text("claims", 'hash of its claims; "" where none are wanted, null while they are written', True),
+    _text("summary_nodes", "hash of its summary node; as above", True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
     _text("edges", "hash of its edges; null while they are written", True),
     _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
+    _text("claims_outcome", "ok, empty where nothing is stated, failed or pending; empty where none are wanted"),
+    _text("summary_nodes_outcome", "ok, empty, failed, skipped for too few claims or pending; as above"),
+    _text("claims_key", 'of the call in the call cache, so that purge knows which are in use; "" without one'),
+    _text("summary_nodes_key", "as above"),
+    _int("refused", "claims that were found and not taken when it was last read for claims"),
+    _text("decisions", 'hash of the decisions that its claims and summary node were built from; "" for none'),
     _column("bytes", pa.int64(), "size of the payload"),
     _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
     _int("n_edges", "rows in the table edges"),
     _int("n_synopses", "rows in the table synopses"),
+    _int("n_claims", "rows in the table claims"),
+    _int("n_summary_nodes", "rows in the table summary_nodes"),
     _int("n_records", "rows in the table records"),
     _text("failed_stage", 'the stage that failed last, "" where none did'),
     _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
@@ -237,6 +247,8 @@ FIXED = {
     "surfaces": SURFACES,
     "edges": EDGES,
     "synopses": SYNOPSES,
+    "claims": CLAIMS,
+    "summary_nodes": SUMMARY_NODES,
     "calls": CALLS,
     "summaries": SUMMARIES,
     "embeddings": EMBEDDINGS,
@@ -244,10 +256,14 @@ FIXED = {
     "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
+    "decisions": DECISIONS,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""
 
-PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "records")
+IRREPLACEABLE = ("decisions",)
+"""The tables that nothing can write again: they are never made anew where they hold something."""
+
+PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """The tables whose rows belong to one artifact, and are counted in its ledger row."""
 
 CACHES = ("calls", "embeddings")
@@ -274,6 +290,8 @@ def records(dim: int) -> pa.Schema:
         _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
         _text("artifact_version", "the version of the artifact that it was made from"),
         _text("producer_id", 'who wrote the text where it was generated, else ""'),
+        _text("claim_id", 'what decisions know it by: of a claim or a summary node, otherwise ""'),
+        _text("evidence", 'of a claim: verified, forged or none; otherwise ""'),
         _text("embedder_id", "who made the vector"),
         _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
     )

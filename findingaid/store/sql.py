@@ -26,6 +26,11 @@ def both(*conditions: str | None) -> str:
     return " AND ".join(f"({condition})" for condition in conditions if condition)
 
 
+def any_of(*conditions: str) -> str:
+    """At least one of the conditions, of which there must be one."""
+    return f"({' OR '.join(f'({condition})' for condition in conditions)})"
+
+
 def of_artifacts(keys: Iterable[tuple[str, str]], corpus: str = "corpus", artifact_id: str = "artifact_id") -> str:
     """Whether (corpus, artifact id) is one of these; matches nothing without any."""
     ids: dict[str, list[str]] = {}

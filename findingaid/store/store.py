@@ -173,6 +173,11 @@ class Store:
             states = self.inspect(dim)
             fresh = set(states) == set(TABLES) and set(states.values()) == {"lost"}
             for table, state in states.items():
+                if table in schemas.IRREPLACEABLE and state != "lost":
+                    raise StoreError(
+                        f"table {table} of {self.uri} is {state}, and nothing can write again what it holds: put it"
+                        " back from a backup, or move it away"
+                    )
                 self._make(table, _wanted(dim)[table], state)
         repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
         self._unusable = {}
@@ -220,6 +225,14 @@ class Store:
         """
         self._commit(table, lambda dataset: self._rewrite(dataset, first, edit))
 
+    def revise(self, table: str, edit: Callable[[pa.Table], pa.Table]) -> None:
+        """Put what `edit` makes of all rows in their place, as the very next version of the table.
+
+        What only follows the rows that are there is written alone. Whatever else was written meanwhile, from wherever,
+        comes first, and `edit` is asked again with it. For tables from which nothing is ever deleted.
+        """
+        self._commit(table, lambda dataset: self._revise(table, dataset, edit))
+
     def _commit(self, table: str, commit: Callable[[lance.LanceDataset], T]) -> T:
         """What a commit gives; one that others' commits came before starts again from the latest version."""
         for attempt in range(ATTEMPTS):
@@ -257,6 +270,25 @@ class Store:
             update_mode="rewrite_rows",
         )
         lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
+
+    def _revise(self, table: str, dataset: lance.LanceDataset, edit: Callable[[pa.Table], pa.Table]) -> None:
+        import lance
+        from lance.fragment import write_fragments
+
+        before = dataset.to_table()
+        after = edit(before)
+        appended = after.slice(0, before.num_rows).equals(before)
+        rows = after.slice(before.num_rows) if appended else after
+        if appended and not rows.num_rows:
+            return
+        kept = [fragment.metadata for fragment in dataset.get_fragments()] if appended else []
+        lance.LanceDataset.commit(
+            self._path(table),
+            lance.LanceOperation.Overwrite(dataset.schema, [*kept, *write_fragments(rows, dataset)]),
+            read_version=dataset.version,
+            max_retries=0,  # without retries this is the next version or a conflict
+            storage_options=self._options or None,
+        )
 
     def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
         import lance

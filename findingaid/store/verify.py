@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from findingaid.model import Outcome, Stage
+from findingaid.model import WRITTEN, Outcome, Stage
+from findingaid.store.ledger import OUTCOMES
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.store import TABLES, Store
@@ -18,8 +19,8 @@ UNIT_TOLERANCE = 5e-3
 
 UNSOUND = "records whose vector is not finite and of length 1"
 
-NEVER_PENDING = tuple(stage.value for stage in Stage if stage is not Stage.SYNOPSES)
-UNFINISHED_BY = ("recipe", "failed_stage", "synopsis_outcome", *NEVER_PENDING)
+NEVER_PENDING = tuple(stage.value for stage in Stage if stage not in WRITTEN)
+UNFINISHED_BY = ("recipe", "failed_stage", *OUTCOMES.values(), *NEVER_PENDING)
 
 NAMED = 3
 """Ids that a problem names; the rest are counted."""
@@ -57,8 +58,9 @@ def _ledger(store: Store) -> Iterator[str]:
 
 
 def _unfinished(row: Mapping[str, str | None]) -> bool:
-    """Whether an artifact was being written when its run ended; one that waits for its synopsis was not."""
-    waits = row["synopsis_outcome"] == Outcome.PENDING and None not in {row[stage] for stage in NEVER_PENDING}
+    """Whether an artifact was being written when its run ended; one that waits for what is to be written was not."""
+    pending = any(row[column] == Outcome.PENDING for column in OUTCOMES.values())
+    waits = pending and None not in {row[stage] for stage in NEVER_PENDING}
     return not (row["recipe"] or row["failed_stage"] or waits)
 
 

@@ -273,6 +273,10 @@ class OpenAISynthesizer:
             completion = await self._engine.line.ask(lambda: self._send(messages), tokens, wanted)
         except SynthesisError as error:
             return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error))
+        return self._read(completion)
+
+    def _read(self, completion: Any) -> Synopsis:
+        """What came of a request, whatever was answered."""
         return read(completion, self.structured)
 
     async def _send(self, messages: Messages) -> Any:

@@ -1,0 +1,176 @@
+"""Claims by a model behind any endpoint that speaks the OpenAI API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from findingaid.claims.forms import extraction_of, extraction_text
+from findingaid.errors import ConfigError, SynthesisError
+from findingaid.identity import content_hash
+from findingaid.model import NO_USAGE, Extraction, Outcome, Statement, Synopsis, Usage
+from findingaid.registry import STRICT
+from findingaid.synthesis.answers import content_of, unfenced, usage_of
+from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
+from findingaid.synthesis.prompting import Prompt, parts_of, shipped, tokens_of, without_controls
+
+TOKENS_A_CLAIM = 100
+"""Of a claim in an answer, with its quote and the JSON around it, for a plan."""
+
+WORDS_A_CLAIM = 40
+"""Of a text, about so many for each claim that a model finds in it, for a plan."""
+
+TYPES = ("fact", "decision", "requirement", "definition", "opinion", "other")
+
+TEXT = {"type": "string"}
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "claims",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {
+                "claims": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "text": TEXT,
+                            "quote": TEXT,
+                            "type": {"type": "string", "enum": list(TYPES)},
+                            "confidence": {"type": "number"},
+                            "entities": {"type": "array", "items": TEXT},
+                        },
+                        "required": ["text", "quote", "type", "confidence", "entities"],
+                        "additionalProperties": False,
+                    },
+                }
+            },
+            "required": ["claims"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class _Said(BaseModel):
+    text: str
+    quote: str
+    type: str = "fact"
+    confidence: float = Field(default=1.0, ge=0, le=1)
+    entities: list[str] = Field(default_factory=list)
+
+
+class _Answer(BaseModel, extra="forbid"):
+    claims: list[_Said]
+
+
+@dataclass(frozen=True)
+class ClaimsPrompt(Prompt):
+    """The system message for claims; nothing is put together of parts, since the claims of a text are those of its
+    parts."""
+
+    @property
+    def system(self) -> str:
+        return "\n\n".join((self.what.strip(), shipped("rules"), shipped("form_claims")))
+
+    @property
+    def hash(self) -> str:
+        return content_hash(self.system, self.structured, shipped("document"), shipped("part_claims"))
+
+    def part(self, text: str, part: int, parts: int) -> Any:
+        return self._messages("part_claims", text, part=part, parts=parts)
+
+
+@dataclass(frozen=True)
+class OpenAIClaims(OpenAISynthesizer):
+    """Asks `model` for the statements of a text, each with the passage that says so; the parameters are those of the
+    synthesizer "openai".
+
+    `prompt` is a file that says what a claim is. A text longer than `context_tokens` is sent in parts. Without
+    `structured` the JSON is asked for in words alone. A claim whose quote is not in the text is refused.
+    """
+
+    version: ClassVar[int] = 1
+    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_from is not None:
+            raise ConfigError("batch_from: claims are not asked for by batch")
+
+    @cached_property
+    def instructions(self) -> ClaimsPrompt:
+        """What the model is told, whatever the text. Raises ConfigError."""
+        what = shipped("claims") if self.prompt is None else super().instructions.what
+        return ClaimsPrompt(what, self.structured)
+
+    def request(self, messages: Any) -> dict[str, Any]:
+        """The body of one request."""
+        asked = super().request(messages)
+        return asked | {"response_format": SCHEMA} if self.structured else asked
+
+    def calls_for(self, text: str) -> list[Usage]:
+        """The calls that a text will take: one a part."""
+        if not text.strip():
+            return []
+        around = tokens_of(self.instructions.system)
+        parts = parts_of(text, self.context_tokens)
+        return [
+            Usage(1, around + tokens_of(part), TOKENS_A_CLAIM * (1 + len(part.split()) // WORDS_A_CLAIM))
+            for part in parts
+        ]
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        return extraction_of(self.synthesize(text, metadata))
+
+    async def _together(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
+        """The claims of all parts; failed where one of these is."""
+        used = sum((synopsis.usage for synopsis in made), NO_USAGE)
+        if failed := next((synopsis for synopsis in made if synopsis.outcome is Outcome.FAILED), None):
+            return replace(failed, usage=used)
+        each = [extraction_of(synopsis.text) for synopsis in made]
+        return _synopsis(
+            Extraction([s for e in each for s in e.statements], [line for e in each for line in e.refused]), used
+        )
+
+    def _read(self, completion: Any) -> Synopsis:
+        usage = usage_of(completion)
+        try:
+            return _synopsis(read(content_of(completion)), usage)
+        except SynthesisError as error:
+            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=usage)
+
+
+def _synopsis(extraction: Extraction, usage: Usage) -> Synopsis:
+    text = extraction_text(extraction)
+    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=usage)
+
+
+def read(content: str) -> Extraction:
+    """The statements of an answer; whether their quotes are there is for others to see. Raises SynthesisError."""
+    try:
+        answer = _Answer.model_validate_json(unfenced(content))
+    except ValidationError:
+        raise SynthesisError(
+            "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false",
+            "parse",
+        ) from None
+    refused = [f"{_clean(said.text)[:80]!r} has no quote" for said in answer.claims if not _clean(said.quote)]
+    return Extraction([_statement(said) for said in answer.claims if _clean(said.quote)], refused)
+
+
+def _statement(said: _Said) -> Statement:
+    kind = said.type if said.type in TYPES else "other"
+    entities = [name for name in map(_clean, said.entities) if name]
+    return Statement(_clean(said.text), said.quote, None, kind, said.confidence, list(dict.fromkeys(entities)))
+
+
+def _clean(text: str) -> str:
+    return " ".join(without_controls(text).split())

@@ -1,0 +1,206 @@
+"""Summary nodes by a model behind any endpoint that speaks the OpenAI API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from findingaid.claims.forms import draft_of, draft_text, members_of, members_text
+from findingaid.claims.nodes import FEWEST, MOST, THEMES
+from findingaid.errors import ConfigError, SynthesisError
+from findingaid.identity import content_hash, text_hash
+from findingaid.model import Bullet, Draft, Member, Outcome, Synopsis, Usage
+from findingaid.registry import STRICT
+from findingaid.synthesis.answers import content_of, unfenced, usage_of
+from findingaid.synthesis.extractive import centrality
+from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
+from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, shipped, tokens_of, without_controls
+
+EXPECTED_TOKENS = 400
+"""Of one answer, for a plan."""
+
+NODE_TOKENS = 1_500
+"""A summary is asked to be 7 points; what is longer than this is no summary, and none of its parts is taken."""
+
+CLAIM_CHARACTERS = 500
+"""Of a claim, as a model is shown it."""
+
+SHOWN_OF_REFUSED = 80
+"""Characters that a line says of a point that was refused."""
+
+TEXT = {"type": "string"}
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "summary",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {
+                "bullets": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"text": TEXT, "claims": {"type": "array", "items": {"type": "integer"}}},
+                        "required": ["text", "claims"],
+                        "additionalProperties": False,
+                    },
+                },
+                "themes": {"type": "array", "items": TEXT},
+                "confidence": {"type": "number"},
+            },
+            "required": ["bullets", "themes", "confidence"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class _Said(BaseModel):
+    text: str
+    claims: list[int]
+
+
+class _Answer(BaseModel, extra="forbid"):
+    bullets: list[_Said]
+    themes: list[str] = Field(default_factory=list)
+    confidence: float = Field(default=1.0, ge=0, le=1)
+
+
+@dataclass(frozen=True)
+class NodesPrompt(Prompt):
+    """The system message for summary nodes."""
+
+    @property
+    def system(self) -> str:
+        return "\n\n".join((self.what.strip(), shipped("rules"), shipped("form_nodes")))
+
+    @property
+    def hash(self) -> str:
+        return content_hash(self.system, self.structured, shipped("members"), CLAIM_CHARACTERS)
+
+    def members(self, members: Sequence[Member]) -> Messages:
+        """The messages for some claims, each behind its number, on a line, so that none can pass for two."""
+        lines = (f"{n}. {' '.join(member.text.split())[:CLAIM_CHARACTERS]}" for n, member in enumerate(members, 1))
+        return self.messages(fill(shipped("members"), **enclosed("\n".join(lines))))
+
+
+@dataclass(frozen=True)
+class OpenAINodes(OpenAISynthesizer):
+    """Asks `model` for 3 to 7 points over claims, each with those it stands on; the parameters are those of the
+    synthesizer "openai".
+
+    `prompt` is a file that says what a summary is to be. Of more claims than `context_tokens` have room for the most
+    central are shown. Without `structured` the JSON is asked for in words alone. Claims are cited by their numbers; a
+    number that none was shown with is refused, and a point that cites no other.
+    """
+
+    version: ClassVar[int] = 1
+    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_from is not None:
+            raise ConfigError("batch_from: summary nodes are not asked for by batch")
+
+    @cached_property
+    def instructions(self) -> NodesPrompt:
+        """What the model is told, whatever the claims. Raises ConfigError."""
+        what = shipped("nodes") if self.prompt is None else super().instructions.what
+        return NodesPrompt(what, self.structured)
+
+    def request(self, messages: Messages) -> dict[str, Any]:
+        """The body of one request."""
+        asked = super().request(messages)
+        return asked | {"response_format": SCHEMA} if self.structured else asked
+
+    def calls_for(self, text: str) -> list[Usage]:
+        """The one call that claims take."""
+        if not text.strip():
+            return []
+        messages = self.instructions.members(self._fitting(members_of(text)))
+        return [Usage(1, sum(tokens_of(message["content"]) for message in messages), EXPECTED_TOKENS)]
+
+    def summarize(self, members: Sequence[Member]) -> Draft | None:
+        return draft_of(self.synthesize(members_text(members), {}))
+
+    async def _outcome(self, text: str, wanted: Wanted) -> Synopsis:
+        if not text.strip():
+            return Synopsis(Outcome.EMPTY)
+        if kept := self._engine.kept.pop(text_hash(text), None):
+            return kept
+        members = members_of(text)
+        shown = self._fitting(members)
+        made = await self._ask(self.instructions.members(shown), wanted)
+        if made.outcome is not Outcome.OK:
+            return made
+        try:
+            draft = read(made.text, shown, len(members) - len(shown))
+        except SynthesisError as error:
+            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=made.usage)
+        return Synopsis(Outcome.OK, draft_text(draft), usage=made.usage)
+
+    def _read(self, completion: Any) -> Synopsis:
+        usage = usage_of(completion)
+        try:
+            return Synopsis(Outcome.OK, content_of(completion), usage=usage)
+        except SynthesisError as error:
+            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=usage)
+
+    def _fitting(self, members: Sequence[Member]) -> list[Member]:
+        """All members, or the most central that fit into one call, in their order."""
+        costs = [tokens_of(member.text[:CLAIM_CHARACTERS]) + 2 for member in members]
+        if sum(costs) <= self.context_tokens:
+            return list(members)
+        central = centrality([member.text for member in members])
+        kept: set[int] = set()
+        left = self.context_tokens
+        for i in sorted(range(len(members)), key=lambda i: (-central[i], i)):
+            if costs[i] <= left:
+                kept.add(i)
+                left -= costs[i]
+        return [member for i, member in enumerate(members) if i in kept]
+
+
+def read(content: str, members: Sequence[Member], unseen: int = 0) -> Draft:
+    """The draft that an answer holds; `unseen` claims were too many to be shown. Raises SynthesisError for none.
+
+    Numbers that no claim was shown with are taken out, and with them what cites no other.
+    """
+    try:
+        answer = _Answer.model_validate_json(unfenced(content))
+    except ValidationError:
+        raise SynthesisError(
+            "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false",
+            "parse",
+        ) from None
+    refused = [f"{unseen:,} claims are too many for one call, and were not shown"] if unseen else []
+    bullets: list[Bullet] = []
+    for said in answer.bullets:
+        text = _clean(said.text)
+        known = tuple(dict.fromkeys(members[n - 1].claim_id for n in said.claims if 1 <= n <= len(members)))
+        if wrong := [n for n in said.claims if not 1 <= n <= len(members)]:
+            refused.append(f"{text[:SHOWN_OF_REFUSED]!r} cites {', '.join(map(str, wrong))}, of {len(members)} claims")
+        elif not known:
+            refused.append(f"{text[:SHOWN_OF_REFUSED]!r} cites no claim")
+        if text and known:
+            bullets.append(Bullet(text, known))
+    if len(bullets) < min(FEWEST, len(members)):
+        raise SynthesisError(
+            f"the answer has {len(bullets)} points that cite a claim, expected {FEWEST} to {MOST}", "parse"
+        )
+    if len(bullets) > MOST:
+        refused.append(f"{len(bullets)} points, of which the first {MOST} are taken")
+    if sum(tokens_of(bullet.text) for bullet in bullets[:MOST]) > NODE_TOKENS:
+        raise SynthesisError("the answer is too long for a summary", "parse")
+    themes = tuple(dict.fromkeys(theme for theme in map(_clean, answer.themes) if theme))[:THEMES]
+    return Draft(tuple(bullets[:MOST]), themes, answer.confidence, tuple(refused))
+
+
+def _clean(text: str) -> str:
+    return " ".join(without_controls(text).split())

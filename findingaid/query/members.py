@@ -1,0 +1,110 @@
+"""From summary nodes to the claims that they are summaries of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import orjson
+
+from findingaid.claims.eligible import Eligibility, Eligible
+from findingaid.errors import QueryError
+from findingaid.model import SUMMARY, Hit
+from findingaid.query.edges import Neighbour
+from findingaid.query.hits import COLUMNS, Hits, hit
+from findingaid.query.ranking import merged, rankings
+from findingaid.store.sql import any_of, both, equals, of_artifacts, one_of
+
+if TYPE_CHECKING:
+    from findingaid.query.reader import Reader, Row
+    from findingaid.query.request import Request
+
+SUMMARIZES = "SUMMARIZES"
+"""The kind of the edge from a summary node to a claim; also the route of a claim that its node led to."""
+
+
+@dataclass(frozen=True)
+class WithMembers:
+    """The step of a search that puts behind each summary node the `top_k` of its claims that answer best.
+
+    They come beside the hits of the page, and only those that may be shown.
+    """
+
+    top_k: int
+    eligibility: Eligibility
+
+    def __post_init__(self) -> None:
+        if self.top_k < 0:
+            raise QueryError(f"summary_top_k must be at least 0, got {self.top_k}")
+
+    def after(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        nodes = [found for found in hits if found.surface_kind == SUMMARY]
+        if not nodes or not self.top_k:
+            return hits
+        known = {found.record_id for found in hits}
+        claims = [found for found in self._claims(reader, request, nodes) if found.record_id not in known]
+        led = []
+        for found in hits:
+            led.append(found)
+            if found.surface_kind == SUMMARY:
+                led += [replace(claim, seed=found.record_id) for claim in _of(found, claims)[: self.top_k]]
+        return Hits(led, getattr(hits, "enough", ""))
+
+    def _claims(self, reader: Reader, request: Request, nodes: Sequence[Hit]) -> list[Hit]:
+        """The members of all these nodes that may be shown and match the filters, best first."""
+        ids = sorted({claim_id for node in nodes for claim_id in node.metadata["members"]})
+        condition = both(
+            replace(request, shown=self.eligibility.now().claims(request.tiers)).condition_of(()),
+            of_artifacts({(node.corpus, node.artifact_id) for node in nodes}),
+            one_of("claim_id", ids),
+        )
+        found = merged(reader, request, rankings(reader, request, len(ids), condition, narrow=True))
+        rows = reader.rows_of(found, COLUMNS)
+        return [
+            replace(hit(c, row, request.explain), route=SUMMARIZES, depth=1) for c, row in zip(found, rows, strict=True)
+        ]
+
+
+def _of(node: Hit, claims: Iterable[Hit]) -> list[Hit]:
+    """Those of the claims that a node is a summary of."""
+    members = set(node.metadata["members"])
+    key = (node.corpus, node.artifact_id)
+    return [c for c in claims if (c.corpus, c.artifact_id) == key and c.metadata["claim_id"] in members]
+
+
+def summarized(reader: Reader, wanted: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
+    """The claims that a summary node, by its id or its record's, is a summary of; [] where there is no such node.
+
+    They are what the node itself says it stands on, so no edge is kept of them that could be left behind. A claim that
+    may not be shown has no title.
+    """
+    if not reader.members:
+        return []
+    named = any_of(equals("claim_id", wanted), equals("record_id", wanted))
+    nodes = _records(reader, both(eligible.nodes(reader.members), named, corpus and equals("corpus", corpus)))
+    found: list[Neighbour] = []
+    for node in nodes:
+        members = orjson.loads(node["metadata"])["members"]
+        of = both(of_artifacts([(node["corpus"], node["artifact_id"])]), one_of("claim_id", members))
+        claims = {row["claim_id"]: row for row in _records(reader, both(eligible.claims(), of))}
+        found += [_neighbour(node, claim_id, claims.get(claim_id)) for claim_id in members]
+    return found
+
+
+def summarizing(reader: Reader, claim_id: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
+    """The summary nodes that a claim is a member of; [] where there are none that may be shown."""
+    holding = sorted(record for record, members in reader.members.items() if claim_id in members)
+    of = both(eligible.nodes(reader.members), one_of("record_id", holding), corpus and equals("corpus", corpus))
+    return [_neighbour(node, node["claim_id"], node) for node in _records(reader, of)]
+
+
+def _neighbour(of: Row, section: str, row: Row | None) -> Neighbour:
+    span = (row["span_start"], row["span_end"]) if row and row["span_start"] is not None else None
+    return Neighbour(of["corpus"], of["artifact_id"], SUMMARIZES, section, span, row["text"] if row else None)
+
+
+def _records(reader: Reader, condition: str) -> list[Row]:
+    columns = ["corpus", "artifact_id", "claim_id", "text", "span_start", "span_end", "metadata"]
+    rows: list[Row] = reader.records.to_table(columns=columns, filter=condition).to_pylist()
+    return sorted(rows, key=lambda row: (row["corpus"], row["artifact_id"]))
