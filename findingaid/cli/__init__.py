@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from findingaid import __version__
-from findingaid.cli.contexts import context
+from findingaid.cli.contexts import context, summary
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -22,6 +22,7 @@ def main() -> None:
 
 
 for command in (
-    context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify, versions,
+    context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, summary, verify,
+    versions,
 ):  # fmt: skip
     main.add_command(command)
