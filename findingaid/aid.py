@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from findingaid.checks import TORN, Checker, CheckResult, measured
 from findingaid.claims.decisions import broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
-from findingaid.claims.model import Decided, nothing_decided
+from findingaid.claims.model import Decided
+from findingaid.claims.redaction import scrub, still_stated
+from findingaid.claims.standing import decided
 from findingaid.config import Config, ContextDefaults, SearchDefaults, load
 from findingaid.errors import ConfigError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
@@ -56,6 +58,7 @@ from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.reporting import BatchReport
+from findingaid.reviewing import Claims
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
@@ -123,9 +126,6 @@ class FindingAid:
     review: ReviewPolicy = BY_DEFAULT
     """Which claims are shown and cited."""
 
-    decisions: Callable[[str], Decided] = nothing_decided
-    """Gives what people decided of the claims of a corpus, as it is now."""
-
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
@@ -145,7 +145,11 @@ class FindingAid:
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
         """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
-        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending(), self.decisions)
+        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending(), self.decided)
+
+    def decided(self, corpus: str) -> Decided:
+        """What people decided of the claims of a corpus, as it is now."""
+        return decided(corpus, self.eligibility.log.all())
 
     def spending(self, run: str | None = None) -> Spending:
         """A new account of what a run spends; with the name of a `run` one that all its processes share."""
@@ -382,6 +386,10 @@ class FindingAid:
         if held := Leases(self.store).held():
             raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
         self._require_fit("purged")
+        decisions = self.eligibility.log.all()
+        if count := still_stated(self.store, decisions):
+            raise StoreError(f"not purged: {count} redacted claims are still indexed: run `findingaid index` first")
+        scrub(self.store, decisions)
         if self.evaluations:
             forget_runs(self.evaluations)
         return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
@@ -471,6 +479,11 @@ class FindingAid:
     def eligibility(self) -> Eligibility:
         """Which claims may be shown by the newest decisions: what every way of reading asks."""
         return self.searcher.eligibility
+
+    @property
+    def claims(self) -> Claims:
+        """What artifacts state, and what people decide of it."""
+        return Claims(self.store, self.corpora, self.eligibility)
 
     def context(
         self,

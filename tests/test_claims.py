@@ -16,7 +16,7 @@ import pytest
 from findingaid import Corpus, FindingAid
 from findingaid.claiming import stored_claims
 from findingaid.claims.extraction import ExtractiveClaims
-from findingaid.claims.model import Claim, Decided, Evidence, Proposal, claim_id
+from findingaid.claims.model import NOTHING_DECIDED, Claim, Decided, Evidence, Proposal, claim_id
 from findingaid.errors import SynthesisError
 from findingaid.model import Bullet, Claiming, CorpusReport, Draft, Extraction, Member, Report, Statement
 from findingaid.spending import Budget
@@ -353,9 +353,19 @@ def test_a_summary_that_cites_what_it_was_not_shown_is_none(make_aid: Make) -> N
     assert (report.records, aid.status()[0].summary_nodes) == (15, 0)
 
 
+@dataclass(frozen=True)
+class Deciding(FindingAid):
+    """A finding aid whose claims are built from these decisions."""
+
+    said: Decided = NOTHING_DECIDED
+
+    def decided(self, corpus: str) -> Decided:
+        return self.said
+
+
 def deciding(aid: FindingAid, **decided: Any) -> FindingAid:
     """The same, where people decided this."""
-    return FindingAid(aid.store, aid.embedder, aid.corpora, decisions=lambda _: Decided(**decided))
+    return Deciding(aid.store, aid.embedder, aid.corpora, said=Decided(**decided))
 
 
 def test_what_people_propose_is_a_claim_of_its_artifact(make_aid: Make, source: MemorySource) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,16 +24,28 @@ def indexed(cli: Cli) -> Cli:
     return cli
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
-def test_every_command_has_help_an_example_json_and_a_place_in_the_readme(command: str) -> None:
-    found = main.commands[command]
+def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be run, by all of its names."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield f"{before}{name}", command
+
+
+COMMANDS = dict(commands(main))
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help_an_example_json_and_a_place_in_the_docs(command: str) -> None:
+    found = COMMANDS[command]
 
     assert found.help
     assert "Examples:" in found.help
     assert f"findingaid {command}" in found.help
     assert "--json" in [name for option in found.params for name in option.opts]
     assert all(option.help for option in found.params if isinstance(option, click.Option))
-    assert f"findingaid {command}" in README.read_text()
+    assert any(f"findingaid {command}" in page.read_text() for page in [README, *README.parent.glob("docs/*.md")])
 
 
 def test_index_and_plan_keep_the_contract(cli: Cli) -> None:

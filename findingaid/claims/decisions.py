@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from findingaid.claims.model import Action, Truth
+from findingaid.claims.model import Action, Claim, Evidence, Truth
 from findingaid.errors import StoreError
 from findingaid.identity import content_hash, text_hash, to_json
 from findingaid.store import Store, schemas
@@ -29,11 +29,19 @@ ERASED = ("reason", "text", "quote", "details")
 """What redaction takes out of the decisions of a claim; the chain covers digests of it."""
 
 
+UNSAID = {
+    "type": "", "confidence": 0.0, "entities": (), "span": None, "evidence": "none", "verbatim": False,
+    "producer_id": "", "artifact_version": "",
+}  # fmt: skip
+"""What is left of a claim that was redacted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A decision that is not in the log yet; `other_id` contests or supersedes the claim.
 
-    `text` and `quote` are the claim's as they were; of a proposal `details` has type, entities, span and evidence.
+    `text`, `quote` and `details` are the claim as it was, and in `details` also the other one, so that both can be
+    shown when no artifact says them any more.
     """
 
     action: Action
@@ -74,7 +82,7 @@ class Decision:
 
     @property
     def said(self) -> dict[str, Any]:
-        """The details of a proposal."""
+        """What else is known of the claim, as it was."""
         found: dict[str, Any] = orjson.loads(self.details or "{}")
         return found
 
@@ -134,7 +142,7 @@ class DecisionLog:
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:
-    """Decisions without what they say of these claims; why others were contested or superseded by them goes, too."""
+    """Decisions without what they say of these claims; what links others with them goes, too, but for the link."""
     return [_erased(decision, claims) for decision in decisions]
 
 
@@ -143,7 +151,7 @@ def _erased(decision: Decision, claims: set[str]) -> Decision:
         return decision
     if decision.claim_id in claims:
         return replace(decision, reason=None, text=None, quote=None, details=None)
-    return replace(decision, reason=None) if decision.other_id in claims else decision
+    return replace(decision, reason=None, details=None) if decision.other_id in claims else decision
 
 
 def broken(decisions: Sequence[Decision]) -> Iterator[str]:
@@ -232,3 +240,24 @@ def _parsed(table: pa.Table) -> list[Decision]:
 def _table(decisions: Sequence[Decision]) -> pa.Table:
     columns = {name: [getattr(d, name) for d in decisions] for name in schemas.DECISIONS.names}
     return pa.table(columns, schema=schemas.DECISIONS)
+
+
+def snapshots(decision: Decision) -> Iterator[Claim]:
+    """The claims that a decision names, as they were; of what was redacted hardly more than its id."""
+    said = decision.said
+    if other := said.pop("other", None):
+        yield claim_of(other)
+    of = {"corpus": decision.corpus, "claim_id": decision.claim_id, "artifact_id": decision.artifact_id}
+    yield claim_of({**UNSAID, **of, **said, "text": decision.text or "", "quote": decision.quote or ""})
+
+
+def claim_of(said: Mapping[str, Any]) -> Claim:
+    """A claim of its row in the table, or of what a decision keeps of it."""
+    named = {name: said[name] for name in Claim.__slots__ if name in said}
+    span = said["span"] if "span" in said else (said["span_start"], said["span_end"])
+    whole = span and span[0] is not None
+    return Claim(**named | {
+        "span": tuple(span) if whole else None,
+        "evidence": Evidence(said["evidence"]),
+        "entities": tuple(said["entities"]),
+    })  # fmt: skip

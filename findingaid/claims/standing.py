@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from findingaid.claims.decisions import Decision, Verdict
-from findingaid.claims.model import Action, Circulation, Review, Standing, Truth
+from findingaid.claims.decisions import Decision, Verdict, snapshots
+from findingaid.claims.model import Action, Circulation, Claim, Decided, Proposal, Review, Standing, Truth
 from findingaid.errors import QueryError
+from findingaid.model import Statement
 
 UNTOUCHED = Standing()
 """Of a claim of which nobody decided anything."""
@@ -134,3 +135,31 @@ def described(standing: Standing) -> str:
     if standing.circulation is not Circulation.LIVE:
         words.append(standing.circulation.value)
     return " and ".join(words)
+
+
+def decided(corpus: str, decisions: Iterable[Decision]) -> Decided:
+    """What of all decisions the claims of a corpus are built from.
+
+    What people proposed is a claim whatever becomes of its text. What an extractor had found when something was decided
+    of it is one as long as its quote is there, whether or not the extractor of today finds it.
+    """
+    own = [decision for decision in decisions if decision.corpus == corpus]
+    standings = Standings.after(own).all()
+    gone = {claim_id for claim_id, standing in standings.items() if standing.circulation is Circulation.REDACTED}
+    known: dict[str, tuple[Claim, bool]] = {}
+    for decision in own:
+        for claim in snapshots(decision):
+            proposed = decision.action is Action.PROPOSE and claim.claim_id == decision.claim_id
+            if claim.artifact_version and (proposed or claim.claim_id not in known):
+                known[claim.claim_id] = claim, proposed
+    proposals: dict[str, list[Proposal]] = {}
+    for claim, proposed in known.values():
+        if claim.claim_id not in gone and (proposed or claim.quote):
+            proposals.setdefault(claim.artifact_id, []).append(_proposal(claim, while_quoted=not proposed))
+    retracted = frozenset(claim_id for claim_id, standing in standings.items() if standing.retracted)
+    return Decided(proposals, frozenset(gone), retracted, frozenset(standings))
+
+
+def _proposal(claim: Claim, while_quoted: bool) -> Proposal:
+    said = Statement(claim.text, claim.quote, claim.span, claim.type, claim.confidence, claim.entities)
+    return Proposal(said, claim.producer_id, while_quoted)

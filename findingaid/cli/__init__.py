@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from findingaid import __version__
+from findingaid.cli.claims import claims
 from findingaid.cli.contexts import context, summary
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
@@ -22,7 +23,7 @@ def main() -> None:
 
 
 for command in (
-    context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, summary, verify,
+    claims, context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, summary, verify,
     versions,
 ):  # fmt: skip
     main.add_command(command)

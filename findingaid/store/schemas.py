@@ -134,7 +134,7 @@ DECISIONS = _schema(
     _text("reason", "why, in the actor's words; null once it was redacted", True),
     _text("text", "the statement as it was then; null once it was redacted", True),
     _text("quote", "the passage it quoted; as above", True),
-    _text("details", "JSON: of a proposal, its type and entities, and where the quote stands; as above", True),
+    _text("details", "JSON: what else the claim was, and of a link the other claim; as above", True),
     _text("digests", "JSON: hashes of what may be redacted, which the chain stands on"),
     _text("previous", "hash of the decision before"),
     _text("hash", "of all the above but what may be redacted"),
