@@ -680,12 +680,13 @@ class Free(Protocol):
 class Claiming:
     """What is to come of the claims of a corpus.
 
-    Of two claims of an artifact whose vectors have a cosine of `near` or more the first is kept; None keeps all but
-    equal ones. `nodes` writes a summary of each artifact that has `at_least` so many claims that are held.
+    Of two claims of an artifact with the same words, whose vectors have a cosine of `near` or more, the first is kept;
+    None keeps all but equal ones. `nodes` writes a summary of each artifact that has `at_least` so many claims that are
+    held.
     """
 
     extractor: ClaimExtractor
-    near: float | None = 0.97
+    near: float | None = 0.95
     nodes: NodeProducer | None = None
     at_least: int = 5
 

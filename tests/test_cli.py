@@ -59,7 +59,7 @@ def test_index_and_plan_keep_the_contract(cli: Cli) -> None:
 
         assert result.exit_code == 1
         assert keys <= report.keys()
-        assert report["calls"].keys() == {"embed", "synthesize"}
+        assert report["calls"].keys() == {"embed", "synthesize", "extract", "summarize"}
         (failed,) = report["failed"]
         assert failed.pop("runs") == (1 if command == "plan" else 2)
         assert failed == {

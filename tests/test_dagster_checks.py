@@ -239,7 +239,7 @@ def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFi
     assert "docs: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("count", range(1, len(Stage)))
+@pytest.mark.parametrize("count", range(1, len(PLAIN)))
 def test_the_first_stages_can_be_done_alone_and_are_no_fault(location: Location, count: int) -> None:
     location.index()
     location.cli.write("ledger.md", text_about("changed"))

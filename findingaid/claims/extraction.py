@@ -68,13 +68,13 @@ SHOWN_OF_REFUSED = 80
 FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # noqa: RUF001  # those are what is folded
 """Quotes and dashes that models write in place of others."""
 
-NUMBERS = re.compile(r"\d+")
-NOT = re.compile(
-    r"\b(not|no|never|none|cannot|without|neither|nor|\w+n't|nicht|kein\w*|nie|ne|pas|sin)\b", re.IGNORECASE
-)
-
-AT_ONCE = 512
-"""Claims whose nearness is computed at once."""
+ANY_WORD = re.compile(r"[^\W_]+")
+LITTLE = frozenset({
+    *("a", "an", "the", "this", "that", "these", "those", "it", "its", "their", "his", "her", "our", "your", "and"),
+    *("also", "so", "then", "just", "very", "ever", "is", "are", "be", "of", "in"),
+    *("der", "die", "das", "ein", "eine", "und", "auch", "ist", "sind", "le", "la", "les", "un", "une", "et", "est"),
+})  # fmt: skip
+"""Words without which a claim still says the same."""
 
 
 @dataclass(frozen=True)
@@ -284,28 +284,28 @@ def _folded(text: str) -> Iterator[tuple[str, int]]:
 def without_repeats(
     claims: Sequence[Claim], may_drop: Callable[[Claim], bool], vector: Callable[[Claim], Any], near: float
 ) -> list[Claim]:
-    """The claims without those that say what one before them does: a cosine of `near` or more, the same numbers and
-    the same negations, without which "3 tries" and "5 tries" would be one."""
-    import numpy as np
+    """The claims without those that say what one before them does: by vectors with a cosine of `near` or more, and by
+    the same words in the same order but for those that say little.
 
-    found = [(claim, v) for claim in claims if (v := vector(claim)) is not None]
-    if len(found) < 2:
-        return list(claims)
-    matrix = np.stack([v for _, v in found]).astype(np.float32)
-    signs = [_sign(claim.text) for claim, _ in found]
-    dropped: set[int] = set()
-    for start in range(0, len(found), AT_ONCE):
-        rows, columns = np.nonzero(matrix[start : start + AT_ONCE] @ matrix.T >= near)
-        for later, earlier in sorted(zip((rows + start).tolist(), columns.tolist(), strict=True)):
-            if earlier < later and earlier not in dropped and signs[earlier] == signs[later]:
-                dropped |= {later} if may_drop(found[later][0]) else set()
-    repeats = {found[i][0].claim_id for i in dropped}
-    return [claim for claim in claims if claim.claim_id not in repeats]
+    Vectors alone do not tell apart what must both stay: "Readers wait for writers." and "Writers wait for readers."
+    have a cosine of 0.99 in all-MiniLM-L6-v2, and an "increased" in the place of a "decreased" leaves one of 0.98.
+    """
+    kept: list[Claim] = []
+    alike: dict[tuple[str, ...], list[Any]] = {}
+    for claim in claims:
+        found = vector(claim)
+        known = alike.setdefault(_said(claim.text), [])
+        if found is not None and may_drop(claim) and any(float(found @ other) >= near for other in known):
+            continue
+        kept.append(claim)
+        if found is not None:
+            known.append(found.astype("float32"))
+    return kept
 
 
-def _sign(text: str) -> tuple[tuple[str, ...], int]:
-    """What two statements must share to say the same, however near their words are."""
-    return tuple(sorted(NUMBERS.findall(text))), len(NOT.findall(text)) % 2
+def _said(text: str) -> tuple[str, ...]:
+    """The words of a claim, those that say little apart."""
+    return tuple(word for word in ANY_WORD.findall(normalised(text)) if word not in LITTLE)
 
 
 def redated(claim: Claim, of: Origin) -> Claim | None:

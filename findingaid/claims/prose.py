@@ -34,6 +34,10 @@ LINKS_SHARE = 0.5
 PARAGRAPH = 20_000
 """Characters of a paragraph of Markdown, whose marks take time by its square; what is longer is a listing."""
 
+QUOTED = re.compile(r"\n[ \t]*(?:>[ \t]?)+")
+
+STOPS = re.compile(r"[.!?…]")
+
 BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*|\f")
 
 
@@ -54,8 +58,8 @@ def sentences(text: str, markdown: bool) -> Iterator[Sentence]:
 
 
 def plain(text: str) -> str:
-    """The words of a passage, without the marks of Markdown, white space folded."""
-    return " ".join(_Plain.of(text, range(len(text))).text.split())
+    """The words of a passage, without the marks of Markdown, those of quotes at its lines too, white space folded."""
+    return " ".join(_Plain.of(QUOTED.sub("\n", text), range(len(text))).text.split())
 
 
 @dataclass(frozen=True)
@@ -124,15 +128,18 @@ def _of(paragraph: _Paragraph) -> Iterator[Sentence]:
     if words.linked > LINKS_SHARE * len(words.text.strip()):
         return
     folded = words.text.replace("\n", " ")  # as long as it was, so that places stay
+    masked = folded
+    for begin, end in words.code:  # a full stop within code ends no sentence
+        masked = f"{masked[:begin]}{STOPS.sub('x', masked[begin:end])}{masked[end:]}"
     at, first = 0, True
-    for piece in segment("en", folded):
+    for piece in segment("en", masked):
         sentence = piece.strip()
-        start = folded.find(sentence, at) if sentence else -1
+        start = masked.find(sentence, at) if sentence else -1
         if start < 0:
             continue
         at = start + len(sentence)
         code = tuple(folded[slice(*span)] for span in words.code if start <= span[0] < at)
-        yield Sentence(" ".join(sentence.split()), (words.begins[start], words.ends[at - 1]), first, code)
+        yield Sentence(" ".join(folded[start:at].split()), (words.begins[start], words.ends[at - 1]), first, code)
         first = False
 
 
