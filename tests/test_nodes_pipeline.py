@@ -17,7 +17,7 @@ from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.claims.openai_nodes import OpenAINodes
 from findingaid.model import Claiming, CorpusReport
 from findingaid.query.members import NodeView
-from findingaid.store import Store
+from findingaid.store import Ledger, Store, schemas
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 from tests.conftest import Cli
@@ -208,6 +208,22 @@ def test_of_an_artifact_that_is_gone_no_event_stays(make: Make, source: MemorySo
 
     assert aid.store.count("node_events") == 0
     assert aid.store.count("summary_nodes") == 0
+
+
+def test_a_run_killed_before_it_kept_an_event_is_made_good_by_the_next(make: Make) -> None:
+    aid = make()
+    docs(aid)
+    known = events(aid)
+    aid.store.replace("node_events", "docs", ["many.md"], schemas.NODE_EVENTS.empty_table())
+    ledger = Ledger(aid.store)
+    ledger.put("docs", [ledger.rows("docs")["many.md"].writing(["summary_nodes"])])  # as it is while tables are written
+
+    docs(aid)
+    once = events(aid)
+    ledger.put("docs", [ledger.rows("docs")["many.md"].writing(["summary_nodes"])])
+    docs(aid)
+
+    assert once == known == events(aid)
 
 
 def test_a_failure_is_told_and_tried_again_and_everything_else_is_published(make: Make, server: OpenAIServer) -> None:
