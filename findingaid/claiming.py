@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
+from findingaid.claims.decisions import claim_of
 from findingaid.claims.extraction import Origin, redated, taken, without_repeats
 from findingaid.claims.forms import Extracting, Summarizing, draft_of, extraction_of, members_text
 from findingaid.claims.model import Claim, Claimed, Decided, Evidence, Noded, SummaryNode
@@ -283,13 +283,6 @@ def stored_claims(store: Store, corpus: str, artifact_ids: Sequence[str]) -> lis
     columns = [name for name in schemas.CLAIMS.names if name != "corpus"]
     found = store.lookup("claims", "artifact_id", artifact_ids, columns, equals("corpus", corpus)).to_pylist()
     return [claim_of(row | {"corpus": corpus}) for row in sorted(found, key=lambda row: row["position"])]
-
-
-def claim_of(row: Mapping[str, Any]) -> Claim:
-    """A row of the claims table as the claim it was."""
-    fields = {name: value for name, value in row.items() if name not in {"position", "span_start", "span_end"}}
-    span = None if row["span_start"] is None else (row["span_start"], row["span_end"])
-    return Claim(**fields | {"span": span, "evidence": Evidence(row["evidence"]), "entities": tuple(row["entities"])})
 
 
 def changed_by_decisions(
