@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists.")
+@click.option("--surfaces", help="Only these surface kinds, separated by commas.")
 @parts
 @common
 def context(
@@ -54,6 +55,7 @@ def context(
     budget: int,
     pinned: tuple[str, ...],
     files: tuple[Path, ...],
+    surfaces: str | None,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -66,7 +68,8 @@ def context(
       findingaid context "what was decided" --budget 500 --pin "Answer in French." --json
     """
     texts = [*pinned, *(path.read_text("utf-8", "replace") for path in files)]
-    pack = aid.context(query, budget, pinned=texts, **how)
+    kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
+    pack = aid.context(query, budget, pinned=texts, surfaces=kinds, **how)
     if as_json:
         return say_json(pack.to_dict())
     click.echo(pack.rendered) if isinstance(pack.rendered, str) else say_json(pack.rendered)
