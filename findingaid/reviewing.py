@@ -21,7 +21,7 @@ from findingaid.claims.model import (
     Truth,
     normalised,
 )
-from findingaid.claims.redaction import redacted, scrub
+from findingaid.claims.redaction import forget_synopses, redacted, scrub
 from findingaid.claims.standing import LINKS, Standings
 from findingaid.errors import ConfigError, DecomposeError, QueryError
 from findingaid.model import Corpus, Statement
@@ -234,12 +234,13 @@ class Claims:
         What their artifacts say themselves stays in the source, and in the records of its passages.
         """
         known = self._known(self.eligibility.log.all())
-        for claim in claims:
-            texts = {text for c in known.evidences(self._resolved(claim, known)) for text in (c.text, c.quote) if text}
-            if any(normalised(text) in normalised(reason) for text in texts):
-                raise QueryError("redact: the reason repeats what is to be redacted, and is kept: word it otherwise")
+        named = [c for claim in claims for c in known.evidences(self._resolved(claim, known))]
+        if any(normalised(text) in normalised(reason) for c in named for text in (c.text, c.quote) if text):
+            raise QueryError("redact: the reason repeats what is to be redacted, and is kept: word it otherwise")
         done = self._each([_Wish(Action.REDACT, claim) for claim in claims], actor, reason)
         scrub(self.store, self.eligibility.log.all())
+        for corpus in {c.corpus for c in named}:
+            forget_synopses(self.store, corpus, [c.text for c in named if c.corpus == corpus])
         return done
 
     # --------------------------------------------------------------------------------------------------

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from findingaid.claims.decisions import Decision
-from findingaid.claims.model import Action, claim_id
+from findingaid.claims.model import Action, claim_id, normalised
 from findingaid.identity import to_json
-from findingaid.store import Store, schemas
-from findingaid.store.sql import one_of
+from findingaid.model import Stage
+from findingaid.store import Lease, Leases, Ledger, Store, schemas
+from findingaid.store.sql import equals, one_of
 
 STATED = "text LIKE '%\"statements\"%'"
 """The condition of what extractors of claims answered, among all that is kept of calls."""
@@ -41,6 +42,46 @@ def scrub(store: Store, decisions: Iterable[Decision]) -> int:
 def still_stated(store: Store, decisions: Iterable[Decision]) -> int:
     """How many redacted claims the index still has, since nothing was indexed since."""
     return store.count("claims", one_of("claim_id", sorted(redacted(decisions))))
+
+
+def forget_synopses(store: Store, corpus: str, texts: Iterable[str]) -> list[str]:
+    """Have synopses that repeat these texts written anew by the next run, which asks for them again.
+
+    What an artifact says itself its synopsis may say. Returns the ids of the artifacts.
+    """
+    words = [word for text in texts if (word := normalised(text))]
+    rows = store.rows("synopses", schemas.SYNOPSES.names, equals("corpus", corpus)).to_pylist()
+    repeating = [row for row in rows if _repeats(words, row["text"], row["state"])]
+    ids = [row["artifact_id"] for row in repeating]
+    found = store.lookup("artifacts", "artifact_id", ids, ("artifact_id", "payload"), equals("corpus", corpus))
+    own = dict(zip(found["artifact_id"].to_pylist(), found["payload"].to_pylist(), strict=True))
+    anew = {row["artifact_id"]: row for row in repeating if not _repeats(words, own.get(row["artifact_id"]))}
+
+    def forget(lease: Lease) -> None:
+        mine = [anew[i] | {"key": "", "text": "", "state": None} for i in lease.artifact_ids]
+        ledger = Ledger(store)
+        marked = ledger.rows(corpus, lease.artifact_ids)
+        ledger.put(corpus, [row.writing([Stage.SYNOPSES]) for row in marked.values()])
+        store.replace("synopses", corpus, lease.artifact_ids, pa.Table.from_pylist(mine, schema=schemas.SYNOPSES))
+        _forget_summaries(store, corpus, lease.artifact_ids, words)
+
+    store.drop("calls", "key", [row["key"] for row in anew.values()])
+    Leases(store).in_turn(corpus, sorted(anew), forget)
+    return sorted(anew)
+
+
+def _forget_summaries(store: Store, corpus: str, artifact_ids: Sequence[str], words: Sequence[str]) -> None:
+    """Drop the earlier anchored summaries that repeat the words."""
+    columns = schemas.SUMMARIES.names
+    rows = store.lookup("summaries", "artifact_id", artifact_ids, columns, equals("corpus", corpus)).to_pylist()
+    kept = [row for row in rows if not _repeats(words, row["summary"])]
+    if len(kept) < len(rows):
+        store.replace("summaries", corpus, artifact_ids, pa.Table.from_pylist(kept, schema=schemas.SUMMARIES))
+
+
+def _repeats(words: Sequence[str], *texts: str | None) -> bool:
+    said = [normalised(text) for text in texts if text]
+    return any(word in text for word in words for text in said)
 
 
 def _without(text: str, gone: Mapping[str, str]) -> str:

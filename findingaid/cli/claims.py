@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 SHORT = 10
 """Characters of an id that a table shows; that many are enough to name a claim by."""
+
+
+def one_of(words: Iterable[StrEnum]) -> click.Choice[str]:
+    """A choice by the words themselves, which click would take by their names."""
+    return click.Choice([word.value for word in words])
 
 
 @click.group()
@@ -51,11 +57,11 @@ def deciding(argument: str = "claims", lines: str = "ids, one on each line") -> 
 @claims.command("list")
 @corpus_option
 @click.option("--artifact", help="Only of this artifact.")
-@click.option("--review", type=click.Choice(list(Review)), help="Only of which a person said this.")
-@click.option("--truth", type=click.Choice(list(Truth)), help="Only that can be relied on so far.")
-@click.option("--circulation", type=click.Choice(list(Circulation)), help="Only in use, or out of it.")
-@click.option("--evidence", type=click.Choice(list(Evidence)), help="Only whose quote was found, or not.")
-@click.option("--tier", type=click.Choice(list(Tier)), help="Only that are cited for this reason.")
+@click.option("--review", type=one_of(Review), help="Only of which a person said this.")
+@click.option("--truth", type=one_of(Truth), help="Only that can be relied on so far.")
+@click.option("--circulation", type=one_of(Circulation), help="Only in use, or out of it.")
+@click.option("--evidence", type=one_of(Evidence), help="Only whose quote was found, or not.")
+@click.option("--tier", type=one_of(Tier), help="Only that are cited for this reason.")
 @click.option("--expired/--no-expired", default=None, help="Only that no artifact says any more, or only others.")
 @common
 def list_(aid: FindingAid, corpora: tuple[str, ...], as_json: bool, **filters: Any) -> None:
@@ -92,7 +98,7 @@ def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -
         by = f"  by {evidence.producer_id}" if evidence.producer_id else ""
         say(escape(f"\n{evidence.artifact_id}{at}  {evidence.evidence}{by}"))
         if evidence.quote:
-            say(escape(f"  {evidence.quote}"))
+            say(escape(f"  {" ".join(evidence.quote.split())}"))
     if history:
         say("")
         _print_history(history)
@@ -167,13 +173,13 @@ def propose(
 @claims.command()
 @click.option(
     "--truth",
-    type=click.Choice([Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING]),
-    default=Truth.STABLE,
+    type=one_of((Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)),
+    default=Truth.STABLE.value,
     show_default=True,
     help="How far it can be relied on.",
 )
 @deciding()
-def approve(aid: FindingAid, truth: Truth, **given: Any) -> None:
+def approve(aid: FindingAid, truth: str, **given: Any) -> None:
     """Stand for claims, so that they are cited as approved.
 
     \b
@@ -312,7 +318,7 @@ def _standing(view: ClaimView) -> str:
         words = [*words, view.circulation]
     if view.tier == Tier.POLICY:
         words.append("by policy")
-    words += ["expired"] * view.expired + ["from the next run on"] * view.waits
+    words += ["expired"] * view.expired + ["not indexed yet"] * view.waits
     return ", ".join(words)
 
 
