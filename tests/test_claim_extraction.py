@@ -343,7 +343,7 @@ def test_a_model_words_claims_and_those_it_cannot_quote_are_refused_and_told(cli
     run = cli.run("index")
 
     aid = findingaid.open(cli.config)
-    (hit,) = aid.search("Lance", surfaces=["claim"])
+    (hit,) = aid.search("Lance", surfaces=["claim"], tiers=["unreviewed"])
     assert run.exit_code == 0, run.output
     assert (hit.text, hit.span) == ("Lance keeps all of the tables.", (0, 43))
     assert hit.metadata["quote"] == "Tables are kept by Lance,\nwhich is a format"
