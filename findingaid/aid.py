@@ -17,7 +17,7 @@ from findingaid.claims.model import Decided
 from findingaid.claims.redaction import scrub, still_stated
 from findingaid.claims.standing import decided
 from findingaid.config import Config, ContextDefaults, SearchDefaults, load
-from findingaid.errors import ConfigError, SourceError, StoreError
+from findingaid.errors import ConfigError, QueryError, SourceError, StoreError
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import Indexer
 from findingaid.model import (
@@ -25,6 +25,7 @@ from findingaid.model import (
     NO_USAGE,
     NOTHING_CUT_OFF,
     WRITTEN,
+    Answerer,
     Corpus,
     CorpusReport,
     Embedder,
@@ -35,6 +36,7 @@ from findingaid.model import (
     Synthesizer,
 )
 from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
+from findingaid.query.answer import Answer, compose
 from findingaid.query.context import (
     ContextPack,
     Packer,
@@ -51,12 +53,17 @@ from findingaid.query.edges import Neighbour, Referenced, most_referenced, neigh
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
-from findingaid.query.members import SUMMARIZES, WithMembers, summarized, summarizing
+from findingaid.query.members import SUMMARIZES, NodeView, WithMembers, node_view, summarized, summarizing
+from findingaid.query.offers import Asked
+from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, Rewriting, SelectedBy
+from findingaid.query.passages import ClaimPassages, passages
+from findingaid.query.provenance import Impact, Link, Provenance
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
+from findingaid.query.writing import Writing, answerer_of, written
 from findingaid.reporting import BatchReport
 from findingaid.reviewing import Claims
 from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
@@ -126,6 +133,9 @@ class FindingAid:
     review: ReviewPolicy = BY_DEFAULT
     """Which claims are shown and cited."""
 
+    answerer: Answerer | None = None
+    """Who writes answers where a model is asked for."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """The finding aid that a configuration describes."""
@@ -141,6 +151,7 @@ class FindingAid:
             config.search,
             context_defaults=config.context,
             review=config.settings.review.policy,
+            answerer=config.answerer,
         )
 
     def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
@@ -485,6 +496,66 @@ class FindingAid:
         """What artifacts state, and what people decide of it."""
         return Claims(self.store, self.corpora, self.eligibility)
 
+    def answer(
+        self,
+        query: str,
+        depth: int = 3,
+        max_chars: int = 4000,
+        llm: Writing = False,
+        *,
+        corpora: Sequence[str] | None = None,
+        where: str | None = None,
+        tiers: Sequence[str] | None = None,
+    ) -> Answer:
+        """An answer of at most `max_chars` from the `depth` best claims that may be cited, a citation a sentence.
+
+        Cited are claims of `tiers`, by default of those that the configuration answers from, as decided at this moment.
+        With `llm` a model writes, and what it writes is checked sentence by sentence: True for the configured one, a
+        kind, a spec or an object. Where nothing covers the query the answer is "", and its words are the gaps.
+
+        Raises QueryError for a query that cannot be put, StoreError where nothing is published, ConfigError where no
+        model is configured, ModelError where it fails.
+        """
+        if max_chars < 1:
+            raise QueryError(f"max_chars must be at least 1, got {max_chars}")
+        answerer = answerer_of(llm, self.answerer)
+        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers))
+        return written(found, answerer, depth, max_chars) if answerer else compose(found, depth, max_chars)
+
+    def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
+        """The corpora that have claims, of those named or of all. Raises QueryError where none has."""
+        names = self._names(corpora)
+        claimed = [name for name in names if self.corpora[name].claims]
+        if not claimed:
+            raise QueryError(
+                f"{', '.join(names)}: no claims are taken from it: set claims: true in its corpus and run"
+                " `findingaid index`"
+            )
+        return claimed
+
+    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimPassages | None:
+        """A claim with the passages that say it; None for an id that is no claim's.
+
+        Raises QueryError for a claim that may not be shown any more.
+        """
+        within = self._names(corpora) if corpora else ()
+        return passages(self.store, self.corpora, claim_id, self.eligibility.now(), within)
+
+    def why(self, wanted: str, corpora: Sequence[str] | None = None) -> list[Link]:
+        """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
+
+        Raises QueryError for an unknown id.
+        """
+        return self._provenance(corpora).why(wanted)
+
+    def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
+        """What stands on an artifact. Raises QueryError for an unknown id."""
+        return self._provenance().impact(artifact_id, corpus and self._corpus(corpus).name)
+
+    def _provenance(self, corpora: Sequence[str] | None = None) -> Provenance:
+        within = self._names(corpora) if corpora else ()
+        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all(), within)
+
     def context(
         self,
         query: str | Sequence[str],
@@ -559,6 +630,14 @@ class FindingAid:
             if found:
                 return found
         return neighbours(self.store, artifact_id, name, kinds, reverse)
+
+    def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
+        """The summary node of an artifact, by its own id, its record's or the artifact's.
+
+        Raises QueryError where there is none that may be shown.
+        """
+        name, eligible = corpus and self._corpus(corpus).name, self.eligibility.now()
+        return self.store.retried(lambda: node_view(self.store, self.searcher.reader(), id_, name, eligible))
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None

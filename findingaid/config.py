@@ -38,6 +38,7 @@ from findingaid.errors import ConfigError
 from findingaid.evaluation import measure_name
 from findingaid.model import (
     SYNOPSIS,
+    Answerer,
     Claiming,
     Corpus,
     Embedder,
@@ -110,6 +111,7 @@ NODE_PRODUCERS: Registry[NodeProducer] = Registry(
     {"extractive": "findingaid.claims.nodes:ExtractiveNodes", "openai": "findingaid.claims.openai_nodes:OpenAINodes"},
 )
 REWRITERS: Registry[Rewriter] = Registry("rewriter", "kind", {"openai": "findingaid.query.rewrite:OpenAIRewriter"})
+ANSWERERS: Registry[Answerer] = Registry("answerer", "kind", {"openai": "findingaid.query.writing:OpenAIAnswerer"})
 
 
 def _plain_name(name: str) -> str:
@@ -322,6 +324,9 @@ class Settings(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     search: SearchSettings = Field(default_factory=SearchSettings)
+    answer: KindSpec = None
+    """Who writes answers where a model is asked for."""
+
     context: ContextSettings = Field(default_factory=ContextSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
@@ -383,6 +388,12 @@ class Config:
             None if said.select is None else SELECTORS.create(_unsealed(said.select), "search.select", self.base),
             said.expand,
         )
+
+    @cached_property
+    def answerer(self) -> Answerer | None:
+        """Who writes answers where a model is asked for, if anybody."""
+        said = self.settings.answer
+        return None if said is None else ANSWERERS.create(_unsealed(said), "answer", self.base)
 
     @cached_property
     def context(self) -> ContextDefaults:
@@ -480,7 +491,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     except ValidationError as error:
         raise ConfigError(f"{file}: {_known_keys(error)}") from None
     try:
-        config.synthesizer, config.corpora, config.search, config.context  # noqa: B018  # builds every object, so that a wrong one is named now
+        config.synthesizer, config.corpora, config.search, config.context, config.answerer  # noqa: B018  # builds every object, so that a wrong one is named now
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     return config

@@ -15,12 +15,14 @@ from typing import Any
 
 import findingaid
 from findingaid.aid import FindingAid, ProgressOf
+from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config import Settings, parse_override
 from findingaid.errors import CasesError, ConfigError, StoreError
-from findingaid.evaluation import BeirSet, Cases, Evaluation, evaluated, load_cases, load_set, measure_name
+from findingaid.evaluation import BeirSet, Case, Cases, Evaluation, evaluated, load_cases, load_set, measure_name
 from findingaid.evaluation.running import Progress
+from findingaid.grading import Grading, graded
 from findingaid.identity import content_hash, describe
-from findingaid.model import Corpus
+from findingaid.model import Claiming, Corpus
 from findingaid.sources.records import Records
 from findingaid.store import Store
 from findingaid.store.sql import one_of
@@ -143,6 +145,41 @@ def evaluate(
     )
 
 
+def answers(
+    aid: FindingAid,
+    cases: Cases | BeirSet | str | Path,
+    *,
+    count: int | None = None,
+    corpora: Sequence[str] | None = None,
+    name: str = "",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    progress: Progress | None = None,
+    indexing: ProgressOf | None = None,
+    **asked: Any,
+) -> Grading:
+    """How good answers are to cases, in what `aid` publishes or in a set of its own, asked with `asked`.
+
+    A set is indexed as for `evaluate`, with claims as of the one corpus named, else by the extractive default.
+    `count` takes so many of the cases, drawn by `seed`. Raises CasesError, ConfigError, QueryError, StoreError.
+    """
+    if isinstance(cases, str | Path):
+        cases = load(cases)
+    if isinstance(cases, BeirSet):
+        kept = Path(folder) if folder else aid.evaluations
+        aid, cases, corpora = _indexed(aid, cases, corpora, kept, indexing, claims=True), cases.cases, None
+    else:
+        _require_known(aid, cases)
+    chosen = cases.cases if count is None else drawn(cases.cases, count, seed)
+    return graded(aid.remembering(), chosen, name=name, seed=seed, progress=progress, corpora=corpora, **asked)
+
+
+def drawn(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
+    """So many of the cases, in their order, always the same ones."""
+    wanted = {case.id for case in sorted(cases, key=lambda case: content_hash(seed, case.id))[:count]}
+    return [case for case in cases if case.id in wanted]
+
+
 def evaluate_as(
     setup: Setup,
     cases: Cases | BeirSet,
@@ -181,7 +218,12 @@ def _require_known(aid: FindingAid, cases: Cases) -> None:
 
 
 def _indexed(
-    of: FindingAid, given: BeirSet, corpora: Sequence[str] | None, folder: Path | None, progress: ProgressOf | None
+    of: FindingAid,
+    given: BeirSet,
+    corpora: Sequence[str] | None,
+    folder: Path | None,
+    progress: ProgressOf | None,
+    claims: bool = False,
 ) -> FindingAid:
     """A finding aid of a set alone, up to date. Raises StoreError where it cannot be published."""
     if folder is None:
@@ -189,8 +231,14 @@ def _indexed(
     if corpora and len(corpora) > 1:
         raise ConfigError(f"a set is cut as one corpus is, got {len(corpora)}: {', '.join(corpora)}")
     strategy = of.indexer(corpora[0]).of.strategy if corpora else WholeText()
-    corpus = Corpus(given.corpus, Records(given.documents, "_id", given.text, given.metadata), strategy)
-    aid = FindingAid(Store(""), of.embedder, {given.corpus: corpus}, budget=of.budget, prices=of.prices)
+    claiming = (corpora and of.indexer(corpora[0]).of.claims) or Claiming(ExtractiveClaims())
+    corpus = Corpus(
+        given.corpus,
+        Records(given.documents, "_id", given.text, given.metadata),
+        strategy,
+        claims=claiming if claims else None,
+    )
+    aid = replace(of, store=Store(""), corpora={given.corpus: corpus}, evaluations=None)
     recipe = aid.indexer(given.corpus).recipe.id
     stores = folder / "sets" / f"{given.corpus}-{content_hash(str(given.folder.resolve()))[:8]}"
     path = stores / content_hash(recipe, describe(of.store.lexical))[:12]

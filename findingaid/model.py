@@ -792,3 +792,23 @@ class Corpus:
         """Those that it goes through."""
         wanted = {Stage.CLAIMS: self.claims, Stage.SUMMARY_NODES: self.claims and self.claims.nodes}
         return tuple(stage for stage in Stage if wanted.get(stage, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A sentence that a model wrote, without citations, and the ids of the claims that it says to stand on."""
+
+    text: str
+    claim_ids: Sequence[str]
+
+
+@runtime_checkable
+class Answerer(Protocol):
+    """Who answers a question in sentences of its own, each on claims that it is offered."""
+
+    @property
+    def model(self) -> str:
+        """Whom to name as the author."""
+
+    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> Sequence[Written]:
+        """An answer of at most so many characters from claims, id -> text, best first. Raises ModelError."""

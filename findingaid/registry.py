@@ -23,6 +23,7 @@ from pydantic import (
 
 from findingaid.errors import ConfigError
 from findingaid.model import (
+    Answerer,
     ClaimExtractor,
     EdgeExtractor,
     Embedder,
@@ -81,6 +82,7 @@ FAMILIES: Mapping[str, tuple[str, type]] = {
     "reranker": ("findingaid.rerankers", Reranker),
     "selector": ("findingaid.selectors", Selector),
     "rewriter": ("findingaid.rewriters", Rewriter),
+    "answerer": ("findingaid.answerers", Answerer),
 }
 """Family -> the entry point group of its plug-ins, and what each member must be."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,12 +15,18 @@ from click.testing import CliRunner
 from findingaid.cli import main
 from findingaid.config import load
 from tests.conftest import Cli
-from tools.transcripts import BLOCK, commands
+from tools.transcripts import BLOCK, PLACES, commands
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-SHOWN = [c for path in DOCUMENTS for block in BLOCK.findall(path.read_text()) for c in commands(block)]
-HAND_MADE = ("strategy.name=Chunk", "pth LIKE")  # shows an error
+SHOWN = [
+    c
+    for path in DOCUMENTS
+    if path.name not in PLACES
+    for block in BLOCK.findall(path.read_text())
+    for c in commands(block)
+]
+HAND_MADE = ("strategy.name=Chunk", "pth LIKE", "show b5262317f5")  # shows an error
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +50,22 @@ def test_every_command_shown_runs(command: str, indexed: list[str]) -> None:
     result = CliRunner().invoke(main, [*arguments, *indexed])
 
     assert result.exit_code == (1 if any(mark in command for mark in HAND_MADE) else 0), result.output
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_commands_of_a_document_with_an_example_run_one_after_the_other(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "example"
+    shutil.copytree(PLACES[name], folder, ignore=shutil.ignore_patterns(".findingaid"))
+    monkeypatch.chdir(folder)
+    shown = [c for block in BLOCK.findall((ROOT / "docs" / name).read_text()) for c in commands(block)]
+
+    assert shown
+    for command in shown:
+        result = CliRunner().invoke(main, [*shlex.split(command)[1:], "--set", "embedder={kind: hash}"])
+
+        assert result.exit_code == any(mark in command for mark in HAND_MADE), result.output
 
 
 def test_the_library_snippets_run(
@@ -79,13 +102,13 @@ def test_every_file_that_is_named_is_there(path: Path) -> None:
 
 def test_the_configuration_documented_names_every_parameter() -> None:
     from findingaid.claims.extraction import CLAIM_EXTRACTORS
-    from findingaid.config import NODE_PRODUCERS, RERANKERS, REWRITERS, SELECTORS
+    from findingaid.config import ANSWERERS, NODE_PRODUCERS, RERANKERS, REWRITERS, SELECTORS
     from findingaid.embedding import EMBEDDERS
     from findingaid.sources import SOURCES
     from findingaid.strategies import STRATEGIES
     from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
-    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md", "anchored.md", "query.md")
+    pages = ("configuration.md", "sources.md", "strategies.md", "synopses.md", "anchored.md", "query.md", "answers.md")
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
     for registry in (
         SOURCES,
@@ -96,6 +119,7 @@ def test_the_configuration_documented_names_every_parameter() -> None:
         RERANKERS,
         SELECTORS,
         REWRITERS,
+        ANSWERERS,
         CLAIM_EXTRACTORS,
         NODE_PRODUCERS,
     ):

@@ -14,6 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 COLLECTIONS = ROOT / "examples" / "collections"
+PLACES = {"answers.md": ROOT / "examples" / "answers"}
+"""Documents whose commands run in a folder of their own, from its first run on."""
+
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -26,7 +29,8 @@ def run(command: str, folder: Path) -> str:
     """What a command prints in a folder, both streams."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines())
+    shown = (done.stdout + done.stderr).replace(str(ROOT), "/path/to/findingaid")
+    return "\n".join(line.rstrip() for line in shown.splitlines())
 
 
 def fill(document: str, folder: Path = ROOT) -> str:
@@ -36,6 +40,9 @@ def fill(document: str, folder: Path = ROOT) -> str:
 
 if __name__ == "__main__":
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        path.write_text(fill(path.read_text()))
+        folder = PLACES.get(path.name, ROOT)
+        if folder != ROOT:
+            shutil.rmtree(folder / ".findingaid", ignore_errors=True)
+        path.write_text(fill(path.read_text(), folder))
     shutil.rmtree(COLLECTIONS / ".findingaid", ignore_errors=True)  # its transcript begins with the first run
     (COLLECTIONS / "README.md").write_text(fill((COLLECTIONS / "README.md").read_text(), COLLECTIONS))

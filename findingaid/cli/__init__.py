@@ -8,8 +8,9 @@ from __future__ import annotations
 import click
 
 from findingaid import __version__
+from findingaid.cli.answering import answer, impact, why
 from findingaid.cli.claims import claims
-from findingaid.cli.contexts import context
+from findingaid.cli.contexts import context, summary
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -23,7 +24,7 @@ def main() -> None:
 
 
 for command in (
-    claims, context, evaluate, index, neighbours, plan, publish, purge, rollback, search, show, status, verify,
-    versions,
+    answer, claims, context, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, show, status,
+    summary, verify, versions, why,
 ):  # fmt: skip
     main.add_command(command)

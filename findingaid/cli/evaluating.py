@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,6 +66,7 @@ def evaluate(
       findingaid eval --set cases.yaml
       findingaid eval --set scifact --versus mode=dense --versus mode=lexical --plot scifact.png
       findingaid eval --set scifact --corpus docs --set mode=dense --versus other.yaml --json
+      findingaid eval answers --set qmsum -n 50
       findingaid eval generate --corpus docs -n 50 -o cases.yaml
     """
     from findingaid import evaluating
@@ -116,6 +118,63 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
             click.echo(f"Error: {problem}", err=True)
     if made.problems:
         sys.exit(1)
+
+
+@evaluate.command("answers")
+@corpus_option
+@click.option(
+    "--set", "words", multiple=True, metavar="DIR|FILE|KEY=VALUE", help="As of `eval`: a set or cases; settings."
+)
+@click.option("-n", "count", type=click.IntRange(1), help="Only so many of the questions, drawn by the seed.")
+@click.option("--depth", default=3, show_default=True, help="How many claims an answer has, at most.")
+@click.option("--max-chars", default=4000, show_default=True, help="Characters of an answer.")
+@click.option("--llm", is_flag=True, help="Have the configured model write.")
+@click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
+@click.option("--store", "folder", type=click.Path(), help="Where indexes of sets are kept.")
+@click.option("--seed", default=0, show_default=True, help="Of the draw and of the intervals.")
+@json_option
+@config_option
+@one_line_errors
+def grade(
+    words: tuple[str, ...],
+    config: str | None,
+    corpora: tuple[str, ...],
+    split: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Measure how good answers are: whether quotes carry them, and whether they cite what answers the question.
+
+    The documents of a set are indexed with claims, cut as those of the corpus named. Intervals are of 95 %. What each
+    measure is, and what it cannot see, stands in docs/answers.md.
+
+    \b
+    Examples:
+      findingaid eval answers --set cases.yaml
+      findingaid eval answers --set qmsum -n 50 --depth 5 --json
+    """
+    import findingaid
+    from findingaid import evaluating
+    from findingaid.config import parse_override
+
+    path, told = evaluating.apart(words)
+    aid = findingaid.open(config, dict(map(parse_override, told)))
+    with progress_bars(enabled=not as_json) as progress:
+        found = evaluating.answers(
+            aid,
+            evaluating.load(path, split),
+            corpora=corpora or None,
+            name=path,
+            progress=partial(progress("answers"), "questions") if progress else None,
+            indexing=progress,
+            **given,
+        )
+    if as_json:
+        return say_json(found.to_dict())
+    table = plain_table("measure", ">cases", ">mean, 95 %")
+    for measure, score in found.scores.items():
+        table.add_row(measure, f"{found.count(measure):,}", str(score or "-"))
+    return say(table)
 
 
 def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]) -> None:

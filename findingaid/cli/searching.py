@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from rich.markup import escape
 
+from findingaid.cli.answering import print_passages
 from findingaid.cli.common import OneLine, common, corpus_option
 from findingaid.cli.printing import plain_table, say, say_json, snippet
 from findingaid.config import parse_part
@@ -163,11 +164,14 @@ def show(
     file: str | None,
     as_json: bool,
 ) -> None:
-    """Show an artifact with its records in plan order; ID is an artifact's or a record's.
+    """Show an artifact with its records in plan order, or a claim with the passages that say it, its quote marked.
+
+    ID is that of an artifact, a record or a claim.
 
     \b
     Examples:
       findingaid show strategies.md
+      findingaid show 6f0c9ad1f7a4c2f8b7d5f7a1c3e2b4d6
       findingaid show lancedb --corpus environment --json
       findingaid show strategies.md --level body
       findingaid show --history -- -home-ada-shop/84a7e050
@@ -176,6 +180,8 @@ def show(
         return _print_history(aid.history(id_, corpus), as_json)
     if level or file is not None:
         return _print_disclosed(aid.disclose(id_, level or "files", corpus, file), as_json)
+    if claim := aid.passages(id_, [corpus] if corpus else None):
+        return say_json(claim.to_dict()) if as_json else print_passages(claim)
     view = aid.show(id_, corpus)
     if as_json:
         return say_json(view.to_dict())

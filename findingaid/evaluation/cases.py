@@ -33,7 +33,8 @@ GROUP, PARENT = "group", "parent"
 class Case:
     """A question, and what it is to find: "corpus/artifact" -> how much that answers, 1 or more.
 
-    `passage` is a text that answers it, `where` a filter that it is put with, `place` where it was read.
+    `passage` is a text that answers it, `where` a filter that it is put with, `place` where it was read, `answer` what
+    somebody who knows answered.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Case:
     passage: str = ""
     where: str | None = None
     place: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class _Given(BaseModel, extra="forbid"):
     kind: str = ""
     passage: str = ""
     where: str | None = None
+    answer: str = ""
     record: str | None = None
     span: tuple[int, int] | None = None
 
@@ -131,7 +134,7 @@ def _case(place: str, values: Any) -> Case:
         raise CasesError(f"{place}: expected: {wrong!r} is no corpus/artifact")
     made = content_hash(given.query, given.where)[:ID_DIGITS]
     name = made if given.id is None else str(given.id)
-    return Case(name, given.query, given.expected, given.kind, given.passage, given.where, place)
+    return Case(name, given.query, given.expected, given.kind, given.passage, given.where, place, given.answer)
 
 
 def _unique(cases: Iterable[Case]) -> list[Case]:
@@ -170,7 +173,8 @@ def _yaml(path: Path) -> tuple[str, list[tuple[str, Any]]]:
 def load_set(folder: str | Path, split: str | None = None) -> BeirSet:
     """A set in BEIR's layout: corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv or qrels.tsv. Raises CasesError.
 
-    Queries that no line of the qrels names are left out. A query's `kind` sorts it in reports.
+    Queries that no line of the qrels names are left out. A query's `kind` sorts it in reports; its `answer` is what
+    answers are compared with.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -195,7 +199,8 @@ def _of_query(corpus: str, place: str, values: Mapping[str, Any], grades: Mappin
         raise CasesError(f"{place}: no text: a query is a text that is not blank")
     where = equals(PARENT, str(values[GROUP])) if values.get(GROUP) else None
     expected = {f"{corpus}/{document}": grade for document, grade in grades.items()}
-    return Case(str(values["_id"]), query, expected, str(values.get("kind") or ""), "", where, place)
+    kind, answer = (str(values.get(name) or "") for name in ("kind", "answer"))
+    return Case(str(values["_id"]), query, expected, kind, "", where, place, answer)
 
 
 def _by_id(path: Path) -> dict[str, tuple[str, dict[str, Any]]]:
