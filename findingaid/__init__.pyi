@@ -32,6 +32,7 @@ from .model import SurfacePlan as SurfacePlan
 from .model import Synopsis as Synopsis
 from .model import Synthesizer as Synthesizer
 from .query.answer import Answer as Answer
+from .query.context import ContextPack as ContextPack
 from .summaries import AnchoredSummary as AnchoredSummary
 from .summaries import Summarizer as Summarizer
 from .synopses import with_synopsis as with_synopsis

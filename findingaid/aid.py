@@ -53,7 +53,7 @@ from findingaid.query.edges import Neighbour, Referenced, most_referenced, neigh
 from findingaid.query.fields import Field, corpus_fields
 from findingaid.query.forms import Form
 from findingaid.query.hits import Hits
-from findingaid.query.members import SUMMARIZES, WithMembers, summarized, summarizing
+from findingaid.query.members import SUMMARIZES, NodeView, WithMembers, node_view, summarized, summarizing
 from findingaid.query.offers import Asked
 from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
@@ -633,6 +633,14 @@ class FindingAid:
             if found:
                 return found
         return neighbours(self.store, artifact_id, name, kinds, reverse)
+
+    def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
+        """The summary node of an artifact, by its own id, its record's or the artifact's.
+
+        Raises QueryError where there is none that may be shown.
+        """
+        name, eligible = corpus and self._corpus(corpus).name, self.eligibility.now()
+        return self.store.retried(lambda: node_view(self.store, self.searcher.reader(), id_, name, eligible))
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None

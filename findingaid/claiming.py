@@ -236,6 +236,7 @@ def node_surfaces(noded: Noded | None) -> Iterator[tuple[str, Surface, str]]:
     node = noded.node
     about = {
         "node_id": node.node_id,
+        "bullets": [[bullet.text, list(bullet.members)] for bullet in node.bullets],
         "members": list(node.members),
         "themes": list(node.themes),
         "confidence": node.confidence,

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from findingaid.batching import take_in_unwanted
 from findingaid.claiming import Asking, changed_by_decisions, claim_rows, claims_version, node_rows, nodes_version
+from findingaid.claims.events import NODE_EVENTS, remember_nodes
 from findingaid.claims.model import NOTHING_DECIDED, Decided, nothing_decided
 from findingaid.edges import NO_EDGES
 from findingaid.errors import ArtifactError
@@ -269,6 +270,7 @@ class Indexer:
         self._put([row.writing(PARTS) for row in rows.values()])
         for table in reversed(schemas.PER_ARTIFACT):
             self.store.replace(table, self.corpus, ids, self.store.dataset(table).schema.empty_table())
+        self.store.replace(NODE_EVENTS, self.corpus, ids, schemas.NODE_EVENTS.empty_table())
         self.ledger.put(self.corpus, [], gone=ids)
 
     def retract_other_embedders(self) -> None:
@@ -476,7 +478,10 @@ class Indexer:
         return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
 
     def _remember(self, work: Work) -> None:
-        """Add the anchored summaries that are new to the history of their artifacts."""
+        """Add the anchored summaries and the summary nodes that are new to the histories of their artifacts."""
+        noded = [i for i, again in work.redo.items() if Stage.SUMMARY_NODES in again]
+        if noded:
+            remember_nodes(self.store, self.corpus, {i: work.batch.noded(i).node for i in noded})
         ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
         if ids:
             latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}

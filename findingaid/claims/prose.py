@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
@@ -59,7 +59,7 @@ def sentences(text: str, markdown: bool) -> Iterator[Sentence]:
 
 def plain(text: str) -> str:
     """The words of a passage, without the marks of Markdown, those of quotes at its lines too, white space folded."""
-    return " ".join(_Plain.of(QUOTED.sub("\n", text), range(len(text))).text.split())
+    return " ".join(MARKUP.sub(lambda found: found["inside"] or "", QUOTED.sub("\n", text)).split())
 
 
 @dataclass(frozen=True)
@@ -71,60 +71,59 @@ class _Paragraph:
     markdown: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Plain:
     """Characters without marks. Each `begins` and `ends` somewhere in the text, marks that belong to it included."""
 
-    text: str
-    begins: list[int]
-    ends: list[int]
-    code: list[Span]
-    linked: int
+    places: range | list[int]
+    text: str = ""
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    code: list[Span] = field(default_factory=list)
+    linked: int = 0
+    opened: int | None = None
+    link: int | None = None
 
     @classmethod
-    def of(cls, text: str, places: range | list[int], markdown: bool = True) -> _Plain:
-        if not markdown:
-            return cls(text, list(places), [place + 1 for place in places], [], 0)
-        made: list[str] = []
-        begins: list[int] = []
-        ends: list[int] = []
-        code: list[Span] = []
-        opened: int | None = None
-        link: int | None = None
-        linked = 0
-
-        def take(start: int, end: int) -> None:
-            nonlocal opened
-            for i in range(start, end):
-                made.append(text[i])
-                begins.append(places[i] if opened is None else opened)
-                ends.append(places[i] + 1)
-                opened = None
-
+    def of(cls, paragraph: _Paragraph) -> _Plain:
+        """The characters of a paragraph."""
+        made = cls(paragraph.places)
         at = 0
-        for found in MARKUP.finditer(text):
-            take(at, found.start())
+        for found in MARKUP.finditer(paragraph.text) if paragraph.markdown else ():
+            made._take(paragraph.text, at, found.start())
+            made._mark(found)
             at = found.end()
-            if found["code"]:
-                opened = places[found.start()] if opened is None else opened
-                begun = len(made)
-                take(*found.span("inside"))
-                code.append((begun, len(made)))
-                ends[-1] = places[at - 1] + 1
-            elif found["opens"]:
-                opened = places[found.start()] if opened is None else opened
-                link = len(made) if found["opens"] in "[<" else link
-            elif found["closes"]:
-                if ends:
-                    ends[-1] = places[at - 1] + 1
-                if found["closes"][0] == "]" and link is not None:
-                    linked, link = linked + len(made) - link, None
-        take(at, len(text))
-        return cls("".join(made), begins, ends, code, linked)
+        made._take(paragraph.text, at, len(paragraph.text))
+        return made
+
+    def _take(self, text: str, start: int, end: int) -> None:
+        if start == end:
+            return
+        first = len(self.begins)
+        self.text += text[start:end]
+        self.begins.extend(self.places[start:end])
+        self.ends.extend(place + 1 for place in self.places[start:end])
+        if self.opened is not None:
+            self.begins[first], self.opened = self.opened, None
+
+    def _mark(self, found: re.Match[str]) -> None:
+        start, last = self.places[found.start()], self.places[found.end() - 1]
+        if found["code"] or found["opens"]:
+            self.opened = start if self.opened is None else self.opened
+        if found["code"]:
+            begun = len(self.text)
+            self._take(found.string, *found.span("inside"))
+            self.code.append((begun, len(self.text)))
+        elif found["opens"] in {"[", "<"}:
+            self.link = len(self.text)
+        elif found["closes"] and found["closes"][0] == "]" and self.link is not None:
+            self.linked, self.link = self.linked + len(self.text) - self.link, None
+        if (found["code"] or found["closes"]) and self.ends:
+            self.ends[-1] = last + 1
 
 
 def _of(paragraph: _Paragraph) -> Iterator[Sentence]:
-    words = _Plain.of(paragraph.text, paragraph.places, paragraph.markdown)
+    words = _Plain.of(paragraph)
     if words.linked > LINKS_SHARE * len(words.text.strip()):
         return
     folded = words.text.replace("\n", " ")  # as long as it was, so that places stay

@@ -10,7 +10,7 @@ import click
 from findingaid import __version__
 from findingaid.cli.answering import answer, impact, why
 from findingaid.cli.claims import claims
-from findingaid.cli.contexts import context
+from findingaid.cli.contexts import context, summary
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
@@ -25,6 +25,6 @@ def main() -> None:
 
 for command in (
     answer, claims, context, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, show, status,
-    verify, versions, why,
+    summary, verify, versions, why,
 ):  # fmt: skip
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""`context`: what answers a query, put together for a model."""
+"""`context`: what answers a query, put together for a model; `summary`: what the claims of an artifact come to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option
-from findingaid.cli.printing import say_json
+from findingaid.cli.printing import plain_table, say, say_json
 from findingaid.cli.searching import parts, spec
 from findingaid.model import Mode
 from findingaid.query.forms import Form
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
 )
 @click.option("--where", help="SQL over the fields that `status --fields` lists.")
+@click.option("--surfaces", help="Only these surface kinds, separated by commas.")
 @parts
 @common
 def context(
@@ -53,6 +55,7 @@ def context(
     budget: int,
     pinned: tuple[str, ...],
     files: tuple[Path, ...],
+    surfaces: str | None,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -65,10 +68,48 @@ def context(
       findingaid context "what was decided" --budget 500 --pin "Answer in French." --json
     """
     texts = [*pinned, *(path.read_text("utf-8", "replace") for path in files)]
-    pack = aid.context(query, budget, pinned=texts, **how)
+    kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
+    pack = aid.context(query, budget, pinned=texts, surfaces=kinds, **how)
     if as_json:
         return say_json(pack.to_dict())
     click.echo(pack.rendered) if isinstance(pack.rendered, str) else say_json(pack.rendered)
     for line in (str(pack), *(f"degraded: {each}" for each in pack.degraded)):
         click.echo(line, err=True)
+    return None
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@common
+def summary(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
+    """Show the summary node of an artifact: its points, each with where the claims stand that it cites.
+
+    ID is the artifact's, the node's or its record's.
+
+    \b
+    Examples:
+      findingaid summary operations.md
+      findingaid summary operations.md --corpus docs --json
+    """
+    node = aid.summary_node(id_, corpus)
+    if as_json:
+        return say_json(node.to_dict())
+    say(
+        f"[bold]{node.node_id}[/bold]  {node.corpus}/{escape(node.artifact_id)}  by {node.producer_id}"
+        f"  confidence {node.confidence:.2f}"
+    )
+    if node.themes:
+        say(escape(f"themes: {', '.join(node.themes)}"))
+    members = {member.section: member for member in node.members}
+    table = plain_table("point", "claims", ">span")
+    for bullet in node.bullets:
+        spans = [members[i].span for i in bullet.members]
+        shown = "\n".join(f"{span[0]}:{span[1]}" if span else "-" for span in spans)
+        table.add_row(escape(bullet.text), "\n".join(bullet.members), shown)
+    say(table)
+    say(f"of {len(node.members)} claims")
+    for event in node.events:
+        by = f" by {event.by}" if event.by else ""
+        say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.event} {event.node_id}{by}")
     return None

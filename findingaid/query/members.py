@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from findingaid.claims.eligible import Eligibility, Eligible
+from findingaid.claims.events import NodeEvent, node_events
 from findingaid.errors import QueryError
-from findingaid.model import SUMMARY, Hit
+from findingaid.model import SUMMARY, Bullet, Hit
 from findingaid.query.edges import Neighbour
 from findingaid.query.hits import COLUMNS, Hits, hit
 from findingaid.query.ranking import merged, rankings
+from findingaid.store import Store
 from findingaid.store.sql import any_of, both, equals, of_artifacts, one_of
 
 if TYPE_CHECKING:
     from findingaid.query.reader import Reader, Row
     from findingaid.query.request import Request
+
+NODE_COLUMNS = (
+    "record_id", "corpus", "artifact_id", "artifact_version", "claim_id", "text", "span_start", "span_end", "metadata",
+    "producer_id",
+)  # fmt: skip
 
 SUMMARIZES = "SUMMARIZES"
 """The kind of the edge from a summary node to a claim; also the route of a claim that its node led to."""
@@ -73,6 +80,59 @@ def _of(node: Hit, claims: Iterable[Hit]) -> list[Hit]:
     return [c for c in claims if (c.corpus, c.artifact_id) == key and c.metadata["claim_id"] in members]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A summary node as published: its points with the claims that each cites, all its claims, and what became of it
+    and of those before it."""
+
+    node_id: str
+    record_id: str
+    corpus: str
+    artifact_id: str
+    artifact_version: str
+    bullets: Sequence[Bullet]
+    themes: Sequence[str]
+    confidence: float
+    producer_id: str
+    members: Sequence[Neighbour]
+    events: Sequence[NodeEvent]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"events": [event.to_dict() for event in self.events]}
+
+
+def node_view(store: Store, reader: Reader, wanted: str, corpus: str | None, eligible: Eligible) -> NodeView:
+    """The summary node of an artifact, by its own id, its record's or the artifact's.
+
+    Raises QueryError where there is none that may be shown, or where several corpora have one.
+    """
+    named = any_of(*(equals(column, wanted) for column in ("claim_id", "record_id", "artifact_id")))
+    found = _records(reader, both(eligible.nodes(reader.members), named, corpus and equals("corpus", corpus)))
+    if len(found) > 1:
+        where = ", ".join(row["corpus"] for row in found)
+        raise QueryError(f"{wanted!r} is in several corpora, {where}: name one by --corpus")
+    if not found:
+        raise QueryError(
+            f"no published summary node {wanted!r}: an artifact with few claims has none, and one of which a claim was"
+            " retracted has none until the next run"
+        )
+    (row,) = found
+    said = orjson.loads(row["metadata"])
+    return NodeView(
+        node_id=row["claim_id"],
+        record_id=row["record_id"],
+        corpus=row["corpus"],
+        artifact_id=row["artifact_id"],
+        artifact_version=row["artifact_version"],
+        bullets=[Bullet(text, tuple(members)) for text, members in said["bullets"]],
+        themes=said["themes"],
+        confidence=said["confidence"],
+        producer_id=row["producer_id"],
+        members=_members(reader, row, eligible),
+        events=node_events(store, row["corpus"], [row["artifact_id"]]).get(row["artifact_id"], []),
+    )
+
+
 def summarized(reader: Reader, wanted: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
     """The claims that a summary node, by its id or its record's, is a summary of; [] where there is no such node.
 
@@ -83,13 +143,7 @@ def summarized(reader: Reader, wanted: str, corpus: str | None, eligible: Eligib
         return []
     named = any_of(equals("claim_id", wanted), equals("record_id", wanted))
     nodes = _records(reader, both(eligible.nodes(reader.members), named, corpus and equals("corpus", corpus)))
-    found: list[Neighbour] = []
-    for node in nodes:
-        members = orjson.loads(node["metadata"])["members"]
-        of = both(of_artifacts([(node["corpus"], node["artifact_id"])]), one_of("claim_id", members))
-        claims = {row["claim_id"]: row for row in _records(reader, both(eligible.claims(), of))}
-        found += [_neighbour(node, claim_id, claims.get(claim_id)) for claim_id in members]
-    return found
+    return [member for node in nodes for member in _members(reader, node, eligible)]
 
 
 def summarizing(reader: Reader, claim_id: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
@@ -99,12 +153,19 @@ def summarizing(reader: Reader, claim_id: str, corpus: str | None, eligible: Eli
     return [_neighbour(node, node["claim_id"], node) for node in _records(reader, of)]
 
 
+def _members(reader: Reader, node: Row, eligible: Eligible) -> list[Neighbour]:
+    """The claims of a node, in the order of the text."""
+    members = orjson.loads(node["metadata"])["members"]
+    of = both(of_artifacts([(node["corpus"], node["artifact_id"])]), one_of("claim_id", members))
+    claims = {row["claim_id"]: row for row in _records(reader, both(eligible.claims(), of))}
+    return [_neighbour(node, claim_id, claims.get(claim_id)) for claim_id in members]
+
+
 def _neighbour(of: Row, section: str, row: Row | None) -> Neighbour:
     span = (row["span_start"], row["span_end"]) if row and row["span_start"] is not None else None
     return Neighbour(of["corpus"], of["artifact_id"], SUMMARIZES, section, span, row["text"] if row else None)
 
 
 def _records(reader: Reader, condition: str) -> list[Row]:
-    columns = ["corpus", "artifact_id", "claim_id", "text", "span_start", "span_end", "metadata"]
-    rows: list[Row] = reader.records.to_table(columns=columns, filter=condition).to_pylist()
+    rows: list[Row] = reader.records.to_table(columns=list(NODE_COLUMNS), filter=condition).to_pylist()
     return sorted(rows, key=lambda row: (row["corpus"], row["artifact_id"]))

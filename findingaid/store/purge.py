@@ -49,7 +49,7 @@ def purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_
 def _purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
     before = _bytes(store)
     strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries"))
+    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries", "node_events"))
     rows += sum(_delete(store, "summaries", where) for where in list(_forgotten(store)))
     _delete(store, "batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # nobody takes those in
     vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))

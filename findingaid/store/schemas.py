@@ -108,6 +108,18 @@ SUMMARY_NODES = _schema(
     _text("producer_id", "who wrote it"),
 )
 
+NODE_EVENTS = _schema(
+    "node_events-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _text("event", "SUMMARY_CREATED or SUMMARY_SUPERSEDED"),
+    _text("node_id", "the summary node"),
+    _text("by", 'what superseded it; "" where nothing stands in its place, and of one that was created'),
+    _column("members", pa.list_(pa.string()), "ids of the claims that it was a summary of"),
+    _text("producer_id", "who wrote it"),
+    _column("at", pa.timestamp("ms", "UTC"), "when"),
+)
+
 DECISIONS = _schema(
     "decisions-1",
     _column("seq", pa.int64(), "place in the log, from 1"),
@@ -256,6 +268,7 @@ FIXED = {
     "batches": BATCHES,
     "ledger": LEDGER,
     "leases": LEASES,
+    "node_events": NODE_EVENTS,
     "decisions": DECISIONS,
 }
 """Every table but `records`, whose vector column is as wide as the embedder's."""

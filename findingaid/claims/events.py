@@ -1,0 +1,71 @@
+"""What became of the summary nodes of artifacts, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from findingaid.claims.model import SummaryNode
+from findingaid.store import schemas
+from findingaid.store.sql import equals
+from findingaid.store.store import Store
+
+NODE_EVENTS = "node_events"
+
+CREATED, SUPERSEDED = "SUMMARY_CREATED", "SUMMARY_SUPERSEDED"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A row of `schemas.NODE_EVENTS`."""
+
+    corpus: str
+    artifact_id: str
+    event: str
+    node_id: str
+    by: str
+    members: Sequence[str]
+    producer_id: str
+    at: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"at": self.at.isoformat(timespec="seconds")}
+
+
+def node_events(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[NodeEvent]]:
+    """The events of those artifacts that have any."""
+    rows = store.lookup(NODE_EVENTS, "artifact_id", artifact_ids, schemas.NODE_EVENTS.names, equals("corpus", corpus))
+    found: dict[str, list[NodeEvent]] = {}
+    # At one moment a node is superseded before the next one is created.
+    for row in rows.sort_by([("at", "ascending"), ("event", "descending")]).to_pylist():
+        found.setdefault(row["artifact_id"], []).append(NodeEvent(**row))
+    return found
+
+
+def remember_nodes(store: Store, corpus: str, nodes: Mapping[str, SummaryNode | None]) -> None:
+    """Add what became of the nodes of some artifacts, whose tables hold them already: nothing where that is known.
+
+    So no event is of a node that never was, and one that a killed run did not come to add, the next run adds.
+    """
+    known = node_events(store, corpus, list(nodes))
+    now = datetime.now(UTC)
+    events = [asdict(event) for i, node in nodes.items() for event in _events(known.get(i, []), node, now)]
+    if events:
+        store.append(NODE_EVENTS, pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS))
+
+
+def _events(known: Sequence[NodeEvent], node: SummaryNode | None, now: datetime) -> Iterable[NodeEvent]:
+    last = known[-1] if known and known[-1].event == CREATED else None
+    if (last.node_id if last else None) == (node.node_id if node else None):
+        return
+    if last:
+        by = node.node_id if node else ""
+        yield NodeEvent(
+            last.corpus, last.artifact_id, SUPERSEDED, last.node_id, by, last.members, last.producer_id, now
+        )
+    if node:
+        yield NodeEvent(node.corpus, node.artifact_id, CREATED, node.node_id, "", node.members, node.producer_id, now)
