@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 COLLECTIONS = ROOT / "examples" / "collections"
-PLACES = {"answers.md": ROOT / "examples" / "answers"}
+PLACES = dict.fromkeys(("answers.md", "claims.md"), ROOT / "examples" / "answers")
 """Documents whose commands run in a folder of their own, from its first run on."""
 
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
