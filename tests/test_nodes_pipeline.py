@@ -232,6 +232,7 @@ def test_a_failure_is_told_and_tried_again_and_everything_else_is_published(make
     aid = make(by_model(server))
 
     failed = docs(aid)
+    pack = aid.context("ledger", 4_000)
     there = aid.search("ledger", 50, use_summaries=True)
     nothing = events(aid)
     again = docs(aid)
@@ -240,6 +241,9 @@ def test_a_failure_is_told_and_tried_again_and_everything_else_is_published(make
     assert (failure.artifact_id, failure.stage, failure.kind) == ("many.md", "summary_nodes", "transport")
     assert {hit.artifact_id for hit in there} == {"many.md", "few.md"}
     assert nothing == []
+    (line,) = pack.degraded
+    assert line.startswith("docs/many.md: its summary node is failed: ")
+    assert line.endswith(" [transport]")
     assert list(again.failed) == []
     assert again.calls.summarize == 1
     assert aid.summary_node("many.md").bullets[0].text == "The ledger comes first."

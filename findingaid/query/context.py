@@ -9,19 +9,20 @@ does not fit keeps none behind it from its turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.eligible import NEITHER, Eligible
 from findingaid.embedding.tokens import Count
 from findingaid.errors import ConfigError, QueryError, SynthesisError, failure_kind, one_line
-from findingaid.model import SYNOPSIS, Hit, Outcome, Segment
+from findingaid.model import SYNOPSIS, Hit, Outcome, Segment, Stage
 from findingaid.query.forms import Form, Message, Room, rendered, tokens
 from findingaid.query.pieces import Dropped, Piece
 from findingaid.query.repeats import Said
 from findingaid.query.show import SummaryView, show, summaries
-from findingaid.store import Ledger, Store
+from findingaid.store import Ledger, LedgerRow, Store
+from findingaid.store.ledger import OUTCOMES
 from findingaid.store.sql import any_of, both, of_artifacts
 from findingaid.summaries import AnchoredSummary, Summarizer
 from findingaid.synthesis import SUMMARIZERS
@@ -90,8 +91,8 @@ class Packer:
     """Puts pieces together that are, in one form and by one count, within a budget."""
 
     budget: int
-    form: Form = "text"
-    count: Count = field(default=len)
+    form: Form
+    count: Count
     tokenizer: str = ""
 
     def __post_init__(self) -> None:
@@ -249,16 +250,21 @@ def summaries_of(reader: Reader, keys: Sequence[Key], eligible: Eligible) -> dic
 
 
 def missing_summaries(store: Store, keys: Sequence[Key]) -> list[str]:
-    """Of which artifacts a synopsis is wanted and has not come, a line each."""
-    found = []
+    """Of which artifacts a synopsis or a summary node is wanted and has not come, a line each."""
+    found: list[str] = []
     for corpus in dict.fromkeys(corpus for corpus, _ in keys):
         rows = Ledger(store).rows(corpus, [artifact for name, artifact in keys if name == corpus])
-        late = {i: row for i, row in rows.items() if row.synopsis_outcome in {Outcome.FAILED, Outcome.PENDING}}
-        for artifact_id, row in sorted(late.items()):
-            why = f": {row.failed_message}" if row.failed_message else ""
-            kind = f" [{row.failed_kind}]" if row.failed_kind else ""
-            found.append(f"{corpus}/{artifact_id}: its synopsis is {row.synopsis_outcome}{why}{kind}")
+        found += [f"{corpus}/{i}: {line}" for i, row in sorted(rows.items()) for line in _late(row)]
     return found
+
+
+def _late(row: LedgerRow) -> Iterator[str]:
+    for what, stage in (("synopsis", Stage.SYNOPSES), ("summary node", Stage.SUMMARY_NODES)):
+        outcome = getattr(row, OUTCOMES[stage])
+        if outcome in {Outcome.FAILED, Outcome.PENDING}:
+            told = row.failed_stage in {"", stage} and row.failed_message
+            kind = f" [{row.failed_kind}]" if told and row.failed_kind else ""
+            yield f"its {what} is {outcome}{f': {told}' if told else ''}{kind}"
 
 
 def digest(pieces: Sequence[Piece], summarizer: Summarizer) -> Piece:
