@@ -497,3 +497,32 @@ def test_a_configuration_switches_claims_on(cli: Cli) -> None:
     (status,) = cli.json("status")
     assert (status["claims"], status["extracted"]) == (1, {"ok": 1})
     assert "docs: 1 claims, 0 summary nodes; artifacts: 1 ok" in cli.run("status").output
+
+
+def test_paying_again_asks_everybody_once_more(make_aid: Make) -> None:
+    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
+    extractor, producer, embedder, synthesizer = Extractor(), Producer(), CountingEmbedder(), ScriptedSynthesizer()
+    aid = make_aid(claims=of(extractor, nodes=producer, at_least=2), embedder=embedder, synthesizer=synthesizer)
+
+    report = docs(aid.index(force=True, pay_again=True))
+    again = docs(aid.index(force=True))
+
+    assert (len(extractor.seen), len(producer.seen), len(synthesizer.seen)) == (3, 3, 3)
+    assert len(embedder.seen) == len(set(embedder.seen)) == report.calls.embed == 18
+    assert (again.calls.embed, again.calls.extract, again.calls.summarize) == (0, 0, 0)
+    assert aid.verify() == []
+
+
+def test_a_claim_that_cannot_be_embedded_fails_its_artifact_alone(make_aid: Make, source: MemorySource) -> None:
+    source.payloads["bad.md"] = "A text with a poison-\nous sentence in it.\n\nAnd another sentence that is fine."
+    aid = make_aid(claims=of(), embedder=CountingEmbedder(poison="poison- ous"))
+
+    report = docs(aid.index())
+
+    assert [(failure.artifact_id, failure.stage) for failure in report.failed] == [("bad.md", "embeddings")]
+    assert {hit.artifact_id for hit in aid.search("sentence", k=50, surfaces=["claim"])} == {
+        "ledger.md",
+        "reader.md",
+        "vector.md",
+    }
+    assert docs(make_aid(claims=of()).index()).changed == 1
