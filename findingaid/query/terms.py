@@ -53,7 +53,7 @@ def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str
 
 
 def stem(word: str, lexical: Lexical) -> str:
-    """What a word shares with its other forms: "token" for "tokens". "Start" and "art" share nothing, nor IT and "it"."""
+    """What a word shares with its other forms: "token" for "tokens". "Start" and "art" share none, nor IT and "it"."""
     if _is_name(word) and _is_stop(word, lexical):
         return word
     plain = word.casefold()
