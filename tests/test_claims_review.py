@@ -269,7 +269,7 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
     assert "one of them" in shown
     assert f"by {MODEL.claim_id[:10]}" in shown
     assert "approved, contested" in listed
-    assert "pending, from the next run on" in listed
+    assert "pending, not indexed yet" in listed
     assert reviewing.run("reject", TRUSTED.claim_id, "--reason", "wrong").count("rejected") == 1
     assert len(reviewing.json("history")) == 5
 

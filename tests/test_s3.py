@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 import findingaid
 from findingaid import FindingAid, UnreachableError
+from findingaid.claims.decisions import DecisionLog, Verdict, broken
+from findingaid.claims.model import Action
 from findingaid.config import load
 from findingaid.model import NO_CALLS
 from findingaid.store import Store
@@ -454,3 +457,20 @@ def assert_nothing_shown(text: str, cli: Cli) -> None:
     """No value of the options is in a text, but for `true`."""
     for name, value in cli.settings["storage_options"].items():
         assert value == "true" or value not in text, name
+
+
+def test_decisions_taken_at_once_do_not_fork_the_chain(bucket: Bucket) -> None:
+    Store(bucket.uri, bucket.options).prepare(4)
+
+    def decide(name: str) -> None:
+        log = DecisionLog(Store(bucket.uri, bucket.options))
+        for i in range(3):
+            log.decide(lambda _, i=i: [Verdict(Action.ARCHIVE, "docs", f"{name}{i}", "a.md")], name)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(decide, ["ann", "bob", "cyd"]))
+
+    log = DecisionLog(Store(bucket.uri, bucket.options)).all()
+    assert [decision.seq for decision in log] == list(range(1, 10))
+    assert len({decision.claim_id for decision in log}) == 9
+    assert list(broken(log)) == []

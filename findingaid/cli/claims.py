@@ -98,7 +98,7 @@ def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -
         by = f"  by {evidence.producer_id}" if evidence.producer_id else ""
         say(escape(f"\n{evidence.artifact_id}{at}  {evidence.evidence}{by}"))
         if evidence.quote:
-            say(escape(f"  {evidence.quote}"))
+            say(f"  {escape(' '.join(evidence.quote.split()))}")
     if history:
         say("")
         _print_history(history)
@@ -318,7 +318,7 @@ def _standing(view: ClaimView) -> str:
         words = [*words, view.circulation]
     if view.tier == Tier.POLICY:
         words.append("by policy")
-    words += ["expired"] * view.expired + ["from the next run on"] * view.waits
+    words += ["expired"] * view.expired + ["not indexed yet"] * view.waits
     return ", ".join(words)
 
 
