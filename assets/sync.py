@@ -12,7 +12,7 @@ import dagster as dg
 import orjson
 
 from findingaid.indexing import Indexer
-from findingaid.model import CLAIM, SUMMARY, WRITTEN, Corpus, Outcome, Stage
+from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY, WRITTEN, Corpus, Outcome, Stage
 from findingaid.query import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid.store.sql import equals
@@ -169,7 +169,9 @@ def _event(
 
 
 def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What Dagster shows of one artifact's partition; `records` are its first, of claims those of their own table."""
+    """What Dagster shows of one artifact's partition; `records` are its first, in plan order."""
+    if stage in OF_CLAIMS:
+        return _metadata_of_claims(stage, row, records)
     cut = [record for record in records if record["surface_kind"] not in {CLAIM, SUMMARY}]
     synopsis = next((record for record in cut if record["producer_id"]), None)
     match stage:
@@ -181,17 +183,19 @@ def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]
         case Stage.SYNOPSES:
             text = {"synopsis": synopsis["text"], "written by": synopsis["producer_id"]} if synopsis else {}
             return {"outcome": row.synopsis_outcome, **text}
-        case Stage.CLAIMS:
-            preview = {"preview": table(records)} if records else {}
-            counts = {"refused": row.refused, "dagster/partition_row_count": row.n_claims}
-            return {"outcome": row.claims_outcome, **counts, **preview}
-        case Stage.SUMMARY_NODES:
-            summary = {"summary": dg.MetadataValue.md(str(records[0]["text"]))} if records else {}
-            return {"outcome": row.summary_nodes_outcome, **summary}
         case Stage.EMBEDDINGS:
             return {"texts": row.n_records}
-        case Stage.RECORDS:
-            return {"dagster/partition_row_count": row.n_records, "preview": _preview(records, "record_id")}
+    return {"dagster/partition_row_count": row.n_records, "preview": _preview(records, "record_id")}
+
+
+def _metadata_of_claims(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same of claims, `shown` being the first of them, and of the summary node, if there is one."""
+    if stage is Stage.CLAIMS:
+        preview = {"preview": table(shown)} if shown else {}
+        counts = {"refused": row.refused, "dagster/partition_row_count": row.n_claims}
+        return {"outcome": row.claims_outcome, **counts, **preview}
+    summary = {"summary": dg.MetadataValue.md(str(shown[0]["text"]))} if shown else {}
+    return {"outcome": row.summary_nodes_outcome, **summary}
 
 
 def _preview(records: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:

@@ -1,4 +1,4 @@
-"""A configuration as Dagster definitions: every corpus as five assets, the `index` job, and what starts it."""
+"""A configuration as Dagster definitions: every corpus as its assets, the `index` job, and what starts it."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The `index` job: discover and plan, batches of stale artifacts through the five stages, then finish."""
+"""The `index` job: discover and plan, batches of stale artifacts through the stages, then finish."""
 
 import os
 from collections.abc import Iterator

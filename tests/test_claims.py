@@ -496,3 +496,4 @@ def test_a_configuration_switches_claims_on(cli: Cli) -> None:
     assert run.exit_code == 0, run.output
     (status,) = cli.json("status")
     assert (status["claims"], status["extracted"]) == (1, {"ok": 1})
+    assert "docs: 1 claims, 0 summary nodes; artifacts: 1 ok" in cli.run("status").output

@@ -101,7 +101,8 @@ def test_every_file_that_is_named_is_there(path: Path) -> None:
 
 
 def test_the_configuration_documented_names_every_parameter() -> None:
-    from findingaid.config import ANSWERERS, RERANKERS, REWRITERS, SELECTORS
+    from findingaid.claims.extraction import CLAIM_EXTRACTORS
+    from findingaid.config import ANSWERERS, NODE_PRODUCERS, RERANKERS, REWRITERS, SELECTORS
     from findingaid.embedding import EMBEDDERS
     from findingaid.sources import SOURCES
     from findingaid.strategies import STRATEGIES
@@ -119,6 +120,8 @@ def test_the_configuration_documented_names_every_parameter() -> None:
         SELECTORS,
         REWRITERS,
         ANSWERERS,
+        CLAIM_EXTRACTORS,
+        NODE_PRODUCERS,
     ):
         for name in registry.known():
             assert name in text

@@ -216,7 +216,8 @@ def _claim(statement: Statement, of: Origin, refuses: bool) -> Claim:
     evidence = Evidence.VERIFIED if span else evidence_of(of.text, quote, None)
     if refuses and evidence is Evidence.FORGED:
         raise ValueError("quotes what is not in the text")
-    verbatim = evidence is Evidence.VERIFIED and normalised(plain(text)) == normalised(plain(quote))
+    said = evidence is Evidence.VERIFIED
+    verbatim = said and (text == quote or normalised(plain(text)) == normalised(plain(quote)))
     return Claim(
         claim_id(of.corpus, text),
         of.corpus,

@@ -59,7 +59,7 @@ def sentences(text: str, markdown: bool) -> Iterator[Sentence]:
 
 def plain(text: str) -> str:
     """The words of a passage, without the marks of Markdown, those of quotes at its lines too, white space folded."""
-    return " ".join(_Plain.of(QUOTED.sub("\n", text), range(len(text))).text.split())
+    return " ".join(MARKUP.sub(lambda found: found["inside"] or "", QUOTED.sub("\n", text)).split())
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,14 @@ class _Plain:
 
         def take(start: int, end: int) -> None:
             nonlocal opened
-            for i in range(start, end):
-                made.append(text[i])
-                begins.append(places[i] if opened is None else opened)
-                ends.append(places[i] + 1)
-                opened = None
+            if start == end:
+                return
+            made.extend(text[start:end])
+            first = len(begins)
+            begins.extend(places[start:end])
+            ends.extend(place + 1 for place in places[start:end])
+            if opened is not None:
+                begins[first], opened = opened, None
 
         at = 0
         for found in MARKUP.finditer(text):

@@ -55,6 +55,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
         )
     say(table)
     for s in found:
+        if s.extracted:
+            say(escape(f"{s.corpus}: {s.of_claims}"))
         for used in s.usage:
             say(escape(f"{s.corpus}: {used}"))
         for batch in s.batches:

@@ -108,6 +108,13 @@ class CorpusStatus:
     batches: Sequence[OpenBatch] = ()
     """Sent to a batch API, and not taken in yet."""
 
+    @property
+    def of_claims(self) -> str:
+        """What there is of claims, in words."""
+        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in self.extracted.items())
+        refused = f", {self.refused:,} refused" if self.refused else ""
+        return f"{self.claims:,} claims{refused}, {self.summary_nodes:,} summary nodes; artifacts: {outcomes}"
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
