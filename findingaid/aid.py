@@ -522,8 +522,12 @@ class FindingAid:
         if max_chars < 1:
             raise QueryError(f"max_chars must be at least 1, got {max_chars}")
         answerer = answerer_of(llm, self.answerer)
-        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers))
+        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers, self._improved))
         return written(found, answerer, depth, max_chars) if answerer else compose(found, depth, max_chars)
+
+    def _improved(self, request: Request) -> Request:
+        """A search rewritten and reranked as all are; what is selected or expanded is for those who read hits."""
+        return replace(request, **self._parts.added(request, select=False, expand=False))
 
     def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
         """The corpora that have claims, of those named or of all. Raises QueryError where none has."""

@@ -207,14 +207,18 @@ def test_the_other_side_of_a_tier_not_asked_for_is_shown_beside_the_answer() -> 
 def test_what_repeats_a_claim_is_left_out_and_what_negates_it_is_not() -> None:
     said = "The ledger has one row for each artifact of a corpus"
     again = "The ledger has one row for each artifact of the corpus"
-    denied = "The ledger has not one row for each artifact of a corpus"
-    other = "The ledger has 2 row for each artifact of a corpus"
+    others = [
+        "The ledger has not one row for each artifact of a corpus",
+        "The ledger has 2 row for each artifact of a corpus",
+        "The ledger lacks one row for each artifact of a corpus",
+        "The artifact has one row for each ledger of a corpus",
+    ]
 
-    answer = compose(Found("ledger", [offer(said), offer(again), offer(denied), offer(other)]), 9, 4000)
+    answer = compose(Found("ledger", [offer(text) for text in (said, again, *others)]), 9, 4000)
 
-    assert [claim.text for claim in answer.claims] == [said, denied, other]
+    assert [claim.text for claim in answer.claims] == [said, *others]
     assert answer.repeated == [claim_id("docs", again)]
-    assert not repeats(contested(said, denied), offer(again))
+    assert not repeats(contested(said, others[0]), offer(again))
 
 
 def test_what_a_document_cites_is_no_citation_of_the_answer() -> None:

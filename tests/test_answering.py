@@ -15,6 +15,7 @@ from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
+from findingaid.config import SearchDefaults
 from findingaid.model import Bullet, Claiming, Draft, Member, NodeProducer
 from findingaid.query.answer import CITATION
 from findingaid.query.writing import OpenAIAnswerer
@@ -166,6 +167,16 @@ def test_a_word_is_no_gap_where_a_claim_far_behind_has_it(make: Callable[..., Fi
 
     assert answer.gaps == ["unicorn"]
     assert len(answer.claims) == 2
+
+
+def test_claims_are_reranked_as_all_hits_are(make: Callable[..., FindingAid]) -> None:
+    def seven(_: str, texts: Sequence[str]) -> list[float]:
+        return [float("seven" in text) for text in texts]
+
+    aid = make(search_defaults=SearchDefaults(rerank=seven))  # type: ignore[arg-type]  # a function will do
+    aid.index()
+
+    assert cited(aid, "one hour expire", depth=1, corpora=["docs"]) == [DAYS]
 
 
 def test_a_corpus_without_claims_is_told_what_to_do(make_aid: Callable[..., FindingAid]) -> None:

@@ -98,7 +98,7 @@ def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -
         by = f"  by {evidence.producer_id}" if evidence.producer_id else ""
         say(escape(f"\n{evidence.artifact_id}{at}  {evidence.evidence}{by}"))
         if evidence.quote:
-            say(f"  {escape(' '.join(evidence.quote.split()))}")
+            say(escape(f"  {' '.join(evidence.quote.split())}"))
     if history:
         say("")
         _print_history(history)

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from findingaid.claims.model import Evidence, Standing, Tier, Truth
-from findingaid.query.clauses import QUALIFIERS, clause_of
-from findingaid.query.terms import WORD, salient, stems
+from findingaid.query.clauses import clause_of
+from findingaid.query.terms import WORD, salient, stem, stems
 from findingaid.store.lexical import Lexical
 
 Confidence = Literal["high", "medium", "low"]
@@ -25,8 +25,7 @@ CITATION = re.compile(r"\[([0-9a-f]{32})\]")
 AGAINST = "Against this stands: "
 CONTESTED = " (contested)"
 
-ALIKE = 0.8
-"""The share of all words of two claims, as stems, that both have where one only repeats the other."""
+ARTICLES = frozenset({"a", "an", "the"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class Found:
     @cached_property
     def gaps(self) -> list[str]:
         """The terms that no claim that was found covers, however many of them the answer has room for."""
-        return [word for stem, word in self.terms.items() if not any(stem in offer.words for offer in self.offers)]
+        return [word for key, word in self.terms.items() if not any(key in offer.words for offer in self.offers)]
 
     @cached_property
     def relevant(self) -> list[Offer]:
@@ -216,16 +215,15 @@ class Found:
 
     def against(self, offer: Offer) -> list[Offer]:
         """What contests a claim, what contests that, and so on, as far as it may be cited itself."""
-        found = {offer.claim_id: offer}
-        self._follow(offer, found)
+        found: dict[str, Offer] = {}
+        ahead = [offer]
+        while ahead:
+            one = ahead.pop()
+            if one.claim_id not in found:
+                found[one.claim_id] = one
+                others = (self.known.get(other) for other in reversed(one.standing.contested_by))
+                ahead += [other for other in others if other and other.tier in self.tiers]
         return list(found.values())[1:]
-
-    def _follow(self, offer: Offer, found: dict[str, Offer]) -> None:
-        for other_id in offer.standing.contested_by:
-            other = self.known.get(other_id)
-            if other and other_id not in found and other.tier in self.tiers:
-                found[other_id] = other
-                self._follow(other, found)
 
     def said(self, offer: Offer) -> list[Sentence]:
         """A claim as it stands in an answer, together with what contests it."""
@@ -304,14 +302,14 @@ def harmless(text: str) -> str:
 
 
 def repeats(offer: Offer, other: Offer) -> bool:
-    """Whether a claim says nearly what another does, with the same numbers, conditions and negations."""
+    """Whether a claim only repeats another: the same words in the same order, but for their endings and articles.
+
+    No closer likeness is looked for: a single word may turn a statement round.
+    """
     if offer.corpus != other.corpus or offer.contested or other.contested:
         return False
-    ours, theirs = _words(offer.text), _words(other.text)
-    exact = {word for word in ours ^ theirs if word in QUALIFIERS or any(map(str.isdigit, word))}
-    return not exact and len(ours & theirs) >= ALIKE * len(ours | theirs)
+    return _gist(offer) == _gist(other)
 
 
-def _words(text: str) -> set[str]:
-    plain = re.sub(r"n['’]t\b", " not", text.casefold())  # noqa: RUF001  # as it is typed
-    return {word if word in QUALIFIERS else next(iter(stems([word])), word) for word in WORD.findall(plain)}
+def _gist(offer: Offer) -> list[str]:
+    return [stem(word, offer.lexical) for word in WORD.findall(offer.text) if word.casefold() not in ARTICLES]

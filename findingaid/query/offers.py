@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import orjson
 
 from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
-from findingaid.model import CLAIM, Hit, Mode
+from findingaid.model import CLAIM, Mode
 from findingaid.query.answer import Found, Offer, Place
 from findingaid.query.request import Request
 from findingaid.query.search import Searcher
@@ -45,13 +45,17 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and to which claims it is put. Without `tiers` those that the configuration answers from."""
+    """A question, and to which claims it is put. Without `tiers` those that the configuration answers from.
+
+    `improved` adds to the search what every search does, such as reranking.
+    """
 
     query: str
     depth: int
     corpora: Sequence[str]
     where: str | None = None
     tiers: Sequence[str] | None = None
+    improved: Callable[[Request], Request] = lambda request: request
 
     def check(self) -> None:
         """Raises QueryError for what cannot be answered."""
@@ -78,38 +82,30 @@ def _found(searcher: Searcher, asked: Asked) -> Found:
     within = both(one_of("corpus", asked.corpora), where)
     offers = _offers(searcher, reader, eligible, ids, tiers, within)
     others: list[Offer] = []
-    while against := _against([*offers, *others]):
-        found = _offers(searcher, reader, eligible, against, tuple(Tier), within)
-        others += found
-        if len(found) < len(against):  # the rest may not be shown, and contests nothing that may
-            break
+    looked_for = {offer.claim_id for offer in offers}
+    while against := {i for offer in (*offers, *others) for i in offer.standing.contested_by} - looked_for:
+        looked_for |= against
+        others += _offers(searcher, reader, eligible, sorted(against), tuple(Tier), within)
     return Found(asked.query, offers, others, tiers, lexical)
-
-
-def _against(offers: Sequence[Offer]) -> list[str]:
-    """What contests some claims, and is not among them."""
-    known = {offer.claim_id for offer in offers}
-    return sorted({other for offer in offers for other in offer.standing.contested_by} - known)
 
 
 def _ranked(searcher: Searcher, asked: Asked) -> Iterator[str]:
     """Ids of claims, best first; last those that alone have some word of the question."""
 
-    def search(query: str, k: int, mode: Mode = "hybrid") -> Sequence[Hit]:
+    def request(query: str, k: int, mode: Mode = "hybrid") -> Request:
         where, tiers = asked.where, asked.tiers
-        return searcher.search(
-            Request((query,), k, mode=mode, corpora=asked.corpora, surfaces=(CLAIM,), where=where, tiers=tiers)
-        )
+        return Request((query,), k, mode=mode, corpora=asked.corpora, surfaces=(CLAIM,), where=where, tiers=tiers)
 
     lexical = searcher.store.lexical
     covered: set[str] = set()
-    for hit in search(asked.query, max(LOOKED_AT, DEEPER * asked.depth)):
+    best = asked.improved(request(asked.query, max(LOOKED_AT, DEEPER * asked.depth)))
+    for hit in searcher.search(best):
         covered |= stems([hit.text, hit.metadata["quote"]], lexical)
         yield hit.metadata["claim_id"]
     terms = salient(asked.query, lexical)
     missing = [word for stem, word in terms.items() if stem not in covered]
     for word in missing[:TERMS]:
-        yield from (hit.metadata["claim_id"] for hit in search(word, OF_A_TERM, mode="lexical"))
+        yield from (hit.metadata["claim_id"] for hit in searcher.search(request(word, OF_A_TERM, "lexical")))
 
 
 def _offers(
