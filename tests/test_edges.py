@@ -457,7 +457,7 @@ def test_edges_asked_for_later_change_no_record_on_the_command_line(cli: Cli) ->
     cli.settings["corpora"]["docs"]["edges"] = True
     report = cli.json("index")["corpora"]["docs"]
 
-    assert report["calls"] == {"embed": 0, "synthesize": 0}
+    assert not any(report["calls"].values())
     assert cli.json("show", "a.md") == before
     assert [found["artifact_id"] for found in cli.json("neighbours", "a.md")] == ["b.md"]
 

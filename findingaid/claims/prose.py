@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from sentencex import segment
 
 from findingaid.front_matter import MATTER
 from findingaid.strategies.structure import line_starts
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 Span = tuple[int, int]
 
@@ -184,4 +187,6 @@ def _blocks(text: str) -> Iterator[_Paragraph]:
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # here, since most commands never need it
+
     return MarkdownIt("commonmark").enable("table")
