@@ -367,6 +367,11 @@ def test_why_and_impact_name_files_and_what_is_broken(asked: Cli) -> None:
     assert f"  {the_id(LEDGER)}  {LEDGER}" in asked.run("impact", "ledger.md").stdout
 
 
+def test_an_answer_without_sentences_says_whether_there_is_no_claim_or_no_room(asked: Cli) -> None:
+    assert "no claim that may be cited" in asked.run("answer", "rotating zebra").stdout
+    assert "no sentence fits" in asked.run("answer", "ledger row", "--max-chars", "10").stdout
+
+
 def test_answers_are_graded_over_a_set(asked: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()

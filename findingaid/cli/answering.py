@@ -101,7 +101,8 @@ def _print_answer(found: Answer) -> None:
     for sentence in found.sentences:
         say(escape(sentence.cited(lambda claim_id: f"[{numbers[claim_id]}]")))
     if not found.sentences:
-        say("no answer: no claim that may be cited speaks of it")
+        why = "no sentence fits in the room there is" if found.cut else "no claim that may be cited speaks of it"
+        say(f"no answer: {why}")
     if found.claims:
         say("")
         for claim in found.claims:

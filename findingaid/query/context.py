@@ -81,7 +81,7 @@ class ContextPack:
         reasons = [dropped.reason for dropped in self.dropped]
         counted = ", ".join(f"{reasons.count(reason)} {reason}" for reason in sorted(set(reasons)))
         return (
-            f"{self.tokens:,} of {self.budget:,} tokens, {len(self.pieces)} pieces, {len(self.dropped)} dropped"
+            f"{self.tokens:,} of {self.budget:,} tokens, {len(self.pieces)} kept, {len(self.dropped)} dropped"
             f"{f' ({counted})' if counted else ''}, tier {self.tier}: {TIERS[self.tier]}"
         )
 
