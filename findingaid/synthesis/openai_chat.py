@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import orjson
 from annotated_types import Ge, Gt
@@ -34,13 +33,8 @@ EXPECTED_TOKENS = 160
 GRACE_SECONDS = 5.0
 """How long requests under way go on when nobody waits any more, so that what is paid is kept."""
 
-AWAKE_SECONDS = 1.0
-"""How long an interrupt may go unnoticed."""
-
 OWN_KEYS = frozenset({"messages", "model", "n", "response_format", "stream"})
 """What `extra` may not change, because an answer is read by it."""
-
-T = TypeVar("T")
 
 Wanted = Callable[[], bool]
 
@@ -139,7 +133,7 @@ class OpenAISynthesizer:
         work = engine.loop.submit(self._work(shown, results, closed))
         work.add_done_callback(lambda _: results.put(None))
         try:
-            while result := _next(results):
+            while result := results.get():
                 index, _, synopsis = result
                 yield index, synopsis
             work.result()  # raises what `shown` raised
@@ -310,13 +304,6 @@ class _Engine(Connection):
     def keep(self, shown: Shown, synopsis: Synopsis) -> None:
         if synopsis.outcome is not Outcome.FAILED:
             self.kept[text_hash(shown.text)] = synopsis
-
-
-def _next(results: SimpleQueue[T]) -> T:
-    """What comes next. It wakes up meanwhile: a signal that came just before the waiting would not end it."""
-    while True:
-        with suppress(Empty):
-            return results.get(timeout=AWAKE_SECONDS)
 
 
 def _groups(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
