@@ -59,6 +59,7 @@ from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
 from findingaid.query.passages import ClaimPassages, passages
 from findingaid.query.provenance import Impact, Link, Provenance
+from findingaid.query.reader import Key
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
@@ -619,6 +620,13 @@ class FindingAid:
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
         return show(self.store, artifact_or_record_id, self._one(corpus), self.eligibility.now())
+
+    def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:
+        """(corpus, artifact id) of all that are published, with their titles, by id. Raises StoreError."""
+        names = frozenset(self._names(corpora))
+        return self.store.retried(
+            lambda: [(k, t) for k, t in self.searcher.reader().artifacts.items() if k[0] in names]
+        )
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.

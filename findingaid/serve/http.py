@@ -163,27 +163,35 @@ async def _not_allowed(request: Request, _: Exception) -> Response:
     return _failed(Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405))
 
 
-def app_of(session: Session, settings: ServeSettings, token: str | None) -> ASGIApp:
-    """The whole of what is served over HTTP."""
+def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
+    """The whole of what is served over HTTP, with `mcp` at /mcp, too."""
     work = Work(settings.at_once, settings.waiting, settings.timeout)
     metrics = Metrics(work)
-    routes = Api(session, work).routes(metrics, token is not None)
+    routes = [*Api(session, work).routes(metrics, token is not None)]
+    lifespan = None
+    if mcp:
+        from findingaid.serve.mcp import Streamable
+
+        streamable = Streamable(session, work, settings)
+        routes.append(Route("/mcp", streamable))
+        lifespan = streamable.running
     known = frozenset(route.path for route in routes if isinstance(route, Route))
     handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}
-    app = Starlette(routes=routes, exception_handlers=handlers)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     rules = Rules(token, settings.body_bytes, settings.query_bytes, OPEN)
     return Guards(app, rules, partial(metrics.seen, known))
 
 
-def run(session: Session, settings: ServeSettings) -> None:
+def run(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
     """Serve until the process is told to end. The model is loaded beside, so that the server answers at once.
 
     Raises ConfigError where anybody could ask, as without a token on an address that other machines reach.
     """
     token = settings.token
     require_token(settings.host, token)
+    app = app_of(session, settings, token, mcp)
     threading.Thread(target=_warmed, args=(session,), daemon=True).start()
-    uvicorn.run(app_of(session, settings, token), host=settings.host, port=settings.port, log_level="warning")
+    uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning")
 
 
 def _warmed(session: Session) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TypeVar
 
 from findingaid.serve.problems import BusyError, TimedOutError
@@ -35,7 +36,19 @@ class Work:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), self._seconds)
         except TimeoutError:
             future.cancel()
-            raise TimedOutError(f"no answer within {self._seconds:g} s: ask for less, or later") from None
+            raise self._late() from None
+
+    def wait(self, call: Callable[[], T]) -> T:
+        """The same without a loop."""
+        future = self._begun(call)
+        try:
+            return future.result(self._seconds)
+        except FutureTimeoutError:
+            future.cancel()
+            raise self._late() from None
+
+    def _late(self) -> TimedOutError:
+        return TimedOutError(f"no answer within {self._seconds:g} s: ask for less, or later")
 
     def close(self) -> None:
         """Take no more calls; those under way go on."""
