@@ -13,6 +13,7 @@ import orjson
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -159,8 +160,10 @@ async def _not_found(request: Request, _: Exception) -> Response:
     return _failed(Problem("not_found", "nothing is served there: /openapi.json lists what is", 404))
 
 
-async def _not_allowed(request: Request, _: Exception) -> Response:
-    return _failed(Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405))
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    problem = Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405)
+    allowed = error.headers if isinstance(error, HTTPException) else None
+    return _json(problem.to_dict(), problem.status, dict(allowed or {}))
 
 
 def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
