@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import socket
 import threading
 import time
@@ -16,7 +18,9 @@ import jsonschema_rs
 import pytest
 
 from findingaid import ConfigError, Corpus, FindingAid
+from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config import ServeSettings
+from findingaid.model import Claiming
 from findingaid.serve.guards import is_loopback, require_token
 from findingaid.serve.http import run
 from findingaid.serve.openapi import document, is_simple
@@ -155,6 +159,50 @@ def test_what_is_published_is_served_without_a_restart(tmp_path: Path) -> None:
     assert shown.json()["artifact_id"] == "b.md"
 
 
+@pytest.mark.slow
+def test_nothing_fails_and_nothing_is_half_while_the_index_is_rebuilt_and_published(tmp_path: Path) -> None:
+    """All artifacts change together, so that whoever sees two editions in one answer saw half of a run."""
+    names = [f"{i}.md" for i in range(40)]
+
+    def edition(number: int) -> dict[str, Any]:
+        return {name: f"# {name}\n\nThe ledger of {name} is of edition{number}.\n" for name in names}
+
+    source = MemorySource(edition(0))
+    corpus = Corpus("open", source, Chunked(), claims=Claiming(ExtractiveClaims()))
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
+    aid.index()
+    done = threading.Event()
+    questions: list[tuple[str, Any]] = [
+        ("search", {"query": "ledger", "k": 40, "surfaces": ["chunk"]}),
+        ("search", {"query": "ledger edition", "k": 20, "expand": "artifact", "route": "neighbours"}),
+        ("answer", {"query": "of which edition is the ledger", "depth": 20}),
+        ("context", {"query": "ledger", "budget_tokens": 400}),
+        ("corpora", {}),
+        ("status", {}),
+    ]
+
+    def ask(first: int) -> list[tuple[int, set[str]]]:
+        seen = []
+        for turn in itertools.count(first):
+            response = post(address, *questions[turn % len(questions)])
+            seen.append((response.status_code, set(re.findall(r"edition\d+", response.text))))
+            if done.is_set():
+                return seen
+        return seen
+
+    with served(Session.of(aid)) as address, ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask, first) for first in range(4)]
+        for number in (1, 2, 3):
+            source.payloads.update(edition(number))
+            assert replace(aid).index().unpublished is None
+        done.set()
+        seen = [each for one in asked for each in one.result()]
+
+    assert {status for status, _ in seen} == {200}
+    assert max(len(editions) for _, editions in seen) == 1
+    assert len({frozenset(editions) for _, editions in seen if editions}) > 1
+
+
 # -- who may ask ---------------------------------------------------------------------------------------
 
 
@@ -219,6 +267,19 @@ def test_a_body_that_is_too_large_is_refused_announced_or_not(address: str) -> N
     streamed = httpx2.post(f"{address}/v1/search", content=chunks(), headers={"content-type": "application/json"})
 
     assert [(r.status_code, kind(r)) for r in (announced, streamed)] == [(413, "too_large")] * 2
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(session: Session) -> None:
+    head = (
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    with served(session, timeout=0.3) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head)
+            said = connection.recv(100_000)
+
+    assert said.startswith(b"HTTP/1.1 504 ")
 
 
 def test_an_address_that_is_too_long_is_refused(address: str) -> None:
