@@ -17,7 +17,10 @@ import pytest
 from mcp import Client, MCPError
 
 from findingaid.config import ServeSettings
+from findingaid.query.harmless import COMPARED, FUNCTIONS
+from findingaid.serve.capabilities import CAPABILITIES
 from findingaid.serve.jsonl import speak
+from findingaid.serve.problems import STATUS, kind_of
 from findingaid.serve.session import Session
 from findingaid.serve.sizing import sized
 from tests.conftest import Cli, text_about
@@ -216,6 +219,21 @@ def test_the_help_of_each_server_names_every_capability(cli: Cli, command: str, 
 
     for name, capability in session.capabilities.items():
         assert f"{name} {capability.description[:20]}" in told
+
+
+def test_the_page_on_serving_names_everything_that_is_served_and_set() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "serving.md").read_text()
+    kinds = {kind_of(error) for error in STATUS} | {
+        "torn",
+        "internal",
+        "unauthorized",
+        "forbidden",
+        "method",
+        "too_long",
+    }
+
+    for name in (*(c.name for c in CAPABILITIES), *ServeSettings.model_fields, *kinds, *COMPARED, *FUNCTIONS):
+        assert name in page, name
 
 
 def test_servers_are_limited_by_the_configuration(cli: Cli) -> None:
