@@ -97,6 +97,7 @@ def rows(start: int, count: int, embedder: Topics) -> pa.Table:
     numbers = range(start, start + count)
     kinds = [SYNOPSIS if n % SURFACES == 0 else "chunk" for n in numbers]
     fixed = {"corpus": "docs", "title": "", "artifact_version": "1", "producer_id": "", "embedder_id": embedder.id}
+    fixed |= {"claim_id": "", "evidence": ""}
     columns = {name: [value] * count for name, value in fixed.items()} | {
         "surface_kind": kinds,
         "granularity": kinds,
