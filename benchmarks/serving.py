@@ -1,20 +1,24 @@
-"""HTTP beside the library call: searches of 100,000 records by 1, 8 and 64 clients, the server a process of its own.
+"""HTTP beside the library call, and mixed load while the index is rebuilt; the server is a process of its own.
 
-python -m benchmarks.serving
+`python -m benchmarks.serving` measures these alone. The load lasts ten minutes, or FINDINGAID_BENCH_SOAK seconds.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
 
 import uvicorn
 
@@ -35,6 +39,14 @@ ADDED = 0.005
 """Seconds that HTTP may add at one client."""
 
 
+LOAD = float(os.environ.get("FINDINGAID_BENCH_SOAK", "600"))
+LOADING = 4
+FILES = 500
+REBUILT = 2
+GROWN = 1.1
+"""Times the memory that it has after the first third of the load, the server may have at its end."""
+
+
 def aid_of(store: Store) -> FindingAid:
     return FindingAid(store, Topics(), {"docs": Corpus("docs", MemorySource({}), Chunked())})
 
@@ -43,6 +55,7 @@ def serve(uri: str) -> None:
     """The server's process: its port is the first line that it says."""
     app = app_of(Session.of(aid_of(Store(uri))), ServeSettings(), None)
     socket = (config := uvicorn.Config(app, port=0, log_level="error")).bind_socket()
+    socket.listen()
     print(socket.getsockname()[1], flush=True)
     uvicorn.Server(config).run([socket])
 
@@ -53,25 +66,93 @@ class Client:
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
 
-    def search(self, query: str) -> None:
-        body = json.dumps({"query": query, "k": K})
-        self._connection.request("POST", "/v1/search", body, {"Content-Type": "application/json"})
+    def ask(self, name: str, given: Any) -> tuple[int, str]:
+        self._connection.request("POST", f"/v1/{name}", json.dumps(given), {"Content-Type": "application/json"})
         response = self._connection.getresponse()
-        found = json.loads(response.read())
-        assert response.status == 200, found
-        assert len(found["hits"]) == K
+        return response.status, response.read().decode()
+
+    def search(self, query: str) -> None:
+        status, body = self.ask("search", {"query": query, "k": K})
+        assert status == 200, body
+        assert len(json.loads(body)["hits"]) == K
 
 
-def figures(folder: Path) -> Iterator[Row]:
-    store = build(folder, SIZE)
+@contextmanager
+def server_of(store: Store) -> Iterator[tuple[int, int]]:
+    """The port and the process id of a server."""
     command = [sys.executable, "-m", "benchmarks.serving", store.uri]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
-            port = int(server.stdout.readline())
-            yield from beside_library(aid_of(store), port)
+            yield int(server.stdout.readline()), server.pid
         finally:
             server.terminate()
+
+
+def searches(folder: Path) -> Iterator[Row]:
+    store = build(folder, SIZE)
+    with server_of(store) as (port, _):
+        yield from beside_library(aid_of(store), port)
+
+
+def load(folder: Path) -> Iterator[Row]:
+    """Searches, contexts, artifacts and states, by several clients, while everything is changed and published."""
+    source = MemorySource(edition(0))
+    store = Store(str(folder / "index"))
+    aid = FindingAid(store, Topics(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    ended = time.monotonic() + LOAD
+    with server_of(store) as (port, process), ThreadPoolExecutor(LOADING) as pool:
+        asked = [pool.submit(ask_until, ended, port, first) for first in range(LOADING)]
+        memory = []
+        for turn in range(1, REBUILT + 2):
+            time.sleep(max(0.0, ended - LOAD * (1 - turn / (REBUILT + 1)) - time.monotonic()))
+            memory.append(resident(process))
+            if turn <= REBUILT:
+                source.payloads.update(edition(turn))
+                assert aid.index().unpublished is None
+        seen = [each for one in asked for each in one.result()]
+    failed = sum(status != 200 for status, _ in seen)
+    halves = sum(len(editions) > 1 for _, editions in seen)
+    published = len({editions for _, editions in seen if editions})
+    grown = memory[-1] / memory[0]
+    yield Row(
+        f"{LOAD:.0f} s of mixed load by {LOADING} clients, {FILES:,} files rebuilt and published {REBUILT} times",
+        f"{len(seen):,} answers of {published} versions, {failed} errors, {halves} of two versions;"
+        f" memory {', '.join(f'{m:.0f}' for m in memory)} MB",
+        f"0, 0, ≤ {GROWN} ×",
+        failed == halves == 0 and grown <= GROWN and published == REBUILT + 1,
+    )
+
+
+def edition(number: int) -> dict[str, Any]:
+    """Every file in another edition."""
+    words = texts(FILES, 300, 3)
+    return {f"{i}.md": f"# File {i}\n\nThis is edition{number}. {text}\n" for i, text in enumerate(words)}
+
+
+def ask_until(ended: float, port: int, first: int) -> list[tuple[int, frozenset[str]]]:
+    """The statuses, and the editions that each answer speaks of."""
+    client, words = Client(port), texts(1_000, 3, 17 + first)
+    seen = []
+    while time.monotonic() < ended:
+        query = f"this edition {words[len(seen) % len(words)]}"
+        questions: list[tuple[str, Any]] = [
+            ("search", {"query": query, "k": 50}),
+            ("search", {"query": query, "k": 10, "expand": "artifact"}),
+            ("context", {"query": query, "budget_tokens": 1000}),
+            ("show", {"id": f"{len(seen) % FILES}.md"}),
+            ("status", {}),
+        ]
+        status, body = client.ask(*questions[(first + len(seen)) % len(questions)])
+        seen.append((status, frozenset(re.findall(r"edition\d", body))))
+    return seen
+
+
+def resident(process: int) -> float:
+    """Megabytes of memory that a process has."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def beside_library(aid: FindingAid, port: int) -> Iterator[Row]:
@@ -128,5 +209,5 @@ if __name__ == "__main__":
         serve(sys.argv[1])
     else:
         with tempfile.TemporaryDirectory(prefix="findingaid-bench-") as folder:
-            for row in figures(Path(folder)):
+            for row in (*searches(Path(folder) / "many"), *load(Path(folder) / "load")):
                 print(f"| {row.what} | {row.measured} | {row.wanted} | {'yes' if row.met else 'NO'} |", flush=True)
