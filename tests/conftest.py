@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.synopses import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, ScriptedSynthesizer
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # By a shell that runs the tests in the background; processes that tests start would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
 """The stages of a corpus without claims."""

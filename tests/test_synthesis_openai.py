@@ -592,7 +592,10 @@ except KeyboardInterrupt:
         while not server.requests and child.poll() is None:
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        said, complained = child.communicate(timeout=60)
+        try:
+            said, complained = child.communicate(timeout=60)
+        finally:
+            child.kill()
 
     assert (child.returncode, said, complained) == (0, "interrupted\n", "")
     assert len(server.requests) == 1

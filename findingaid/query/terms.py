@@ -9,7 +9,9 @@ from typing import Protocol
 
 from findingaid.store.lexical import ENGLISH, Lexical
 
-ASKING = "tell explain describe summarize summarise please let us say said says also may might must shall"
+ASKING = (
+    "tell explain describe summarize summarise please let us say said says happens mean means also may might must shall"
+)
 """Words that say how to answer, not of what."""
 
 WORD = re.compile(
