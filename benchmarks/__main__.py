@@ -15,7 +15,7 @@ from statistics import median
 import lance
 
 import findingaid
-from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, search, synthesis
+from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, search, serving, synthesis
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
 from findingaid.stages import Embeddings
@@ -150,6 +150,8 @@ SECTIONS = (
     synthesis.synopses,
     synthesis.builds,
     search.searches,
+    serving.searches,
+    serving.load,
     beside_ir.searches,
     search.first_search,
 )
