@@ -29,9 +29,9 @@ export function answered(answer, words, address) {
 }
 
 function spoken({ text, claim_ids: cited }, numbers) {
-  const stop = /(!|\?|…|\.\.\.)$/.test(text) || !text.endsWith(".") ? "" : ".";
+  const stop = /(!|\?|…|\.\.\.)$/.test(text) ? "" : ".";
   const marks = cited.flatMap((claim) => [" ", citation(numbers.get(claim))]);
-  return [stop ? text.slice(0, -1) : text, ...marks, `${stop} `];
+  return [stop ? text.replace(/\.$/, "") : text, ...marks, `${stop} `];
 }
 
 function citation(place) {
@@ -51,10 +51,13 @@ function against({ claim_id: claim, text }, numbers) {
 
 function evidence(claim, place, words, address) {
   const standing = [TIERS[claim.tier] ?? line(claim.tier), claim.truth === "contested" ? "contested" : ""].filter(Boolean);
-  const head = element("p", {}, `[${place}] `, element("span", { dir: "auto" }, claim.text), " ");
-  head.append(element("span", { className: "faint" }, standing.join(", ")));
+  const quoted = claim.places.some((at) => wordsAlone(at.quote) === wordsAlone(claim.text));
+  const text = quoted ? null : element("span", { dir: "auto" }, `${claim.text} `);
+  const head = element("p", {}, `[${place}] `, text, element("span", { className: "faint" }, standing.join(", ")));
   return element("li", { id: `evidence-${place}`, tabIndex: -1 }, head, claim.places.map((at) => quote(claim, at, words, address)));
 }
+
+const wordsAlone = (text) => text.replace(/[^\p{L}\p{N}]+/gu, " ").trim().toLowerCase();
 
 function quote(claim, at, words, address) {
   const { artifact_id, record_id, span, evidence: checked } = at;

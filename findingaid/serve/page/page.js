@@ -174,7 +174,7 @@ async function page(state, offset, signal) {
   const { query, mode, route } = state;
   const k = Math.min(PAGE + 1, DEEPEST - offset);
   try {
-    const { hits } = await call("search", { query, k, offset, mode, route: route || null, explain: true, ...filters(state) }, signal);
+    const { hits } = await call("search", { query, k, offset, mode, route: route || "flat", explain: true, ...filters(state) }, signal);
     list(hits.slice(0, PAGE), offset, wordsOf(query));
     byId("further").hidden = hits.length <= PAGE;
   } catch (error) {
@@ -232,7 +232,7 @@ async function openArtifact({ artifact, query }) {
   byId("artifact-title").focus({ preventScroll: true });
   current();
   try {
-    const view = await call("show", { artifact_id: artifact.id, corpus: artifact.corpus }, opening.signal);
+    const view = await call("show", { id: artifact.id, corpus: artifact.corpus }, opening.signal);
     byId("artifact-title").replaceChildren(name(view.title || view.artifact_id));
     body.replaceChildren(...artifactNodes(view, artifact, wordsOf(query)));
     inView(body.querySelector(".passage"));

@@ -9,14 +9,14 @@ const SEED = 300; // characters of the record that led to a hit
 
 /** A hit as an item of the list; `address` gives a link to its passage. */
 export function item(hit, words, address, rank) {
-  const link = element("a", { href: address(hit) }, name(title(hit)));
+  const link = element("a", { href: address(hit) }, name(heading(hit)));
   Object.assign(link.dataset, { corpus: hit.corpus, artifact: hit.artifact_id, record: hit.record_id });
   const span = hit.span ? element("span", {}, `characters ${number(hit.span[0])}–${number(hit.span[1])}`) : null;
   const facts = element(
     "p",
     { className: "facts" },
     element("span", {}, name(hit.corpus)),
-    title(hit) === hit.artifact_id ? null : name(hit.artifact_id),
+    title(hit) === hit.artifact_id ? null : element("span", {}, name(hit.artifact_id)),
     element("span", {}, name(hit.surface_kind)),
     span,
     element("span", {}, `score ${score(hit.score)}`),
@@ -28,8 +28,15 @@ export function item(hit, words, address, rank) {
 }
 
 function title(hit) {
-  const given = hit.metadata?.title;
+  const given = hit.metadata.title;
   return typeof given === "string" && given.trim() ? given : hit.artifact_id;
+}
+
+/** The title, and below it the headings that a passage stands under, where there are any. */
+function heading(hit) {
+  const { headings } = hit.metadata;
+  const below = Array.isArray(headings) ? headings.filter((one) => typeof one === "string" && one !== title(hit)) : [];
+  return [title(hit), ...below].join(" › ");
 }
 
 function why(hit, rank) {
@@ -68,7 +75,7 @@ async function showSeed(hit, body) {
   const place = element("div", { className: "seed" }, "…");
   body.append(place);
   try {
-    const artifact = await call("show", { artifact_id: hit.seed, corpus: null });
+    const artifact = await call("show", { id: hit.seed, corpus: null });
     const record = artifact.records.find(({ record_id }) => record_id === hit.seed);
     const said = record ? record.text.trim() : "";
     const text = said.length > SEED ? `${said.slice(0, SEED)} …` : said;

@@ -3,12 +3,12 @@
 import { element } from "./dom.js";
 
 const STOP = new Set(
-  `a an and are as at be but by can do does for from had has have how i if in into is it its no not of on or so such
+  `a about an and are as at be but by can do does for from had has have how i if in into is it its no not of on or so such
   that the their then there these they this to was what when where which who why will with`.split(/\s+/),
 );
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Khmer}\p{Script=Lao}]/u;
-const EXCERPT = 360; // characters of a hit
+const EXCERPT = 320; // characters of a hit
 const LONGEST = 200_000; // characters of a text in which words are looked for
 
 function stem(word) {
