@@ -30,10 +30,14 @@ function literal(type, value) {
   return quoted(value);
 }
 
-/** The fields that conditions can name, name -> type: those of corpora, and the columns that every record has. */
+/**
+ * The fields that conditions can name, name -> type: those of corpora, and columns that every record has. What is in a
+ * list of numbers the server lets nobody ask.
+ */
 export function fieldsOf(corpora, chosen) {
   const own = corpora.filter(({ corpus }) => !chosen.length || chosen.includes(corpus)).flatMap(({ fields }) => fields);
-  return new Map([...COLUMNS, ...own.map(({ name, type }) => [name, type])]);
+  const known = own.filter(({ type }) => !type.startsWith("list") || type === "list<string>");
+  return new Map([...COLUMNS, ...known.map(({ name, type }) => [name, type])]);
 }
 
 /** The SQL of conditions [field, operator, value], null for none. Those without a value do not count. */
@@ -41,8 +45,8 @@ export function sql(conditions, fields) {
   const parts = conditions.filter(([field, , value]) => field && value !== "").map(([field, operator, value]) => {
     const type = fields.get(field) ?? "string";
     const column = `\`${field.replaceAll("`", "")}\``;
-    if (operator === "has") return `array_has(${column}, ${literal(type.slice(5, -1), value)})`;
-    if (operator === "contains") return `strpos(lower(${column}), lower(${quoted(value)})) > 0`;
+    if (operator === "has") return `array_has(${column}, ${quoted(value)})`;
+    if (operator === "contains") return `contains(${column}, ${quoted(value)})`;
     if (operator === "starts") return `starts_with(${column}, ${quoted(value)})`;
     return `${column} ${operator} ${literal(type, value)}`;
   });

@@ -6,7 +6,7 @@ import { artifactNodes } from "./artifact.js";
 import { byId, element, name, number } from "./dom.js";
 import { fieldsOf, read, row, sql } from "./filters.js";
 import { item } from "./results.js";
-import { headline, stateNodes } from "./state.js";
+import { extent, headline, stateNodes } from "./state.js";
 import { wordsOf } from "./words.js";
 
 const PAGE = 10; // hits at once
@@ -14,6 +14,7 @@ const DEEPEST = 10_000; // hits that the server pages to
 const wide = matchMedia("(min-width: 70rem)");
 
 let corpora = []; // what the server lists of its corpora, with their fields
+let learning = null; // ends when they are known
 let shown = { search: null, artifact: null }; // what of the address is on the page
 let asking = new AbortController(); // the search under way, which the next one ends
 let opening = new AbortController();
@@ -162,10 +163,12 @@ async function search(state) {
   await Promise.all([page(state, 0, signal), state.answer ? answer(state, signal) : null]);
 }
 
-const filters = (state) => ({
-  corpora: state.corpora.length ? state.corpora : null,
-  where: sql(state.conditions, fieldsOf(corpora, state.corpora)),
-});
+/** Conditions can be put only when it is known of which type their fields are. */
+async function filters(state) {
+  if (state.conditions.length) await learning;
+  const where = sql(state.conditions, fieldsOf(corpora, state.corpora));
+  return { corpora: state.corpora.length ? state.corpora : null, where };
+}
 
 /** Asks for hits from `offset` on, one more than are shown, which says whether there are more. */
 async function page(state, offset, signal) {
@@ -174,7 +177,8 @@ async function page(state, offset, signal) {
   const { query, mode, route } = state;
   const k = Math.min(PAGE + 1, DEEPEST - offset);
   try {
-    const { hits } = await call("search", { query, k, offset, mode, route: route || "flat", explain: true, ...filters(state) }, signal);
+    const input = { query, k, offset, mode, route: route || "flat", explain: true, ...(await filters(state)) };
+    const { hits } = await call("search", input, signal);
     list(hits.slice(0, PAGE), offset, wordsOf(query));
     byId("further").hidden = hits.length <= PAGE;
   } catch (error) {
@@ -202,7 +206,7 @@ async function answer(state, signal) {
   body.replaceChildren(element("p", { className: "faint" }, "Looking for claims …"));
   byId("answered").hidden = false;
   try {
-    const found = await call("answer", { query: state.query, ...filters(state) }, signal);
+    const found = await call("answer", { query: state.query, ...(await filters(state)) }, signal);
     body.replaceChildren(...answered(found, wordsOf(state.query), address));
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -277,23 +281,25 @@ function current() {
 
 async function lookAtIndex() {
   try {
-    const { corpora: found, dagster } = await call("status", { corpora: null });
-    byId("state").textContent = headline(found);
-    byId("index-body").replaceChildren(...stateNodes(found, dagster));
-    if (!found.some(({ published_version: version }) => version !== null) && !here().query) {
-      byId("found").textContent = "Nothing is indexed yet. Run findingaid index, and search here.";
-    }
+    const state = await call("status", {});
+    byId("state").textContent = headline(state);
+    byId("index-body").replaceChildren(...stateNodes(state));
+    if (!here().query) byId("found").textContent = extent(state);
   } catch (error) {
     byId("index-body").replaceChildren(element("p", {}, error.message));
     failed(error);
   }
 }
 
+/** Without them, as before the first run, there are no filters to choose from; a search says why itself. */
 async function learnCorpora() {
   try {
     corpora = (await call("corpora", {})).corpora;
+    byId("wants-answer").hidden = !corpora.some(({ claims }) => claims);
+    listCorpora(here());
+    listConditions(here());
   } catch (error) {
-    failed(error);
+    if (!(error instanceof Problem)) throw error;
   }
 }
 
@@ -391,10 +397,10 @@ document.addEventListener("click", clicked);
 document.addEventListener("keydown", pressed);
 addEventListener("popstate", show);
 
-/** Everything from the start: filters can be read only when the fields are known. */
-async function begin() {
+/** Everything from the start, as after a token was given. */
+function begin() {
+  learning = learnCorpora();
   lookAtIndex();
-  await learnCorpora();
   shown = { search: null, artifact: null };
   show();
   if (!here().query) byId("q").focus();

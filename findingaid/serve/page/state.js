@@ -4,19 +4,25 @@ import { element, line, moment, name, number } from "./dom.js";
 
 const NAMED = 50; // failures that are named
 
-/** One line on all corpora, for the button. */
-export function headline(corpora) {
-  const version = corpora.find(({ published_version: version }) => version !== null)?.published_version;
-  if (version === undefined) return "Nothing published yet";
-  const updated = corpora.map((corpus) => corpus.updated).filter(Boolean).sort().at(-1);
-  const failed = total(corpora, (corpus) => corpus.failed.length);
-  return [`Version ${number(version)}`, moment(updated), failed && `${number(failed)} failed`].filter(Boolean).join(" · ");
-}
-
 const total = (corpora, of) => corpora.reduce((sum, corpus) => sum + of(corpus), 0);
 
-/** All of it; `dagster` is the address of Dagster's UI, where there is one. */
-export function stateNodes(corpora, dagster) {
+/** One line, for the button. */
+export function headline({ published, corpora }) {
+  if (!published) return "Nothing published yet";
+  const failed = total(corpora, (corpus) => corpus.failed.length);
+  const parts = [`Version ${number(published.version)}`, moment(published.written), failed && `${number(failed)} failed`];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** What there is to be searched, in words. */
+export function extent({ published, corpora }) {
+  if (!published) return "Nothing is indexed yet. Run findingaid index, then search here.";
+  const [records, artifacts] = [total(corpora, (of) => of.records), total(corpora, (of) => of.artifacts)];
+  return `${number(records)} records of ${number(artifacts)} artifacts`;
+}
+
+/** All of it, with a link to Dagster's UI where there is one. */
+export function stateNodes({ published, corpora, dagster }) {
   const head = ["corpus", "artifacts", "records", "claims", "pending", "failed", "updated"];
   const rows = corpora.map((of) => [
     name(of.corpus), number(of.artifacts), number(of.records), number(of.claims), number(of.pending),
@@ -24,13 +30,14 @@ export function stateNodes(corpora, dagster) {
   ]);
   const cells = (kind, texts) => element("tr", {}, texts.map((text) => element(kind, {}, text)));
   const table = element("table", {}, element("thead", {}, cells("th", head)), element("tbody", {}, rows.map((row) => cells("td", row))));
-  const version = corpora.find(({ published_version: version }) => version !== null)?.published_version;
-  const said = version === undefined ? "Nothing is published yet: run findingaid index." : `Version ${number(version)} is what a search sees.`;
+  const said = published
+    ? `A search sees version ${number(published.version)}, published ${moment(published.written)}.`
+    : "Nothing is published yet: run findingaid index.";
   return [
     element("p", {}, said),
     element("div", { className: "table", tabIndex: 0, role: "region", "aria-labelledby": "index-title" }, table),
     ...corpora.filter(({ failed }) => failed.length).map(failures),
-    dagster ? element("p", {}, element("a", { href: dagster, rel: "noreferrer" }, "Open Dagster")) : null,
+    /^https?:/i.test(dagster ?? "") ? element("p", {}, element("a", { href: dagster, rel: "noreferrer" }, "Open Dagster")) : null,
   ].filter(Boolean);
 }
 
