@@ -5,11 +5,13 @@ from .errors import CasesError as CasesError
 from .errors import ConfigError as ConfigError
 from .errors import FindingAidError as FindingAidError
 from .errors import ModelError as ModelError
+from .errors import NotFoundError as NotFoundError
 from .errors import QueryError as QueryError
 from .errors import SourceError as SourceError
 from .errors import SourceShrunkError as SourceShrunkError
 from .errors import StoreError as StoreError
 from .errors import TornError as TornError
+from .errors import UnknownCorpusError as UnknownCorpusError
 from .errors import UnreachableError as UnreachableError
 from .evaluating import evaluate as evaluate
 from .evaluation import Evaluation as Evaluation

@@ -17,7 +17,7 @@ from findingaid.claims.model import Decided
 from findingaid.claims.redaction import scrub, still_stated
 from findingaid.claims.standing import decided
 from findingaid.config import Config, ContextDefaults, SearchDefaults, load
-from findingaid.errors import ConfigError, QueryError, SourceError, StoreError, brief
+from findingaid.errors import ConfigError, QueryError, SourceError, StoreError, UnknownCorpusError, brief
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import Indexer
 from findingaid.model import (
@@ -59,6 +59,7 @@ from findingaid.query.offers import found as offers_for
 from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
 from findingaid.query.passages import ClaimPassages, passages
 from findingaid.query.provenance import Impact, Link, Provenance
+from findingaid.query.reader import Key
 from findingaid.query.request import Recency, Request
 from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
@@ -173,9 +174,18 @@ class FindingAid:
         found = (self.indexer(corpus).synopses for corpus in self.corpora)
         return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
+    def within(self, corpora: Sequence[str]) -> Self:
+        """The same with these corpora alone: nothing of another is found, opened, counted or named by an error.
+
+        Raises ConfigError where one is unknown, or none is named.
+        """
+        if not corpora:
+            raise ConfigError("no corpus is named: name those that may be looked into")
+        return replace(self, corpora={name: self._corpus(name) for name in corpora})
+
     def _corpus(self, name: str) -> Corpus:
         if name not in self.corpora:
-            raise ConfigError(f"unknown corpus {brief(name)}. Known: {', '.join(self.corpora) or 'none'}")
+            raise UnknownCorpusError(f"unknown corpus {brief(name)}. Known: {', '.join(self.corpora) or 'none'}")
         return self.corpora[name]
 
     # -- building --------------------------------------------------------------------------------------
@@ -376,8 +386,9 @@ class FindingAid:
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
         return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
 
-    def _named(self, corpus: str | None) -> str | None:
-        return None if corpus is None else self._corpus(corpus).name
+    def _one(self, corpus: str | None) -> list[str]:
+        """A corpus that is named, else all: what is looked into for an id."""
+        return self._names(None if corpus is None else [corpus])
 
     # -- publishing ------------------------------------------------------------------------------------
 
@@ -545,8 +556,8 @@ class FindingAid:
 
         Raises QueryError for a claim that may not be shown any more.
         """
-        within = self._names(corpora) if corpora else ()
-        return passages(self.store, self.corpora, claim_id, self.eligibility.now(), within)
+        now, decisions = self.eligibility.now(), self.eligibility.log.all()
+        return passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
 
     def why(self, wanted: str, corpora: Sequence[str] | None = None) -> list[Link]:
         """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
@@ -557,11 +568,11 @@ class FindingAid:
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """What stands on an artifact. Raises QueryError for an unknown id."""
-        return self._provenance().impact(artifact_id, corpus and self._corpus(corpus).name)
+        return self._provenance(None).impact(artifact_id, corpus and self._corpus(corpus).name)
 
-    def _provenance(self, corpora: Sequence[str] | None = None) -> Provenance:
-        within = self._names(corpora) if corpora else ()
-        return Provenance(self.store, self.corpora, self.eligibility.now(), self.eligibility.log.all(), within)
+    def _provenance(self, corpora: Sequence[str] | None) -> Provenance:
+        now, decisions = self.eligibility.now(), self.eligibility.log.all()
+        return Provenance(self.store, self.corpora, now, decisions, self._names(corpora))
 
     def context(
         self,
@@ -608,14 +619,21 @@ class FindingAid:
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
         """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, self._named(corpus), self.eligibility.now())
+        return show(self.store, artifact_or_record_id, self._one(corpus), self.eligibility.now())
+
+    def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:
+        """(corpus, artifact id) of all that are published, with their titles, by id. Raises StoreError."""
+        names = frozenset(self._names(corpora))
+        return self.store.retried(
+            lambda: [(k, t) for k, t in self.searcher.reader().artifacts.items() if k[0] in names]
+        )
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
         """The anchored summaries that an artifact has had, oldest first; [] where there is none.
 
         Raises QueryError for an unknown id.
         """
-        return summaries(self.store, artifact_or_record_id, self._named(corpus))
+        return summaries(self.store, artifact_or_record_id, self._one(corpus))
 
     def neighbours(
         self,
@@ -629,28 +647,28 @@ class FindingAid:
 
         Of the id of a summary node the claims that it is a summary of, of a claim's with `reverse` its nodes.
         """
-        name = self._named(corpus)
+        names = self._one(corpus)
         derived = summarizing if reverse else summarized
         eligible = self.eligibility.now()
         if not kinds or SUMMARIZES in kinds:
-            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, name, eligible))
+            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, names, eligible))
             if found:
                 return found
-        return neighbours(self.store, artifact_id, name, kinds, reverse)
+        return neighbours(self.store, artifact_id, names, self._names(None), kinds, reverse)
 
     def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
         """The summary node of an artifact, by its own id, its record's or the artifact's.
 
         Raises QueryError where there is none that may be shown.
         """
-        name, eligible = corpus and self._corpus(corpus).name, self.eligibility.now()
-        return self.store.retried(lambda: node_view(self.store, self.searcher.reader(), id_, name, eligible))
+        names, eligible = self._one(corpus), self.eligibility.now()
+        return self.store.retried(lambda: node_view(self.store, self.searcher.reader(), id_, names, eligible))
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
     ) -> list[Referenced]:
         """What most artifacts refer to, and how many do; also what is in no corpus."""
-        return most_referenced(self.store, k, self._names(corpora), kinds)
+        return most_referenced(self.store, k, self._names(corpora), self._names(None), kinds)
 
     def disclose(
         self,
@@ -663,7 +681,7 @@ class FindingAid:
 
         Raises QueryError for what is not there.
         """
-        return disclose(self.store, self.corpora, artifact_or_record_id, level, self._named(corpus), file)
+        return disclose(self.store, self.corpora, artifact_or_record_id, level, self._one(corpus), file)
 
     def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
         """What the index holds of each corpus, and what failed."""

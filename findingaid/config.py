@@ -311,6 +311,47 @@ class ContextDefaults:
     summarizer: Summarizer | None = None
 
 
+class ServeSettings(BaseModel):
+    """How the index is served: who may ask, where, and how much."""
+
+    model_config = ConfigDict(extra="forbid")
+    corpora: list[CorpusName] | None = Field(default=None, min_length=1)
+    """The corpora that may be asked, by default all; nothing else is shown, counted or named."""
+
+    read_only: bool = True
+    """Whether nobody can propose claims."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8077, ge=0, le=65535)
+    token_env: str | None = None
+    """The variable that holds the bearer token. Needed wherever other machines can reach `host`."""
+
+    timeout: float = Field(default=30, gt=0)
+    """Seconds within which a request is answered."""
+
+    at_once: int = Field(default=8, ge=1)
+    waiting: int = Field(default=64, ge=0)
+    """Requests that are worked on, and that wait for it; others are told to come back."""
+
+    body_bytes: int = Field(default=1_000_000, ge=1)
+    query_bytes: int = Field(default=8_000, ge=1)
+    result_chars: int = Field(default=40_000, ge=1_000)
+    """Characters of one result over MCP, some 10,000 tokens; longer ones are shortened, and say so."""
+
+    dagster_url: str | None = None
+    """Where Dagster's UI is, which the search page links to."""
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token. Raises ConfigError where its variable is not set."""
+        if self.token_env is None:
+            return None
+        token = os.environ.get(self.token_env, "").strip()
+        if not token:
+            raise ConfigError(f"serve.token_env: ${self.token_env} is not set")
+        return token
+
+
 class Settings(BaseModel):
     """The whole of findingaid.yaml."""
 
@@ -329,6 +370,7 @@ class Settings(BaseModel):
 
     context: ContextSettings = Field(default_factory=ContextSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
+    serve: ServeSettings = Field(default_factory=ServeSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
     """What runs the steps of Dagster's runs; read by the code location, not by this library."""
 
@@ -570,5 +612,6 @@ def _known_keys(error: ValidationError) -> str:
         "corpora": CorpusSettings,
         "search": SearchSettings,
         "context": ContextSettings,
+        "serve": ServeSettings,
     }
     return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

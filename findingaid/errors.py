@@ -2,6 +2,7 @@
 
 FindingAidError
 ├── ConfigError            findingaid.yaml, an override or a flag is wrong
+│   └── UnknownCorpusError a corpus is named that is not there
 ├── SourceError            a whole source cannot be listed
 │   └── SourceShrunkError  it lists suspiciously less than before
 ├── ArtifactError          one artifact cannot be taken through one stage
@@ -15,6 +16,7 @@ FindingAidError
 ├── ModelError             a model that a question asks for fails, or is not there
 ├── UnreachableError       the object storage of the tables does not answer, or refuses
 └── QueryError             a question cannot be asked as put
+    └── NotFoundError      it is about something that is not there
 
 The message is one line and says what was wrong, where, and what to do.
 """
@@ -28,6 +30,10 @@ class FindingAidError(Exception):
 
 class ConfigError(FindingAidError):
     """The configuration does not say what it must."""
+
+
+class UnknownCorpusError(ConfigError):
+    """No corpus has this name, or none that may be asked."""
 
 
 class SourceError(FindingAidError):
@@ -109,6 +115,10 @@ class ModelError(FindingAidError):
 
 class QueryError(FindingAidError):
     """The query cannot be answered as it was put."""
+
+
+class NotFoundError(QueryError):
+    """No artifact, record, claim or file has this id, or none that may be shown."""
 
 
 def failure_kind(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from findingaid.claims.model import (
 )
 from findingaid.claims.redaction import forget_synopses, redacted, scrub
 from findingaid.claims.standing import LINKS, Standings
-from findingaid.errors import ConfigError, DecomposeError, QueryError
+from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
 from findingaid.model import Corpus, Statement
 from findingaid.stages import artifact_of
 from findingaid.store import Store, schemas
@@ -132,10 +132,10 @@ class Claims:
     eligibility: Eligibility
 
     def within(self, corpora: Collection[str] | None) -> Claims:
-        """The claims of these corpora alone. Raises ConfigError for one that is none of these."""
+        """The claims of these corpora alone. Raises UnknownCorpusError for one that is none of these."""
         for name in corpora or ():
             if name not in self.corpora:
-                raise ConfigError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
+                raise UnknownCorpusError(f"unknown corpus {name!r}. Known: {', '.join(self.corpora) or 'none'}")
         return replace(self, corpora={name: self.corpora[name] for name in corpora}) if corpora else self
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Claims:
 
     def _proposed(self, proposal: ProposedClaim, actor: str) -> Claim:
         if proposal.corpus not in self.corpora:
-            raise ConfigError(f"unknown corpus {proposal.corpus!r}. Known: {', '.join(self.corpora) or 'none'}")
+            raise UnknownCorpusError(f"unknown corpus {proposal.corpus!r}. Known: {', '.join(self.corpora) or 'none'}")
         if not normalised(proposal.text):
             raise QueryError("propose: the statement is empty")
         if self.corpora[proposal.corpus].claims is None:
@@ -305,7 +305,7 @@ class Claims:
             "artifacts", "artifact_id", [artifact_id], columns, equals("corpus", corpus)
         ).to_pylist()
         if not rows:
-            raise QueryError(f"propose: no artifact {artifact_id!r} is indexed in {corpus}")
+            raise NotFoundError(f"propose: no artifact {artifact_id!r} is indexed in {corpus}")
         try:
             text = shown_text(taken_apart(self.corpora[corpus].strategy)[0], artifact_of(rows[0]).raw)
         except DecomposeError as error:
@@ -353,7 +353,7 @@ class Claims:
             return found.pop()
         if found:
             raise QueryError(f"{len(found)} claims begin with {wanted!r}: give more of the id")
-        raise QueryError(f"no claim {wanted!r}: `findingaid claims list` shows ids")
+        raise NotFoundError(f"no claim {wanted!r}: `findingaid claims list` shows ids")
 
     def _view(self, claim_id: str, known: _Known, eligible: Eligible) -> ClaimView:
         standing = eligible.standing(claim_id)

@@ -15,6 +15,7 @@ from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
 from findingaid.cli.searching import neighbours, search, show
+from findingaid.cli.serving import serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,7 +25,7 @@ def main() -> None:
 
 
 for command in (
-    answer, claims, context, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, show, status,
-    summary, verify, versions, why,
+    answer, claims, context, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, serve, show,
+    status, summary, verify, versions, why,
 ):  # fmt: skip
     main.add_command(command)

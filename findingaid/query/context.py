@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.eligible import NEITHER, Eligible
 from findingaid.embedding.tokens import Count
-from findingaid.errors import ConfigError, QueryError, SynthesisError, failure_kind, one_line
+from findingaid.errors import ConfigError, NotFoundError, QueryError, SynthesisError, failure_kind, one_line
 from findingaid.model import SYNOPSIS, Hit, Outcome, Segment, Stage
 from findingaid.query.forms import Form, Message, Room, rendered, tokens
 from findingaid.query.pieces import Dropped, Piece
@@ -210,14 +210,16 @@ def session_piece(store: Store, session: str, corpora: Sequence[str]) -> Piece:
     found: dict[tuple[str, str], SummaryView] = {}
     for corpus in corpora:
         try:
-            artifact = show(store, session, corpus)
+            artifact = show(store, session, [corpus])
         except QueryError:  # not of this corpus
             continue
-        for view in summaries(store, artifact.artifact_id, corpus):
+        for view in summaries(store, artifact.artifact_id, [corpus]):
             found[corpus, artifact.artifact_id] = view
     if len(found) != 1:
         where = f"in several corpora, {', '.join(corpus for corpus, _ in found)}: name one" if found else "not there"
-        raise QueryError(f"an anchored summary of {session!r} is {where}: `findingaid show --history` shows them")
+        raise (QueryError if found else NotFoundError)(
+            f"an anchored summary of {session!r} is {where}: `findingaid show --history` shows them"
+        )
     ((key, view),) = found.items()
     return Piece("session", view.summary.to_prompt_text(), *key, surface_kind=SYNOPSIS, producer_id=view.producer_id)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from findingaid.errors import DecomposeError, QueryError, ReadError, SourceError, StoreError
+from findingaid.errors import DecomposeError, NotFoundError, QueryError, ReadError, SourceError, StoreError
 from findingaid.model import SYNOPSIS, Artifact, BundledFile, BundlingSource, Corpus, Raw
 from findingaid.query.show import ArtifactView, show
 from findingaid.stages import artifact_of
@@ -47,16 +47,17 @@ def disclose(
     corpora: Mapping[str, Corpus],
     wanted: str,
     level: Level = "metadata",
-    corpus: str | None = None,
+    within: Sequence[str] | None = None,
     file: str | None = None,
 ) -> Disclosure:
     """An artifact up to a level, or one of its files; `wanted` is its id or that of one of its records.
 
-    Metadata and body are those last indexed, files those at the source now. Raises QueryError.
+    Metadata and body are those last indexed, files those at the source now. `within` names the corpora that may be
+    looked into, without it all. Raises QueryError.
     """
     if level not in get_args(Level):
         raise QueryError(f"unknown level {level!r}. Known: {', '.join(get_args(Level))}")
-    view = show(store, wanted, corpus)
+    view = show(store, wanted, within)
     artifact, version = _artifact(store, view)
     known = (view.corpus, view.artifact_id, view.title, version, _description(view, artifact.raw), artifact.metadata)
     if file is not None:
@@ -105,7 +106,7 @@ def _body(corpora: Mapping[str, Corpus], view: ArtifactView, raw: Raw) -> str:
 def _source(corpora: Mapping[str, Corpus], view: ArtifactView) -> BundlingSource:
     source = corpora[view.corpus].source if view.corpus in corpora else None
     if not isinstance(source, BundlingSource):
-        raise QueryError(f"{view.corpus}/{view.artifact_id}: no files come with it, as they do with skills")
+        raise NotFoundError(f"{view.corpus}/{view.artifact_id}: no files come with it, as they do with skills")
     return source
 
 
@@ -113,4 +114,4 @@ def _of(view: ArtifactView, ask: Any) -> Any:
     try:
         return ask()
     except (ReadError, SourceError) as error:
-        raise QueryError(f"{view.corpus}/{view.artifact_id}: {error}") from None
+        raise NotFoundError(f"{view.corpus}/{view.artifact_id}: {error}") from None

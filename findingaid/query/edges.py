@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from findingaid.errors import QueryError, brief
+from findingaid.errors import NotFoundError, QueryError, brief
 from findingaid.query.hits import span_of
 from findingaid.query.reader import Key
 from findingaid.store import Store
@@ -56,28 +56,39 @@ class Referenced:
 
 
 def neighbours(
-    store: Store, artifact_id: str, corpus: str | None = None, kinds: Sequence[str] | None = None, reverse: bool = False
+    store: Store,
+    artifact_id: str,
+    corpora: Sequence[str],
+    within: Sequence[str],
+    kinds: Sequence[str] | None = None,
+    reverse: bool = False,
 ) -> list[Neighbour]:
-    """Artifacts that one refers to, in the order of its text, or those that refer to it, by id.
+    """Artifacts that one of these corpora refers to, in the order of its text, or those that refer to it, by id.
 
-    Raises QueryError for an id that is in several corpora, and for one that nothing knows.
+    No edge is followed to a corpus that is not one of those `within` which its reader looks. Raises QueryError for an
+    id that is in several corpora, and for one that nothing knows.
     """
-    return store.retried(lambda: _neighbours(store, artifact_id, corpus, kinds, reverse))
+    return store.retried(lambda: _neighbours(store, artifact_id, corpora, within, kinds, reverse))
 
 
 def _neighbours(
-    store: Store, artifact_id: str, corpus: str | None, kinds: Sequence[str] | None, reverse: bool
+    store: Store,
+    artifact_id: str,
+    corpora: Sequence[str],
+    within: Sequence[str],
+    kinds: Sequence[str] | None,
+    reverse: bool,
 ) -> list[Neighbour]:
     records = store.published()
     edges = store.edges_of(records)
     here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
-    conditions = [equals(here[1], artifact_id), *([equals(here[0], corpus)] if corpus else [])]
+    conditions = (equals(here[1], artifact_id), one_of(here[0], corpora), one_of(there[0], within))
     rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
-    corpora = {row[here[0]] for row in rows}
-    if len(corpora) > 1:
-        raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
-    if not rows and not titles(records, [(corpus, artifact_id)]):
-        raise QueryError(f"no published artifact {brief(artifact_id)}: `findingaid search` shows ids")
+    found = {row[here[0]] for row in rows}
+    if len(found) > 1:
+        raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
+    if not rows and not titles(records, [(corpus, artifact_id) for corpus in corpora]):
+        raise NotFoundError(f"no published artifact {brief(artifact_id)}: `findingaid search` shows ids")
     rows = [row for row in rows if not kinds or row["kind"] in kinds]
     known = titles(records, [(row[there[0]], row[there[1]]) for row in rows])
     rows.sort(key=lambda row: (row[there[0]], row[there[1]], row["position"]) if reverse else row["position"])
@@ -89,19 +100,21 @@ def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Ne
 
 
 def most_referenced(
-    store: Store, k: int, corpora: Sequence[str] = (), kinds: Sequence[str] | None = None
+    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None = None
 ) -> list[Referenced]:
-    """The k artifacts that most others refer to, most first, whichever corpora those are in."""
+    """The k artifacts of these corpora that most others refer to, most first; of others those `within` count."""
     if k < 1:
         raise QueryError(f"k must be at least 1, got {k}")
-    return store.retried(lambda: _most_referenced(store, k, corpora, kinds))
+    return store.retried(lambda: _most_referenced(store, k, corpora, within, kinds))
 
 
-def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequence[str] | None) -> list[Referenced]:
+def _most_referenced(
+    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None
+) -> list[Referenced]:
     records = store.published()
     edges = store.edges_of(records)
-    conditions = [one_of(column, names) for column, names in ((TARGET[0], corpora), ("kind", kinds)) if names]
-    found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions) or None)
+    conditions = [one_of(TARGET[0], corpora), one_of(SOURCE[0], within), *([one_of("kind", kinds)] if kinds else [])]
+    found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions))
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
     counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
     order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]
@@ -111,12 +124,12 @@ def _most_referenced(store: Store, k: int, corpora: Sequence[str], kinds: Sequen
     return [Referenced(*key, count, known.get(key)) for key, count in keys]
 
 
-def titles(records: LanceDataset, keys: Iterable[tuple[str | None, str]]) -> dict[Key, str]:
-    """The titles of those artifacts that are published; without a corpus, of all with that id."""
+def titles(records: LanceDataset, keys: Iterable[Key]) -> dict[Key, str]:
+    """The titles of those artifacts that are published."""
     wanted = set(keys)
     if not wanted:
         return {}
     where = one_of("artifact_id", sorted({artifact_id for _, artifact_id in wanted}))
     rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=where)
     keyed = {(row["corpus"], row["artifact_id"]): row["title"] for row in rows.to_pylist()}
-    return {key: title for key, title in keyed.items() if key in wanted or (None, key[1]) in wanted}
+    return {key: title for key, title in keyed.items() if key in wanted}

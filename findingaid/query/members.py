@@ -10,7 +10,7 @@ import orjson
 
 from findingaid.claims.eligible import Eligibility, Eligible
 from findingaid.claims.events import NodeEvent, node_events
-from findingaid.errors import QueryError
+from findingaid.errors import NotFoundError, QueryError
 from findingaid.model import SUMMARY, Bullet, Hit
 from findingaid.query.edges import Neighbour
 from findingaid.query.hits import COLUMNS, Hits, hit
@@ -101,18 +101,18 @@ class NodeView:
         return asdict(self) | {"events": [event.to_dict() for event in self.events]}
 
 
-def node_view(store: Store, reader: Reader, wanted: str, corpus: str | None, eligible: Eligible) -> NodeView:
-    """The summary node of an artifact, by its own id, its record's or the artifact's.
+def node_view(store: Store, reader: Reader, wanted: str, corpora: Sequence[str], eligible: Eligible) -> NodeView:
+    """The summary node of an artifact of these corpora, by its own id, its record's or the artifact's.
 
-    Raises QueryError where there is none that may be shown, or where several corpora have one.
+    Raises QueryError where there is none that may be shown, or where several of them have one.
     """
     named = any_of(*(equals(column, wanted) for column in ("claim_id", "record_id", "artifact_id")))
-    found = _records(reader, both(eligible.nodes(reader.members), named, corpus and equals("corpus", corpus)))
+    found = _records(reader, both(eligible.nodes(reader.members), named, one_of("corpus", corpora)))
     if len(found) > 1:
         where = ", ".join(row["corpus"] for row in found)
         raise QueryError(f"{wanted!r} is in several corpora, {where}: name one by --corpus")
     if not found:
-        raise QueryError(
+        raise NotFoundError(
             f"no published summary node {wanted!r}: an artifact with few claims has none, and one of which a claim was"
             " retracted has none until the next run"
         )
@@ -133,7 +133,7 @@ def node_view(store: Store, reader: Reader, wanted: str, corpus: str | None, eli
     )
 
 
-def summarized(reader: Reader, wanted: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
+def summarized(reader: Reader, wanted: str, corpora: Sequence[str], eligible: Eligible) -> list[Neighbour]:
     """The claims that a summary node, by its id or its record's, is a summary of; [] where there is no such node.
 
     They are what the node itself says it stands on, so no edge is kept of them that could be left behind. A claim that
@@ -142,14 +142,14 @@ def summarized(reader: Reader, wanted: str, corpus: str | None, eligible: Eligib
     if not reader.members:
         return []
     named = any_of(equals("claim_id", wanted), equals("record_id", wanted))
-    nodes = _records(reader, both(eligible.nodes(reader.members), named, corpus and equals("corpus", corpus)))
+    nodes = _records(reader, both(eligible.nodes(reader.members), named, one_of("corpus", corpora)))
     return [member for node in nodes for member in _members(reader, node, eligible)]
 
 
-def summarizing(reader: Reader, claim_id: str, corpus: str | None, eligible: Eligible) -> list[Neighbour]:
+def summarizing(reader: Reader, claim_id: str, corpora: Sequence[str], eligible: Eligible) -> list[Neighbour]:
     """The summary nodes that a claim is a member of; [] where there are none that may be shown."""
     holding = sorted(record for record, members in reader.members.items() if claim_id in members)
-    of = both(eligible.nodes(reader.members), one_of("record_id", holding), corpus and equals("corpus", corpus))
+    of = both(eligible.nodes(reader.members), one_of("record_id", holding), one_of("corpus", corpora))
     return [_neighbour(node, node["claim_id"], node) for node in _records(reader, of)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
-from findingaid.errors import DecomposeError, QueryError
+from findingaid.errors import DecomposeError, NotFoundError, QueryError
 from findingaid.model import Artifact, Corpus
 from findingaid.query.offers import best_tier, claim_of, records_of
 from findingaid.stages import artifact_of
@@ -18,6 +18,7 @@ from findingaid.strategies.base import shown_text
 from findingaid.synopses import taken_apart
 
 if TYPE_CHECKING:
+    from findingaid.claims.decisions import Decision
     from findingaid.claims.eligible import Eligible
 
 Key = tuple[str, str]
@@ -74,16 +75,20 @@ class ClaimPassages:
 
 
 def passages(
-    store: Store, corpora: Mapping[str, Corpus], claim_id: str, eligible: Eligible, within: Sequence[str] = ()
+    store: Store,
+    corpora: Mapping[str, Corpus],
+    claim_id: str,
+    eligible: Eligible,
+    decisions: Iterable[Decision],
+    within: Sequence[str],
 ) -> ClaimPassages | None:
-    """A claim that may be shown, of any tier; None for an id that is no claim's. An id may be cut short.
+    """A claim of these corpora that may be shown, of any tier; None for an id that is no claim's. It may be cut short.
 
     Raises QueryError for one that may not, which names where it stands and nothing that it says.
     """
     rows = store.retried(lambda: rows_of(store, claim_id, eligible, within))
     if not rows:
-        if not within:
-            require_shown(claim_id, eligible)
+        require_shown(claim_id, eligible, decisions, within)
         return None
     claims = [claim_of(row) for row in rows]
     kept = kept_of(store, corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
@@ -94,27 +99,27 @@ def passages(
     return ClaimPassages(first.claim_id, first.corpus, first.text, first.type, tier, standing, shown)
 
 
-def rows_of(store: Store, claim_id: str, eligible: Eligible, within: Sequence[str] = ()) -> list[dict[str, Any]]:
+def rows_of(store: Store, claim_id: str, eligible: Eligible, within: Sequence[str]) -> list[dict[str, Any]]:
     """The published records of a claim, of those that may be shown. Raises QueryError for what begins several ids."""
     if not ID.fullmatch(claim_id):
         return []
     named = f"starts_with(claim_id, {quoted(claim_id)})"
-    scope = one_of("corpus", within) if within else None
-    rows = records_of(store.published(), both(named, eligible.claims(tuple(Tier)), scope))
+    rows = records_of(store.published(), both(named, eligible.claims(tuple(Tier)), one_of("corpus", within)))
     if len(ids := {row["claim_id"] for row in rows}) > 1:
         raise QueryError(f"{claim_id!r} begins the ids of {len(ids)} claims: give more of it")
     return rows
 
 
-def require_shown(wanted: str, eligible: Eligible) -> None:
-    """Raises QueryError for a claim of which something was decided; no record of it may be shown."""
-    claim_id = next((i for i in sorted(eligible.decided) if ID.fullmatch(wanted) and i.startswith(wanted)), None)
+def require_shown(wanted: str, eligible: Eligible, decisions: Iterable[Decision], within: Sequence[str]) -> None:
+    """Raises QueryError for a claim of these corpora of which something was decided; no record of it may be shown."""
+    decided = {i for d in decisions if d.corpus in within for i in (d.claim_id, d.other_id)} & eligible.decided.keys()
+    claim_id = next((i for i in sorted(decided) if ID.fullmatch(wanted) and i.startswith(wanted)), None)
     if claim_id is None:
         return
     standing = eligible.standing(claim_id)
     where = standing.review if standing.circulation is Circulation.LIVE else standing.circulation
     why = f"is {where}" if standing.retracted else "is in no artifact that is published"
-    raise QueryError(f"claim {claim_id} {why}: `findingaid claims show {claim_id}` has what was decided of it")
+    raise NotFoundError(f"claim {claim_id} {why}: `findingaid claims show {claim_id}` has what was decided of it")
 
 
 def kept_of(store: Store, corpora: Mapping[str, Corpus], keys: Iterable[Key]) -> dict[Key, Kept]:

@@ -13,7 +13,7 @@ import orjson
 
 from findingaid.claims.eligible import NEITHER
 from findingaid.claims.model import Claim, Tier
-from findingaid.errors import FindingAidError, QueryError
+from findingaid.errors import FindingAidError, NotFoundError
 from findingaid.model import CLAIM, SUMMARY, Corpus
 from findingaid.query.edges import Neighbour, neighbours
 from findingaid.query.offers import best_tier, claim_of
@@ -94,8 +94,8 @@ class Provenance:
     corpora: Mapping[str, Corpus]
     eligible: Eligible
     decisions: Sequence[Decision]
-    within: Sequence[str] = ()
-    """The corpora that may be looked into; without any all."""
+    within: Sequence[str]
+    """The corpora that may be looked into."""
 
     # -- why -------------------------------------------------------------------------------------------
 
@@ -106,17 +106,16 @@ class Provenance:
         """
         if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible, self.within)):
             return [self._claim(rows[0]["claim_id"], rows)]
-        if not self.within:
-            require_shown(wanted, self.eligible)
+        require_shown(wanted, self.eligible, self.decisions, self.within)
         if rows := self._records(any_of(equals("record_id", wanted), equals("claim_id", wanted))):
             return [self._record(row) for row in rows]
         if rows := self._records(equals("artifact_id", wanted)):
             keys = {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in rows}
             return [self._artifact(key, version) for key, version in sorted(keys.items())]
-        raise QueryError(f"no claim, summary node, record or artifact {wanted!r} is published")
+        raise NotFoundError(f"no claim, summary node, record or artifact {wanted!r} is published")
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
-        shown, scope = self._shown(), one_of("corpus", self.within) if self.within else None
+        shown, scope = self._shown(), one_of("corpus", self.within)
 
         def read() -> list[dict[str, Any]]:
             records = self.store.published()
@@ -222,7 +221,7 @@ class Provenance:
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """What stands on an artifact that is published. Raises QueryError."""
-        view = show(self.store, artifact_id, corpus, self.eligible)
+        view = show(self.store, artifact_id, [corpus] if corpus else self.within, self.eligible)
         key = view.corpus, view.artifact_id
         rows = self._records(both(equals("corpus", view.corpus), equals("artifact_id", view.artifact_id)))
         kinds = [row["surface_kind"] for row in rows]
@@ -236,8 +235,8 @@ class Provenance:
             self._claims(key, said),
             [d.to_dict() for d in self.decisions if (d.corpus, d.artifact_id) == key or ids & {d.claim_id, d.other_id}],
             [_node_on(row) for row in rows if row["surface_kind"] == SUMMARY and row["claim_id"]],
-            neighbours(self.store, view.artifact_id, view.corpus),
-            neighbours(self.store, view.artifact_id, view.corpus, reverse=True),
+            neighbours(self.store, view.artifact_id, [view.corpus], self.within),
+            neighbours(self.store, view.artifact_id, [view.corpus], self.within, reverse=True),
         )
 
     def _claims(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[StandingOn]:

@@ -270,6 +270,14 @@ class Reader:
         return {corpus: frozenset(kind for c, kind in pairs if c == corpus) for corpus, _ in pairs}
 
     @cached_property
+    def artifacts(self) -> Mapping[Key, str]:
+        """Every artifact and its title, by id."""
+        found = self.records.to_table(columns=["corpus", "artifact_id", "title"])
+        once = found.group_by(found.column_names).aggregate([])
+        columns = (once[name].to_pylist() for name in found.column_names)
+        return {(corpus, artifact): title for corpus, artifact, title in sorted(zip(*columns, strict=True))}
+
+    @cached_property
     def members(self) -> Mapping[str, Sequence[str]]:
         """Record id of each summary node -> ids of the claims that it is a summary of."""
         condition = both(equals("surface_kind", SUMMARY), f"NOT {equals('claim_id', '')}")

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from findingaid.claims.eligible import Eligible
-from findingaid.errors import QueryError, StoreError, TornError, brief
+from findingaid.errors import NotFoundError, QueryError, StoreError, TornError, brief
 from findingaid.model import NO_USAGE, Failure, Usage
 from findingaid.query.hits import own_text, span_of
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, Store, history
-from findingaid.store.sql import equals
+from findingaid.store.sql import equals, one_of
 from findingaid.store.vectors import Measured, measured
 from findingaid.summaries import AnchoredSummary
 
@@ -120,8 +120,10 @@ class CorpusStatus:
         return asdict(self) | {"batches": [batch.to_dict() for batch in self.batches]}
 
 
-def show(store: Store, wanted: str, corpus: str | None = None, eligible: Eligible | None = None) -> ArtifactView:
-    """The artifact with this id, or the one that a record with this id belongs to.
+def show(
+    store: Store, wanted: str, corpora: Sequence[str] | None = None, eligible: Eligible | None = None
+) -> ArtifactView:
+    """The artifact with this id, or the one that a record with this id belongs to; of these corpora, if named.
 
     Of its claims and summary nodes there are those that are `eligible`, and without that none.
 
@@ -134,14 +136,14 @@ def show(store: Store, wanted: str, corpus: str | None = None, eligible: Eligibl
             found: list[dict[str, Any]] = records.to_table(columns=list(RECORD_COLUMNS), filter=where).to_pylist()
         return found
 
-    within = f" AND {equals('corpus', corpus)}" if corpus else ""
+    within = "" if corpora is None else f" AND {one_of('corpus', corpora)}"
     rows = find(equals("artifact_id", wanted) + within)
     if not rows and (record := find(equals("record_id", wanted) + within)):
         rows = find(f"{equals('artifact_id', record[0]['artifact_id'])} AND {equals('corpus', record[0]['corpus'])}")
     if not rows:
-        raise QueryError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
-    if len(corpora := {row["corpus"] for row in rows}) > 1:
-        raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(corpora))}: name one by --corpus")
+        raise NotFoundError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
+    if len(found := {row["corpus"] for row in rows}) > 1:
+        raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
     first = rows[0]
     _refuse_torn(store, rows)
     return ArtifactView(
@@ -160,9 +162,9 @@ def _shown(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list
     return [row for row in ordered if not row["claim_id"] or (eligible is not None and eligible.allows_record(row))]
 
 
-def summaries(store: Store, wanted: str, corpus: str | None = None) -> list[SummaryView]:
+def summaries(store: Store, wanted: str, corpora: Sequence[str] | None = None) -> list[SummaryView]:
     """The anchored summaries of an artifact that is published, oldest first."""
-    artifact = show(store, wanted, corpus)
+    artifact = show(store, wanted, corpora)
     rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
     return [
         SummaryView(

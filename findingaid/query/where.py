@@ -67,8 +67,8 @@ def checked(where: str, store: Store, records: LanceDataset, corpora: Sequence[s
     raise QueryError(f"where {brief(where, SAID)}: {reason}{'' if reason.endswith('?') else '.'} Fields: {known}")
 
 
-def _quoted(where: str, resolve: Callable[[str], str]) -> str:
-    """SQL with the names of its columns as `resolve` gives them, in backticks; the rest as it was."""
+def parsed(where: str) -> Any:
+    """The one condition that a filter is. Raises QueryError."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
@@ -83,8 +83,15 @@ def _quoted(where: str, resolve: Callable[[str], str]) -> str:
         raise QueryError("expected one condition on a record's fields, without subqueries, aggregates and parameters")
     if _depth(tree[0]) > DEEPEST:
         raise QueryError(TOO_DEEP)
+    return tree[0]
+
+
+def _quoted(where: str, resolve: Callable[[str], str]) -> str:
+    """SQL with the names of its columns as `resolve` gives them, in backticks; the rest as it was."""
+    from sqlglot import exp
+
     names = []
-    for column in tree[0].find_all(exp.Column):
+    for column in parsed(where).find_all(exp.Column):
         places = [identifier.meta for identifier in column.find_all(exp.Identifier)]
         if places and all("start" in place for place in places):
             dotted = ".".join(part.name for part in column.parts)
