@@ -177,6 +177,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
         "notes": {"source": {**files, "root": "notes"}},
     }
+    cli.settings["serve"] = {"dagster_url": "https://dagster.example/"}
     cli.run("index")
     return cli.config
 
@@ -467,6 +468,7 @@ def test_the_state_of_the_index_names_what_is_published_and_what_failed(page: Pa
     page.one("#state").click()
 
     page.shows("A search sees version", "Failed in docs", "broken.md: binary")
+    assert page.one("#index a").get_attribute("href") == "https://dagster.example/"
 
 
 def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path: Path) -> None:
@@ -483,13 +485,39 @@ def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path:
         assert page.all("#hits li") == []
 
 
+def test_a_server_with_a_token_is_asked_with_the_one_that_a_person_gives(
+    driver: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_TOKEN", "open sesame")
+    with served(indexed, "--token-env", "PAGE_TOKEN") as address:
+        page = Page(driver, address)
+
+        driver.get(f"{address}/?q=tea")
+        page.waits(page.one("#secret").is_displayed, "no token is asked for")
+        page.one("#secret").send_keys("sesame\n")
+        page.shows("Not the right token")
+        page.one("#secret").send_keys("open sesame\n")
+
+        page.shows("best first", "Tea")
+        assert not page.one("#secret").is_displayed()
+
+
+def test_a_server_that_is_gone_is_said_to_be(driver: Any, indexed: Path) -> None:
+    with served(indexed) as address:
+        page = Page(driver, address)
+        page.open(q="tea")
+    page.one("#q").send_keys(" brewed\n")
+
+    page.shows("The server does not answer")
+
+
 @contextmanager
-def served(config: Path) -> Iterator[str]:
+def served(config: Path, *options: str) -> Iterator[str]:
     """`findingaid serve http` on a free port; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "findingaid", "serve", "http", "--port", port, "--config", str(config)]
+    command = [sys.executable, "-m", "findingaid", "serve", "http", "--port", port, "--config", str(config), *options]
     server = subprocess.Popen(command, cwd=ROOT)
     address = f"http://127.0.0.1:{port}"
     try:

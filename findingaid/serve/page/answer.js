@@ -1,6 +1,6 @@
 // An answer, each sentence with its citations, and below it what they cite.
 
-import { element, line, name, number } from "./dom.js";
+import { count, element, line, name } from "./dom.js";
 import { marked } from "./words.js";
 
 const TIERS = { approved: "approved by a person", policy: "approved by the policy", unreviewed: "nobody has reviewed it" };
@@ -13,8 +13,8 @@ export function answered(answer, words, address) {
     confidence && `Confidence: ${confidence}.`,
     producer && `Written by ${line(producer)}.`,
     answer.gaps.length && `Nothing was found for: ${answer.gaps.map(line).join(", ")}.`,
-    cut.length && `No room for ${number(cut.length)} more claims.`,
-    refused.length && `${number(refused.length)} sentences that the model wrote are left out: their claims do not say so.`,
+    cut.length && `No room for ${count(cut.length, "more claim")}.`,
+    refused.length && `Left out: ${count(refused.length, "sentence")} of the model that no claim carries.`,
   ].filter(Boolean);
   const said = sentences.length
     ? element("p", { className: "said", dir: "auto" }, sentences.flatMap((sentence) => spoken(sentence, numbers)))

@@ -10,6 +10,8 @@ export class Problem extends Error {
   }
 }
 
+export const hasToken = () => sessionStorage.getItem(TOKEN) !== null;
+
 export const remember = (token) => sessionStorage.setItem(TOKEN, token);
 
 /** What a capability gives for an input. Throws a Problem, or an AbortError where `signal` says so. */

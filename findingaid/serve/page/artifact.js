@@ -1,6 +1,6 @@
 // One artifact as text, put together again from the records that were cut from it, with a passage marked.
 
-import { element, name, number } from "./dom.js";
+import { count, element, name } from "./dom.js";
 import { marked } from "./words.js";
 
 const GAP = 8; // characters between two records that are taken for the space between paragraphs
@@ -41,7 +41,7 @@ export function artifactNodes(view, wanted, words) {
   const span = wanted.span ?? record?.span;
   const covers = (block) => span && block.span && block.span[0] <= span[0] && span[1] <= block.span[1];
   const within = all.find((block) => covers(block) && block.ids.has(wanted.record)) ?? all.find(covers);
-  const facts = `version ${view.artifact_version.slice(0, 8)}, ${number(view.records.length)} records`;
+  const facts = `version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`;
   return [
     element("p", { className: "faint" }, name(`${view.corpus}/${view.artifact_id}`), ` · ${facts}`),
     ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words)),
@@ -71,6 +71,6 @@ function stated(claims, wanted) {
     element("li", record_id === wanted ? { className: "passage", tabIndex: -1, dir: "auto" } : { dir: "auto" }, text),
   );
   const details = element("details", { open: claims.some(({ record_id }) => record_id === wanted) });
-  details.append(element("summary", {}, `What it states: ${number(claims.length)} claims`), element("ul", {}, items));
+  details.append(element("summary", {}, `What it states: ${count(claims.length, "claim")}`), element("ul", {}, items));
   return element("section", { className: "block" }, details);
 }

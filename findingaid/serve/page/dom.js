@@ -24,6 +24,9 @@ export const name = (text) => element("bdi", {}, line(text));
 
 export const number = (value) => value.toLocaleString();
 
+/** So many of something, whose plural ends in s. */
+export const count = (many, what) => `${number(many)} ${what}${many === 1 ? "" : "s"}`;
+
 export const score = (value) => value.toFixed(3);
 
 /** A time of the server as it is here, "" for none. */

@@ -1,7 +1,7 @@
 // The search page. All that it shows stands in its address, so that a search and an opened passage can be linked.
 
 import { answered } from "./answer.js";
-import { call, Problem, remember } from "./api.js";
+import { call, hasToken, Problem, remember } from "./api.js";
 import { artifactNodes } from "./artifact.js";
 import { byId, element, name, number } from "./dom.js";
 import { fieldsOf, read, row, sql } from "./filters.js";
@@ -17,6 +17,7 @@ let corpora = []; // what the server lists of its corpora, with their fields
 let learning = null; // ends when they are known
 let shown = { search: null, artifact: null }; // what of the address is on the page
 let asking = new AbortController(); // the search under way, which the next one ends
+let answering = null; // ends with that search
 let opening = new AbortController();
 let opener = null; // what has the focus again when the artifact is closed
 
@@ -87,7 +88,7 @@ function show() {
   if (searchIn(state) !== shown.search) {
     shown.search = searchIn(state);
     fill(state);
-    search(state);
+    answering = search(state);
   }
   if (passageIn(state) !== shown.artifact) {
     shown.artifact = passageIn(state);
@@ -146,6 +147,7 @@ function refine() {
 
 // -- the search -------------------------------------------------------------------------------------------
 
+/** Ends when everything that was asked is there. */
 async function search(state) {
   asking.abort();
   asking = new AbortController();
@@ -218,6 +220,7 @@ async function answer(state, signal) {
 function failed(error) {
   if (!(error instanceof Problem)) throw error;
   byId("token").hidden = error.status !== 401;
+  byId("refused").textContent = hasToken() ? "Not the right token." : "";
   byId("problem").hidden = error.status === 401;
   byId("problem").textContent = error.message;
   if (error.status === 401) byId("secret").focus();
@@ -261,9 +264,10 @@ function inView(passage) {
 
 function closeArtifact() {
   opening.abort();
+  if (!byId("artifact").open) return;
   byId("artifact").close();
   current();
-  opener?.focus();
+  (opener?.isConnected ? opener : byId("q")).focus();
   opener = null;
 }
 
@@ -378,10 +382,14 @@ byId("add").addEventListener("click", () => {
 byId("token").addEventListener("submit", (event) => {
   event.preventDefault();
   remember(byId("secret").value);
+  byId("secret").value = "";
   byId("token").hidden = true;
   begin();
 });
-byId("further").addEventListener("click", () => page(here(), byId("hits").children.length, asking.signal));
+byId("further").addEventListener("click", () => {
+  if (byId("results").getAttribute("aria-busy") === "true") return;
+  page(here(), byId("hits").children.length, asking.signal);
+});
 byId("state").addEventListener("click", () => toggleIndex(byId("index").hidden));
 byId("close").addEventListener("click", () => go({ ...here(), artifact: null }));
 byId("artifact").addEventListener("cancel", (event) => {
@@ -400,9 +408,9 @@ addEventListener("popstate", show);
 /** Everything from the start, as after a token was given. */
 function begin() {
   learning = learnCorpora();
-  lookAtIndex();
   shown = { search: null, artifact: null };
   show();
+  answering.then(lookAtIndex); // nobody waits for it
   if (!here().query) byId("q").focus();
 }
 

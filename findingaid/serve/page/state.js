@@ -1,6 +1,6 @@
 // What the index holds: what is published, since when, and what failed.
 
-import { element, line, moment, name, number } from "./dom.js";
+import { count, element, line, moment, name, number } from "./dom.js";
 
 const NAMED = 50; // failures that are named
 
@@ -18,7 +18,7 @@ export function headline({ published, corpora }) {
 export function extent({ published, corpora }) {
   if (!published) return "Nothing is indexed yet. Run findingaid index, then search here.";
   const [records, artifacts] = [total(corpora, (of) => of.records), total(corpora, (of) => of.artifacts)];
-  return `${number(records)} records of ${number(artifacts)} artifacts`;
+  return `${count(records, "record")} of ${count(artifacts, "artifact")}`;
 }
 
 /** All of it, with a link to Dagster's UI where there is one. */
