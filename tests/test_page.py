@@ -131,6 +131,11 @@ class Page:
         script = "const at = arguments[0].getBoundingClientRect(); return at.top >= 0 && at.top < innerHeight"
         return bool(self.run(script, found))
 
+    def violations(self) -> list[str]:
+        """What the page's policy stopped since this was last asked."""
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [message for message in said if "Security Policy" in message]
+
     def looks(self, size: tuple[int, int] = DESK, scheme: str = "light") -> None:
         """As on a screen of this size, of somebody who likes it light or dark."""
         metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
@@ -376,6 +381,7 @@ def test_a_screen_reader_finds_landmarks_names_and_news(page: Page) -> None:
 
 def test_what_artifacts_hold_never_becomes_part_of_the_page(page: Page) -> None:
     """Hostile titles, texts, fields, file names and queries, wherever the page shows them."""
+    page.violations()  # those of tests before
     seen = 0
     for state in ({}, {"answer": "1"}, {"route": "collapsed"}):
         page.open(q='hostile "><img src=x onerror=window.owned=1> tokens', corpus="docs", **state)
@@ -392,8 +398,7 @@ def test_what_artifacts_hold_never_becomes_part_of_the_page(page: Page) -> None:
         assert page.all("img, iframe, object, embed, svg, body script, body style, [onmouseover], [onerror]") == []
         assert page.all("a[href^='javascript:' i]") == []
     assert seen == 3
-    violations = [entry["message"] for entry in page.driver.get_log("browser") if "Security Policy" in entry["message"]]
-    assert violations == []
+    assert page.violations() == []
 
 
 def test_a_name_cannot_turn_round_the_line_that_it_stands_in(page: Page) -> None:
@@ -417,6 +422,7 @@ def test_the_policy_of_the_page_lets_nothing_run_that_is_not_its_own(page: Page)
 
 
 def test_no_other_host_is_asked_for_anything(page: Page) -> None:
+    page.violations()  # those of tests before
     page.driver.get_log("performance")
     page.open(q="tokens expire", answer="1")
     page.one("#state").click()
@@ -427,6 +433,7 @@ def test_no_other_host_is_asked_for_anything(page: Page) -> None:
     sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
     assert len(sent) > 5
     assert [url for url in sent if not url.startswith((page.address, "about:"))] == []
+    assert page.violations() == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
