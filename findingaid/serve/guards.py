@@ -113,12 +113,12 @@ class Guards:
         except FindingAidError as error:
             await exchange.refuse(problem_of(error))
         except Exception:
-            log.exception("%s %s %s", exchange.id, scope["method"], scope["path"])
+            log.exception("%s %s %r", exchange.id, scope["method"], scope["path"])
             await exchange.refuse(INTERNAL)
         finally:
             seconds = time.perf_counter() - exchange.began
             self._seen(scope["path"], exchange.status, seconds)
-            log.info("%s %s %s %d %.1f ms", exchange.id, scope["method"], scope["path"], exchange.status, seconds * 1e3)
+            log.info("%s %s %r %d %.1f ms", exchange.id, scope["method"], scope["path"], exchange.status, seconds * 1e3)
 
 
 class _Exchange:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import orjson
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -23,7 +26,7 @@ from findingaid.errors import FindingAidError
 from findingaid.serve.capabilities import Capability
 from findingaid.serve.guards import Guards, Rules, require_token
 from findingaid.serve.openapi import document, is_simple, lists
-from findingaid.serve.problems import InputError, Problem, problem_of
+from findingaid.serve.problems import InputError, Problem, TimedOutError, problem_of
 from findingaid.serve.session import Session
 from findingaid.serve.work import Work
 
@@ -67,8 +70,8 @@ class Metrics:
 class Api:
     """The routes of one session."""
 
-    def __init__(self, session: Session, work: Work) -> None:
-        self._session, self._work = session, work
+    def __init__(self, session: Session, work: Work, seconds: float) -> None:
+        self._session, self._work, self._seconds = session, work, seconds
 
     def routes(self, metrics: Metrics, locked: bool) -> Sequence[BaseRoute]:
         """Everything that is served besides MCP."""
@@ -96,7 +99,7 @@ class Api:
         async def answer(request: Request) -> Response:
             try:
                 texts = request.method != "POST"
-                given = _of_address(request, several) if texts else await _of_body(request)
+                given = _of_address(request, several) if texts else await _of_body(request, self._seconds)
                 called = partial(self._session.call, capability.name, given, texts=texts)
                 return _json(await self._work.run(called))
             except ClientDisconnect:
@@ -129,11 +132,15 @@ def _of_address(request: Request, several: frozenset[str]) -> dict[str, Any]:
     return {name: asked.getlist(name) if name in several else asked[name] for name in asked}
 
 
-async def _of_body(request: Request) -> Any:
+async def _of_body(request: Request, seconds: float) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InputError("the body is to be JSON: Content-Type: application/json")
     try:
-        return orjson.loads(await request.body())
+        async with asyncio.timeout(seconds):
+            body = await request.body()
+        return orjson.loads(body)
+    except TimeoutError:
+        raise TimedOutError(f"the body did not come within {seconds:g} s") from None
     except orjson.JSONDecodeError as error:
         raise InputError(f"the body is no JSON: {error}") from None
 
@@ -142,7 +149,7 @@ def failure(error: Exception, request: Request) -> Response:
     """The response to what went wrong."""
     problem = problem_of(error)
     if problem.kind == "internal":
-        log.exception("%s failed", request.url.path, exc_info=error)
+        log.exception("%r failed", request.url.path, exc_info=error)
     return _failed(problem)
 
 
@@ -159,22 +166,33 @@ async def _not_found(request: Request, _: Exception) -> Response:
     return _failed(Problem("not_found", "nothing is served there: /openapi.json lists what is", 404))
 
 
-async def _not_allowed(request: Request, _: Exception) -> Response:
-    return _failed(Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405))
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    problem = Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405)
+    allowed = error.headers if isinstance(error, HTTPException) else None
+    return _json(problem.to_dict(), problem.status, dict(allowed or {}))
 
 
 def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
     """The whole of what is served over HTTP, with `mcp` at /mcp, too."""
     work = Work(settings.at_once, settings.waiting, settings.timeout)
     metrics = Metrics(work)
-    routes = [*Api(session, work).routes(metrics, token is not None)]
-    lifespan = None
+    routes = [*Api(session, work, settings.timeout).routes(metrics, token is not None)]
+    opened: list[AbstractAsyncContextManager[None]] = []
     if mcp:
         from findingaid.serve.mcp import Streamable
 
         streamable = Streamable(session, work, settings)
         routes.append(Route("/mcp", streamable))
-        lifespan = streamable.running
+        opened.append(streamable.running())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for each in opened:
+                await stack.enter_async_context(each)
+            yield
+        work.close()
+
     known = frozenset(route.path for route in routes if isinstance(route, Route))
     handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
@@ -190,8 +208,18 @@ def run(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
     token = settings.token
     require_token(settings.host, token)
     app = app_of(session, settings, token, mcp)
+    _log_to_stderr()
     threading.Thread(target=_warmed, args=(session,), daemon=True).start()
     uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning")
+
+
+def _log_to_stderr() -> None:
+    """A line a request, where nobody who embeds this has said where they go."""
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
 
 
 def _warmed(session: Session) -> None:

@@ -165,7 +165,7 @@ class Streamable:
             max_request_body_size=settings.body_bytes,
         )
 
-    def running(self, _: object) -> AbstractAsyncContextManager[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """What must be open while requests come."""
         return self._manager.run()
 

@@ -1,0 +1,250 @@
+"""MCP and lines of JSON: what an agent or a program can rely on besides the answers themselves."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import orjson
+import pytest
+from mcp import Client, MCPError
+
+from findingaid.config import ServeSettings
+from findingaid.query.harmless import COMPARED, FUNCTIONS
+from findingaid.serve.capabilities import CAPABILITIES
+from findingaid.serve.jsonl import speak
+from findingaid.serve.problems import STATUS, kind_of
+from findingaid.serve.session import Session
+from findingaid.serve.sizing import sized
+from tests.conftest import Cli, text_about
+from tests.serving import indexed, served
+
+SMALL = 1_500
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session.of(indexed(tmp_path_factory.mktemp("agents"), "open", "hidden"), ["open"], actor="ann")
+
+
+@pytest.fixture(scope="module")
+def address(session: Session) -> Iterator[str]:
+    with served(session, mcp=True, result_chars=SMALL) as address:
+        yield address
+
+
+def asked(address: str, *questions: tuple[str, Any]) -> list[Any]:
+    """What the SDK's own client is answered, by the names of its methods, errors included."""
+
+    async def ask() -> list[Any]:
+        async with Client(f"{address}/mcp", cache=None) as client:
+            return [await answered(getattr(client, name)(*arguments)) for name, arguments in questions]
+
+    return anyio.run(ask)
+
+
+async def answered(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except MCPError as error:
+        return error
+
+
+# -- MCP -----------------------------------------------------------------------------------------------
+
+
+def test_tools_are_the_capabilities_with_their_shapes_and_whether_they_only_read(
+    session: Session, address: str
+) -> None:
+    (listed,) = asked(address, ("list_tools", ()))
+    tools = {tool.name: tool for tool in listed.tools}
+
+    assert tools.keys() == session.capabilities.keys()
+    for name, capability in session.capabilities.items():
+        assert tools[name].description == capability.description
+        assert tools[name].input_schema == capability.input.model_json_schema()
+        assert tools[name].output_schema["type"] == "object"
+        assert tools[name].annotations.read_only_hint is (name != "propose_claim")
+        assert tools[name].annotations.destructive_hint is False
+
+
+def test_a_result_has_room_in_a_models_context_and_says_what_was_cut(address: str) -> None:
+    """The SDK's client checks each against the shape that is described."""
+    search = {"query": "tokens and rows", "k": 50, "explain": True}
+    found, shown, little = asked(
+        address,
+        ("call_tool", ("search", search)),
+        ("call_tool", ("show", {"id": "auth.md"})),
+        ("call_tool", ("search", {"query": "tokens", "k": 1})),
+    )
+
+    for result in (found, shown):
+        assert not result.is_error
+        assert len(result.content[0].text) <= SMALL
+        assert "cut to" in result.structured_content["shortened"]
+    assert "shortened" not in little.structured_content
+
+
+def test_a_context_pack_is_sent_to_a_model_once(address: str) -> None:
+    (packed,) = asked(address, ("call_tool", ("context", {"query": "tokens", "budget_tokens": 100})))
+    pack = packed.structured_content
+
+    assert pack["tokens"] <= 100
+    assert "expire" in pack["rendered"]
+    assert [piece["text"] for piece in pack["pieces"]] == [""] * len(pack["pieces"])
+    assert all(piece["cite"] in pack["rendered"] for piece in pack["pieces"])
+
+
+def test_an_error_is_a_result_that_a_model_can_read(address: str) -> None:
+    failed, unknown = asked(address, ("call_tool", ("show", {"id": "nope"})), ("call_tool", ("nope", {})))
+
+    assert failed.is_error
+    assert failed.content[0].text.startswith("not_found: no published artifact or record 'nope'")
+    assert unknown.is_error
+    assert unknown.structured_content["error"]["kind"] == "unknown_capability"
+
+
+def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str) -> None:
+    listed, templates, read = asked(
+        address,
+        ("list_resources", ()),
+        ("list_resource_templates", ()),
+        ("read_resource", ("findingaid://open/ledger.md",)),
+    )
+
+    assert [r.uri for r in listed.resources] == ["findingaid://open/auth.md", "findingaid://open/ledger.md"]
+    assert [t.uri_template for t in templates.resource_templates] == ["findingaid://{corpus}/{+artifact_id}"]
+    assert read.contents[0].text.startswith("# Ledger\n")
+    for uri in ("findingaid://hidden/vault.md", "findingaid://open/vault.md", "file:///etc/passwd", "findingaid://x"):
+        (refused,) = asked(address, ("read_resource", (uri,)))
+        assert isinstance(refused, MCPError)
+        assert "Zanzibar" not in str(refused)
+
+
+def test_the_guards_of_http_stand_before_mcp_too(session: Session) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with served(session, token="secret", mcp=True, body_bytes=1_000) as address:
+        unknown = httpx2.post(f"{address}/mcp", json=body)
+        large = httpx2.post(f"{address}/mcp", json={**body, "params": {"x": "x" * 2_000}})
+        page = httpx2.post(f"{address}/mcp", json=body, headers={"Origin": "http://evil.example"})
+
+    assert [unknown.status_code, large.status_code, page.status_code] == [401, 413, 403]
+
+
+def test_sizing_cuts_texts_before_lists_and_leaves_what_fits_alone() -> None:
+    result = {"hits": [{"text": "x" * 5_000, "span": [0, 5_000]}, *({"text": "y", "span": None} for _ in range(9))]}
+
+    assert sized(result, 10_000) == result
+    cut = sized(result, 2_000)
+    assert len(cut["hits"]) == 10
+    assert cut["hits"][0]["text"].endswith("x…")
+    fewer = sized({"hits": [{"text": f"{i}"} for i in range(1_000)]}, 1_000)
+    assert len(json.dumps(fewer)) < 1_200
+    assert fewer["hits"][0] == {"text": "0"}
+    assert "ask for less" in fewer["shortened"]
+
+
+# -- lines of JSON -------------------------------------------------------------------------------------
+
+
+def spoken(session: Session, *lines: bytes, **settings: Any) -> list[Any]:
+    output = io.BytesIO()
+    speak(session, ServeSettings(**settings), io.BytesIO(b"\n".join(lines)), output)
+    return [orjson.loads(line) for line in output.getvalue().splitlines()]
+
+
+def test_each_line_is_answered_in_order_with_its_own_id(session: Session) -> None:
+    ids: list[Any] = [1, "two", None, 2.5, ["a"], {"b": 1}, True]
+    lines = [orjson.dumps({"id": i, "method": "show", "params": {"id": "auth.md"}}) for i in ids]
+
+    answers = spoken(session, *lines)
+
+    assert [answer["id"] for answer in answers] == ids
+    assert {answer["result"]["artifact_id"] for answer in answers} == {"auth.md"}
+
+
+def test_a_bad_line_is_answered_and_ends_nothing(session: Session) -> None:
+    good = b'{"id": 9, "method": "status"}'
+    bad = [
+        b"{", b"garbage", b"\xff\xfe", b"[]", b"3", b"null", b'{"id": 1}', b'{"id": 1, "method": 3}',
+        b'{"id": 1, "method": "nope"}', b'{"id": 1, "method": "show"}', b'{"id": 1, "method": "show", "params": []}',
+        b'{"id": 1, "method": "status", "extra": 1}', b'{"id": 1, "method": "show", "params": {"id": "\\ud800"}}',
+        b"x" * 5_000, b"[" * 1_900,
+    ]  # fmt: skip
+
+    for line in bad:
+        first, second = spoken(session, line, b"", b"   ", good, body_bytes=2_000)
+
+        assert first["error"].keys() == {"kind", "message"}
+        assert first["error"]["kind"] != "internal"
+        assert second["id"] == 9
+        assert second["result"]["corpora"]
+
+
+def test_the_last_line_needs_no_end_and_no_input_no_answer(session: Session) -> None:
+    assert spoken(session) == []
+    assert len(spoken(session, b'{"method": "status"}')) == 1
+
+
+@pytest.mark.slow
+def test_the_command_answers_lines_on_its_standard_streams_and_ends_with_them(cli: Cli) -> None:
+    cli.write("a.md", text_about("ledger"))
+    assert cli.run("index").exit_code == 0
+    lines = b'{"id": 1, "method": "search", "params": {"query": "ledger", "k": 1}}\nnot json\n'
+
+    done = subprocess.run(
+        [sys.executable, "-m", "findingaid", "serve", "jsonl", "--config", str(cli.config)],
+        input=lines,
+        capture_output=True,
+        cwd=Path.cwd(),
+        check=True,
+    )
+
+    first, second = map(orjson.loads, done.stdout.splitlines())
+    assert first["result"]["hits"][0]["artifact_id"] == "a.md"
+    assert second["error"]["kind"] == "input"
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("command", ["http", "mcp", "jsonl"])
+def test_the_help_of_each_server_names_every_capability(cli: Cli, command: str, session: Session) -> None:
+    told = " ".join(cli.run("serve", command, "--help").stdout.split())
+
+    for name, capability in session.capabilities.items():
+        assert f"{name} {capability.description[:20]}" in told
+
+
+def test_the_page_on_serving_names_everything_that_is_served_and_set() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "serving.md").read_text()
+    kinds = {kind_of(error) for error in STATUS} | {
+        "torn",
+        "internal",
+        "unauthorized",
+        "forbidden",
+        "method",
+        "too_long",
+    }
+
+    for name in (*(c.name for c in CAPABILITIES), *ServeSettings.model_fields, *kinds, *COMPARED, *FUNCTIONS):
+        assert name in page, name
+
+
+def test_servers_are_limited_by_the_configuration(cli: Cli) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.settings["serve"] = {"corpora": ["nowhere"]}
+
+    failed = cli.run("serve", "http")
+
+    assert failed.exit_code == 1
+    assert failed.stderr == "Error: unknown corpus 'nowhere'. Known: docs\n"
+    cli.settings["serve"] = {"host": "0.0.0.0"}
+    assert "set a token (serve.token_env names its variable)" in cli.run("serve", "http").stderr
+    cli.settings["serve"] = {"hosts": "x"}
+    assert "serve.hosts" in cli.run("serve", "http").stderr

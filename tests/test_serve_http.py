@@ -1,0 +1,408 @@
+"""The index over HTTP: who may ask, how much, what is answered when, and what follows a publish."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema_rs
+import pytest
+
+from findingaid import ConfigError, Corpus, FindingAid
+from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.config import ServeSettings
+from findingaid.model import Claiming
+from findingaid.serve.guards import is_loopback, require_token
+from findingaid.serve.http import run
+from findingaid.serve.openapi import document, is_simple
+from findingaid.serve.session import Session
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import HashEmbedder, MemorySource
+from tests.conftest import text_about
+from tests.serving import indexed, post, served
+
+TOKEN = "correct horse battery staple"
+
+
+class Slow(HashEmbedder):
+    """Embeds a query when it may."""
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+
+    def embed_query(self, text: str) -> Any:
+        if "slow" in text:
+            assert self.may.wait(60)
+        return super().embed_query(text)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session.of(indexed(tmp_path_factory.mktemp("served"), "open"))
+
+
+@pytest.fixture(scope="module")
+def address(session: Session) -> Iterator[str]:
+    with served(session, body_bytes=2_000, query_bytes=500) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def locked(session: Session) -> Iterator[str]:
+    with served(session, token=TOKEN) as address:
+        yield address
+
+
+def kind(response: httpx2.Response) -> str:
+    found: str = response.json()["error"]["kind"]
+    return found
+
+
+# -- what is asked and answered ------------------------------------------------------------------------
+
+
+def test_a_search_is_answered_by_post(address: str) -> None:
+    response = post(address, "search", {"query": "when do tokens expire", "k": 2})
+
+    assert response.status_code == 200
+    assert [hit["corpus"] for hit in response.json()["hits"]] == ["open", "open"]
+
+
+def test_what_an_address_can_hold_is_answered_by_get_as_by_post(address: str) -> None:
+    asked = {"id": "auth.md", "kinds": ["REF", "LINK"]}
+    got = httpx2.get(f"{address}/v1/neighbours", params={**asked, "reverse": "true"})
+
+    assert got.json() == post(address, "neighbours", {**asked, "reverse": True}).json()
+    assert got.json()["neighbours"]
+    assert httpx2.get(f"{address}/v1/search").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "status", "said"),
+    [
+        ("search", {}, 422, "search.query: field required"),
+        ("search", {"query": "x", "k": "3"}, 422, "search.k: input should be a valid integer"),
+        ("search", {"query": "x", "colour": 1}, 422, "search.colour: extra inputs are not permitted"),
+        ("search", {"query": "x", "route": "os:system"}, 422, "search.route: input should be 'flat'"),
+        ("search", {"query": "x", "rerank": {"kind": "endpoint"}}, 422, "search.rerank"),
+        ("search", [], 422, "search: input should be a valid dictionary"),
+        ("search", {"query": "x", "k": 0}, 400, "k must be at least 1, got 0"),
+        ("search", {"query": " "}, 400, "the query is empty"),
+        ("search", {"query": "x", "corpora": ["nope"]}, 404, "unknown corpus 'nope'. Known: open"),
+        ("show", {"id": "nope"}, 404, "no published artifact or record 'nope'"),
+        ("answer", {"query": "tokens", "llm": True}, 400, "no model is configured"),
+        ("propose_claim", {}, 404, "nothing is served there"),
+        ("nothing", {}, 404, "nothing is served there"),
+    ],
+)
+def test_what_cannot_be_asked_is_answered_by_a_kind_and_a_line(
+    address: str, name: str, given: Any, status: int, said: str
+) -> None:
+    response = post(address, name, given)
+
+    assert response.status_code == status
+    assert response.json()["error"].keys() == {"kind", "message"}
+    assert said in response.json()["error"]["message"]
+
+
+def test_a_body_that_is_no_json_is_refused(address: str) -> None:
+    for body, headers in (
+        (b"{", {"content-type": "application/json"}),
+        (b'{"query": "x"}', {"content-type": "text/plain"}),
+        (b"\xff\xfe", {"content-type": "application/json"}),
+    ):
+        response = httpx2.post(f"{address}/v1/search", content=body, headers=headers)
+
+        assert (response.status_code, kind(response)) == (422, "input")
+
+
+def test_nothing_is_ready_before_something_is_published(tmp_path: Path) -> None:
+    corpus = Corpus("open", MemorySource({"a.md": "# A\n\nTokens expire."}), Chunked())
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
+    with served(Session.of(aid)) as address:
+        before = httpx2.get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
+        alive = httpx2.get(f"{address}/healthz")
+        status = httpx2.get(f"{address}/v1/status")
+        aid.index()
+        after = httpx2.get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
+
+    assert [r.status_code for r in before] == [503, 503]
+    assert [kind(r) for r in before] == ["store", "store"]
+    assert alive.status_code == status.status_code == 200
+    assert status.json()["published"] is None
+    assert [r.status_code for r in after] == [200, 200]
+
+
+def test_what_is_published_is_served_without_a_restart(tmp_path: Path) -> None:
+    source = MemorySource({"a.md": text_about("ledger")})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": Corpus("open", source, Chunked())})
+    aid.index()
+    with served(Session.of(aid)) as address:
+        first = post(address, "search", {"query": "vector", "mode": "lexical"}).json()["hits"]
+        source.payloads["b.md"] = text_about("vector")
+        replace(aid).index()
+        second = post(address, "search", {"query": "vector", "mode": "lexical"}).json()["hits"]
+        shown = httpx2.get(f"{address}/v1/show", params={"id": "b.md"})
+
+    assert [hit["artifact_id"] for hit in first] == []
+    assert [hit["artifact_id"] for hit in second] == ["b.md"]
+    assert shown.json()["artifact_id"] == "b.md"
+
+
+@pytest.mark.slow
+def test_nothing_fails_and_nothing_is_half_while_the_index_is_rebuilt_and_published(tmp_path: Path) -> None:
+    """All artifacts change together, so that whoever sees two editions in one answer saw half of a run."""
+    names = [f"{i}.md" for i in range(40)]
+
+    def edition(number: int) -> dict[str, Any]:
+        return {name: f"# {name}\n\nThe ledger of {name} is of edition{number}.\n" for name in names}
+
+    source = MemorySource(edition(0))
+    corpus = Corpus("open", source, Chunked(), claims=Claiming(ExtractiveClaims()))
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
+    aid.index()
+    done = threading.Event()
+    questions: list[tuple[str, Any]] = [
+        ("search", {"query": "ledger", "k": 40, "surfaces": ["chunk"]}),
+        ("search", {"query": "ledger edition", "k": 20, "expand": "artifact", "route": "neighbours"}),
+        ("answer", {"query": "of which edition is the ledger", "depth": 20}),
+        ("context", {"query": "ledger", "budget_tokens": 400}),
+        ("corpora", {}),
+        ("status", {}),
+    ]
+
+    def ask(first: int) -> list[tuple[int, set[str]]]:
+        seen = []
+        for turn in itertools.count(first):
+            response = post(address, *questions[turn % len(questions)])
+            seen.append((response.status_code, set(re.findall(r"edition\d+", response.text))))
+            if done.is_set():
+                return seen
+        return seen
+
+    with served(Session.of(aid)) as address, ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask, first) for first in range(4)]
+        for number in (1, 2, 3):
+            source.payloads.update(edition(number))
+            assert replace(aid).index().unpublished is None
+        done.set()
+        seen = [each for one in asked for each in one.result()]
+
+    assert {status for status, _ in seen} == {200}
+    assert max(len(editions) for _, editions in seen) == 1
+    assert len({frozenset(editions) for _, editions in seen if editions}) > 1
+
+
+# -- who may ask ---------------------------------------------------------------------------------------
+
+
+def test_a_token_is_needed_where_one_is_set(locked: str) -> None:
+    for authorization in (None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"):
+        headers = {} if authorization is None else {"Authorization": authorization.encode("utf-8")}
+        response = httpx2.get(f"{locked}/v1/status", headers=headers)  # type: ignore[arg-type]  # bytes are taken
+
+        assert (response.status_code, kind(response)) == (401, "unauthorized")
+        assert response.headers["www-authenticate"] == "Bearer"
+    assert httpx2.get(f"{locked}/v1/status", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_without_a_token_only_what_tells_nothing_of_the_index_is_open(locked: str) -> None:
+    for path in ("/healthz", "/readyz", "/openapi.json"):
+        assert httpx2.get(f"{locked}{path}").status_code == 200
+    for path in ("/metrics", "/v1/corpora", "/v1/show?id=auth.md", "/nothing"):
+        assert httpx2.get(f"{locked}{path}").status_code == 401
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org", "127.0.0.1.example.org", ""])
+def test_no_server_that_others_reach_begins_without_a_token(session: Session, host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(ConfigError, match="can be reached from other machines: set a token"):
+        run(session, ServeSettings(host=host))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3", "[::1]"])
+def test_this_machine_alone_may_ask_without_a_token(host: str) -> None:
+    require_token(host, None)
+
+
+def test_a_token_that_is_not_set_is_no_token(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("", "  "):
+        monkeypatch.setenv("FINDINGAID_TOKEN", value)
+        with pytest.raises(ConfigError, match=r"\$FINDINGAID_TOKEN is not set"):
+            run(session, ServeSettings(token_env="FINDINGAID_TOKEN"))
+
+
+def test_pages_of_other_hosts_cannot_ask(address: str) -> None:
+    """Neither one that a browser has open, nor one whose name was pointed at this machine."""
+    own = httpx2.get(f"{address}/v1/status", headers={"Origin": address})
+    other = httpx2.get(f"{address}/v1/status", headers={"Origin": "http://evil.example"})
+    null = httpx2.get(f"{address}/v1/status", headers={"Origin": "null"})
+    rebound = httpx2.get(f"{address}/v1/status", headers={"Host": "evil.example"})
+
+    assert own.status_code == 200
+    assert [(r.status_code, kind(r)) for r in (other, null, rebound)] == [(403, "forbidden")] * 3
+
+
+# -- how much ------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_is_too_large_is_refused_announced_or_not(address: str) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"query": "'
+        for _ in range(100):
+            yield b"x" * 100
+        yield b'"}'
+
+    announced = post(address, "search", {"query": "x" * 3_000})
+    streamed = httpx2.post(f"{address}/v1/search", content=chunks(), headers={"content-type": "application/json"})
+
+    assert [(r.status_code, kind(r)) for r in (announced, streamed)] == [(413, "too_large")] * 2
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(session: Session) -> None:
+    head = (
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    with served(session, timeout=0.3) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head)
+            said = connection.recv(100_000)
+
+    assert said.startswith(b"HTTP/1.1 504 ")
+
+
+def test_an_address_that_is_too_long_is_refused(address: str) -> None:
+    response = httpx2.get(f"{address}/v1/show", params={"id": "x" * 600})
+
+    assert (response.status_code, kind(response)) == (414, "too_long")
+
+
+def test_what_is_late_is_said_to_be_and_more_than_may_wait_is_sent_away(tmp_path: Path) -> None:
+    slow = Slow()
+    corpus = Corpus("open", MemorySource({"a.md": text_about("ledger")}), Chunked())
+    aid = FindingAid(Store(str(tmp_path / "index")), slow, {"open": corpus})
+    aid.index()
+    with served(Session.of(aid), at_once=1, waiting=1, timeout=0.5) as address, ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(post, address, "search", {"query": f"slow {i}", "mode": "dense"}) for i in range(4)]
+        answers = sorted((r.status_code, kind(r)) for r in (each.result() for each in asked))
+        alive = httpx2.get(f"{address}/healthz")
+        slow.may.set()
+        while httpx2.get(f"{address}/readyz").status_code != 200:
+            time.sleep(0.05)
+        recovered = post(address, "search", {"query": "slow", "mode": "dense"})
+
+    assert {(503, "busy"), (504, "timed_out")} == set(answers)
+    assert alive.status_code == 200
+    assert recovered.status_code == 200
+
+
+def test_a_caller_that_leaves_in_the_middle_harms_nobody(address: str) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    for sent in (b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n{", b"GET /v1/sta", b""):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(sent)
+
+    assert post(address, "search", {"query": "tokens"}).status_code == 200
+
+
+# -- what is told of it --------------------------------------------------------------------------------
+
+
+def test_every_response_has_an_id_the_callers_own_where_it_is_one(address: str) -> None:
+    own = httpx2.get(f"{address}/healthz", headers={"X-Request-ID": "abc-123"})
+    odd = httpx2.get(f"{address}/v1/nothing", headers={"X-Request-ID": "a b\tc"})
+    none = post(address, "search", {})
+
+    assert own.headers["x-request-id"] == "abc-123"
+    assert odd.headers["x-request-id"] != "a b\tc"
+    assert len(none.headers["x-request-id"]) == 32
+    assert own.headers["x-content-type-options"] == "nosniff"
+
+
+def test_requests_are_counted_by_route_and_status_and_unknown_paths_as_one(session: Session) -> None:
+    with served(session) as address:
+        post(address, "search", {"query": "tokens"})
+        post(address, "search", {})
+        for path in ("/a", "/b", "/v1/c"):
+            httpx2.get(address + path)
+        told = httpx2.get(f"{address}/metrics").text
+
+    assert 'findingaid_requests_total{route="/v1/search",status="200"} 1.0' in told
+    assert 'findingaid_requests_total{route="/v1/search",status="422"} 1.0' in told
+    assert 'findingaid_requests_total{route="other",status="404"} 3.0' in told
+    assert 'findingaid_request_seconds_count{route="/v1/search"} 2.0' in told
+    assert "findingaid_calls 0.0" in told
+
+
+def test_an_error_that_is_not_findingaids_tells_nothing(tmp_path: Path) -> None:
+    class Broken(HashEmbedder):
+        def embed_query(self, text: str) -> Any:
+            if "break" in text:
+                raise RuntimeError("the key is 12345")
+            return super().embed_query(text)
+
+    corpus = Corpus("open", MemorySource({"a.md": text_about("ledger")}), Chunked())
+    aid = FindingAid(Store(str(tmp_path / "index")), Broken(), {"open": corpus})
+    aid.index()
+    with served(Session.of(aid)) as address:
+        response = post(address, "search", {"query": "break", "mode": "dense"})
+
+    assert response.status_code == 500
+    assert response.json() == {"error": {"kind": "internal", "message": "internal error: the log of the server has it"}}
+
+
+def test_the_document_describes_every_capability_and_what_it_answers(session: Session, address: str) -> None:
+    described = httpx2.get(f"{address}/openapi.json").json()
+    capabilities = session.capabilities
+
+    assert described == document(capabilities.values(), locked=False)
+    assert set(described["paths"]) == {f"/v1/{name}" for name in capabilities}
+    assert {n for n, c in capabilities.items() if is_simple(c)} == {
+        "answer", "show", "neighbours", "why", "impact", "corpora", "status",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("search", {"query": "tokens", "explain": True, "use_summaries": True, "route": "boost"}),
+        ("answer", {"query": "when do auth tokens expire"}),
+        ("context", {"query": "tokens", "budget_tokens": 60, "form": "messages"}),
+        ("context", {"query": "tokens", "budget_tokens": 300}),
+        ("show", {"id": "auth.md"}),
+        ("show", {"id": "auth.md", "level": "body"}),
+        ("neighbours", {"id": "auth.md"}),
+        ("neighbours", {}),
+        ("why", {"id": "auth.md"}),
+        ("impact", {"id": "auth.md"}),
+        ("corpora", {}),
+        ("status", {}),
+    ],
+)
+def test_what_is_answered_has_the_shape_that_is_described(session: Session, name: str, given: dict[str, Any]) -> None:
+    schema = session.capabilities[name].adapter.json_schema(mode="serialization")
+    answer = session.call(name, given)
+
+    jsonschema_rs.validate(_closed(schema), answer)
+    assert any(answer.values())
+
+
+def _closed(schema: Any) -> Any:
+    """A schema that takes nothing it does not name."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    return closed | {"additionalProperties": False} if "properties" in schema and "anyOf" not in schema else closed
