@@ -386,7 +386,8 @@ def test_what_artifacts_hold_never_becomes_part_of_the_page(page: Page) -> None:
     for state in ({}, {"answer": "1"}, {"route": "collapsed"}):
         page.open(q='hostile "><img src=x onerror=window.owned=1> tokens', corpus="docs", **state)
         page.one("#state").click()
-        page.one("#more").find_element("css selector", "summary").click()
+        page.run("document.getElementById('more').open = true")
+        page.one("#add").click()
         for details in page.all("#hits summary"):
             page.run("arguments[0].click()", details)
         link = next(link for link in page.all("#hits h3 a") if "gnp.md" in link.get_attribute("href"))

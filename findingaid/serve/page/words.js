@@ -66,17 +66,26 @@ export function marked(text, words) {
   return nodes.filter((node) => node !== "");
 }
 
+/** Where the window begins that has the most different words of those found, and of such the most words; 0 for none. */
+function densest(found, size) {
+  const inside = new Map(); // stem -> how often it is in the window
+  let [best, most, end] = [0, 0, 0];
+  found.forEach(([start, , key], i) => {
+    for (; end < found.length && found[end][1] <= start + size; end++) {
+      inside.set(found[end][2], (inside.get(found[end][2]) ?? 0) + 1);
+    }
+    const worth = inside.size * size + end - i;
+    if (worth > most) [best, most] = [start, worth];
+    if (inside.get(key) > 1) inside.set(key, inside.get(key) - 1);
+    else inside.delete(key);
+  });
+  return best;
+}
+
 /** The part of a text that has most of the query's words; its beginning where it has none. */
 export function excerpt(text, words) {
   if (text.length <= EXCERPT) return text;
-  const found = places(text, words);
-  let best = 0;
-  let most = 0;
-  found.forEach(([start], i) => {
-    const inside = found.slice(i).filter((other) => other[1] <= start + EXCERPT * 0.8);
-    const distinct = new Set(inside.map((other) => other[2])).size * 1000 + inside.length;
-    if (distinct > most) [best, most] = [start, distinct];
-  });
+  const best = densest(places(text, words), EXCERPT * 0.8);
   const from = best < EXCERPT * 0.6 ? 0 : text.indexOf(" ", best - EXCERPT * 0.2) + 1 || best;
   const start = from > best ? best : from;
   const end = start + EXCERPT < text.length ? text.lastIndexOf(" ", start + EXCERPT) : text.length;
