@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from findingaid.claims.eligible import Eligible
 from findingaid.errors import NotFoundError, QueryError, StoreError, TornError, brief
@@ -21,6 +23,12 @@ RECORD_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
     "span_start", "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence", "embedder_id",
 )  # fmt: skip
+
+OF_STATUS = (
+    "updated", "recipe", "failed_stage", "synopsis_outcome", "claims_outcome", "refused", "n_records", "n_claims",
+    "n_summary_nodes",
+)  # fmt: skip
+"""The columns of the ledger that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,30 +203,34 @@ def status(store: Store, corpus: str) -> CorpusStatus:
     """One corpus at a glance; zeros where nothing was indexed yet."""
     if not store.exists():
         return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
-    rows = Ledger(store).rows(corpus)
-    failed = [row.failure for row in rows.values() if row.failure]
-    updated = max(store.rows("ledger", ["updated"], equals("corpus", corpus))["updated"].to_pylist(), default=None)
+    rows = store.rows("ledger", OF_STATUS, equals("corpus", corpus))
+    updated = pc.max(rows["updated"]).as_py()
+
+    def total(column: str) -> int:
+        return pc.sum(rows[column]).as_py() or 0
+
     return CorpusStatus(
         corpus=corpus,
-        artifacts=len(rows),
-        records=sum(row.n_records for row in rows.values()),
-        pending=sum(not row.recipe and not row.failed_stage for row in rows.values()),
-        synopses=_outcomes(row.synopsis_outcome for row in rows.values()),
-        failed=sorted(failed, key=lambda f: f.artifact_id),
+        artifacts=rows.num_rows,
+        records=total("n_records"),
+        pending=pc.sum(pc.and_(pc.equal(rows["recipe"], ""), pc.equal(rows["failed_stage"], ""))).as_py() or 0,
+        synopses=_outcomes(rows["synopsis_outcome"]),
+        failed=Ledger(store).failures(corpus),
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
-        claims=sum(row.n_claims for row in rows.values()),
-        summary_nodes=sum(row.n_summary_nodes for row in rows.values()),
-        extracted=_outcomes(row.claims_outcome for row in rows.values()),
-        refused=sum(row.refused for row in rows.values()),
+        claims=total("n_claims"),
+        summary_nodes=total("n_summary_nodes"),
+        extracted=_outcomes(rows["claims_outcome"]),
+        refused=total("refused"),
         usage=_usage(store, corpus),
         vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
     )
 
 
-def _outcomes(said: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(filter(None, said)).items()))
+def _outcomes(said: pa.ChunkedArray) -> dict[str, int]:
+    counted = {count["values"]: count["counts"] for count in said.value_counts().to_pylist()}
+    return dict(sorted((outcome, count) for outcome, count in counted.items() if outcome))
 
 
 def _vector_index(store: Store) -> Measured | None:
