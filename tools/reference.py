@@ -1,0 +1,196 @@
+"""The parts of docs/reference/ that are made from the code when the site is: settings, commands, classes and tables.
+
+A page has `<!-- made: NAME -->` where a part goes. What it becomes is Markdown, so that its headings can be linked to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields
+from inspect import cleandoc, getdoc, isclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import pyarrow as pa
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+import findingaid
+from findingaid import config
+from findingaid.claims.extraction import CLAIM_EXTRACTORS
+from findingaid.cli import main
+from findingaid.embedding import EMBEDDERS
+from findingaid.registry import Registry
+from findingaid.sources import SOURCES
+from findingaid.store import schemas
+from findingaid.strategies import STRATEGIES
+from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
+HELP_WIDTH = 100
+SPECS: dict[str, Registry[Any]] = {
+    "corpora.NAME.source": SOURCES,
+    "corpora.NAME.strategy": STRATEGIES,
+    "embedder": EMBEDDERS,
+    "synthesizer": SYNTHESIZERS,
+    "synthesizer.summarizer": SUMMARIZERS,
+    "corpora.NAME.claims": CLAIM_EXTRACTORS,
+    "corpora.NAME.summary_nodes": config.NODE_PRODUCERS,
+    "answer": config.ANSWERERS,
+    "search.rewrite": config.REWRITERS,
+    "search.rerank": config.RERANKERS,
+    "search.select": config.SELECTORS,
+}
+"""Where a configuration names a thing by its kind, and who knows the kinds."""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    head = list(head)
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
+
+
+def code(value: object) -> str:
+    """A value as code, nothing as a dash."""
+    return f"`{value}`" if str(value) else "-"
+
+
+def settings() -> str:
+    """Every key of findingaid.yaml with its type and default, group by group."""
+    return "\n\n".join(_model("", config.Settings))
+
+
+def _model(path: str, model: type[BaseModel]) -> Iterator[str]:
+    keys = model.model_fields
+    rows = [(code(name), code(_type(field.annotation)), _default(field)) for name, field in keys.items()]
+    yield f"## {path or 'At the top'}\n\n{cleandoc(model.__doc__ or '')}\n\n{table(('key', 'type', 'default'), rows)}"
+    for name, field in keys.items():
+        for within in _models(field.annotation):
+            named = ".NAME" if "dict" in str(field.annotation) else ""
+            yield from _model(f"{path}.{name}{named}".lstrip("."), within)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for argument in get_args(annotation) for found in _models(argument)]
+
+
+def _type(annotation: Any) -> str:
+    """A type as Python writes it, without where its parts come from and what checks them."""
+    if annotation is SecretStr:
+        return "str"
+    if _models(annotation) == [annotation]:
+        return "group"
+    arguments = [_type(argument) for argument in get_args(annotation)]
+    if hasattr(annotation, "__metadata__"):
+        return arguments[0]
+    name = getattr(annotation, "__name__", str(annotation))
+    if name in {"Union", "UnionType"} or " | " in str(annotation)[:0]:
+        return " | ".join(arguments)
+    if name == "Literal":
+        return " | ".join(map(repr, get_args(annotation)))
+    if annotation is type(None):
+        return "None"
+    return f"{name}[{', '.join(arguments)}]" if arguments else name
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "see there" if isinstance(value, BaseModel) else code(repr(value))
+
+
+def kinds() -> str:
+    """What each kind and strategy takes, by the key it is named under."""
+    return "\n\n".join(_kind(key, registry, name) for key, registry in SPECS.items() for name in registry.known())
+
+
+def _kind(key: str, registry: Registry[Any], name: str) -> str:
+    member = registry.member(name, "")
+    rows = [
+        (code(field.name), code(field.type), _default_of(field))
+        for field in fields(member)
+        if field.metadata.get("spec", True)
+    ]
+    taken = table(("parameter", "type", "default"), rows) if rows else "It takes no parameter."
+    return f"### {key}: {name}\n\n{getdoc(member)}\n\n{taken}"
+
+
+def _default_of(field: Any) -> str:
+    if field.default is not MISSING:
+        return code(repr(field.default))
+    return "required" if field.default_factory is MISSING else code(repr(field.default_factory()))
+
+
+def commands() -> str:
+    """The help of every command, as `--help` prints it."""
+    return "\n\n".join(_command(main, click.Context(main, info_name="findingaid", max_content_width=HELP_WIDTH)))
+
+
+def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+    context.terminal_width = HELP_WIDTH
+    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```"
+    if isinstance(command, click.Group):
+        for name, within in sorted(command.commands.items()):
+            yield from _command(within, click.Context(within, context, name))
+
+
+def names() -> str:
+    """Every public name of the library, with its docstring."""
+    public = {name: getattr(findingaid, name) for name in sorted(findingaid.__all__)}
+    errors = {name for name, thing in public.items() if isclass(thing) and issubclass(thing, Exception)}
+    groups = {
+        "Functions": [name for name, thing in public.items() if not isclass(thing) and callable(thing)],
+        "Classes": [name for name, thing in public.items() if isclass(thing) and name not in errors],
+        "Errors": sorted(errors),
+    }
+    return "\n\n".join(
+        f"## {title}\n\n```{{eval-rst}}\n{_directives(title, within)}\n```" for title, within in groups.items()
+    )
+
+
+def _directives(title: str, within: Iterable[str]) -> str:
+    kind = {"Functions": "autofunction", "Classes": "autoclass", "Errors": "autoexception"}[title]
+    return "\n".join(f".. {kind}:: findingaid.{name}" for name in within)
+
+
+def tables() -> str:
+    """Every table, column by column, as store/schemas.py has them."""
+    found = {"records": schemas.records(384), **schemas.FIXED}
+    return "\n\n".join(_table(name, schema) for name, schema in found.items())
+
+
+def _table(name: str, schema: pa.Schema) -> str:
+    rows = [
+        (code(column.name), code(column.type), "yes" if column.nullable else "", schemas.description(column))
+        for column in schema
+    ]
+    version = str(schema.metadata[schemas.VERSION_KEY], "utf-8")
+    return f"## {name}\n\nSchema `{version}`.\n\n{table(('column', 'type', 'may be null', 'what it holds'), rows)}"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part for part in (settings, kinds, commands, names, tables)
+}
+
+
+def fill(text: str) -> str:
+    """A page with its parts."""
+    return MADE.sub(lambda mark: PARTS[mark[1]](), text)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """What Sphinx calls of an extension."""
+    app.connect("source-read", _read)
+    return {"parallel_read_safe": True}
+
+
+def _read(_app: Sphinx, _name: str, source: list[str]) -> None:
+    source[0] = fill(source[0])
