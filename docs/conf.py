@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for `tools`, which is not installed
 
-from findingaid import __version__ as release  # noqa: E402  # needs no path, but what Sphinx reads stands below it
+from findingaid import __version__ as release  # needs no path, but what Sphinx reads stands below it
 
 project = "findingaid"
 author = "the authors of findingaid"

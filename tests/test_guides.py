@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.guides import FENCE, GUIDES, Broken, Reader, servers
+from tools.guides import FENCE, GUIDES, Reader, servers
 
 pytestmark = pytest.mark.slow
 

@@ -15,14 +15,15 @@ from click.testing import CliRunner
 from findingaid.cli import main
 from findingaid.config import load
 from tests.conftest import Cli
+from tools.guides import GUIDES
 from tools.transcripts import BLOCK, PLACES, commands
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = [
     c
     for path in DOCUMENTS
-    if path.name not in PLACES
+    if path.name not in PLACES and path not in GUIDES
     for block in BLOCK.findall(path.read_text())
     for c in commands(block)
 ]

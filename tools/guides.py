@@ -1,12 +1,13 @@
 """Follows a guide: does in an empty folder, block by block, what it tells its reader to do.
 
-A block whose first line is a comment with a file name is that file. One in `bash` is run as it stands, one in `console`
-command by command, one in `python` as a program. One in `text` is only read. What installs is left out, what serves goes
-on beside the rest until the end.
+A block whose first line is a comment with a file name is that file. One in `bash` is run as it stands, one in
+`console` command by command, one in `python` as a program. One in `text` is only read. What installs is left out, what
+serves goes on beside the rest until the end.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -17,7 +18,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import boto3
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from findingaid.testing import OpenAIServer
@@ -34,9 +37,11 @@ FAILS = ("# this fails",)
 
 KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "OPENAI_API_KEY": "any"}
 BUCKET = "my-bucket"
+PATIENCE = 240
+"""Seconds that a block may take; runs by themselves start within a minute or two."""
 
 
-class Broken(Exception):
+class BrokenGuideError(Exception):
     """A guide does not do what it says."""
 
 
@@ -71,7 +76,7 @@ class Reader:
             case "text":
                 pass
             case _:
-                raise Broken(f"nobody can follow a block of {language!r} that names no file:\n{block}")
+                raise BrokenGuideError(f"nobody can follow a block of {language!r} that names no file:\n{block}")
         return block
 
     def _script(self, block: str) -> None:
@@ -86,24 +91,38 @@ class Reader:
         return "\n".join([line, *(shown.rstrip() for shown in printed.splitlines())]) + "\n"
 
     def _run(self, script: str, fails: bool = False) -> str:
-        done = subprocess.run(self._bash(script), **self._place(), text=True, check=False, stdout=-1, stderr=-2)
+        done = subprocess.run(
+            self._bash(script),
+            **self._place(),
+            text=True,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+        )
         if fails != bool(done.returncode):
-            raise Broken(f"{script}\ngave {done.returncode}:\n{done.stdout}")
+            raise BrokenGuideError(f"{script}\ngave {done.returncode}:\n{done.stdout}")
         return str(done.stdout).replace(str(self.folder), "/home/ada/library")
 
     @contextmanager
     def _beside(self, command: str) -> Iterator[None]:
-        process = subprocess.Popen(self._bash(command), **self._place(), start_new_session=True)
+        process = subprocess.Popen(
+            self._bash(command),
+            **self._place(),
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             yield
         finally:
             os.killpg(process.pid, signal.SIGINT)
-            process.wait(60)
+            process.wait(PATIENCE)
 
     def _bash(self, script: str) -> list[str]:
         return ["bash", "-euc", "\n".join([*self.exported, script])]
 
-    def _place(self) -> dict[str, object]:
+    def _place(self) -> dict[str, Any]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         return {"cwd": self.folder, "env": {**os.environ, "PATH": path, **self.environment}}
 
@@ -118,8 +137,7 @@ def free_port() -> int:
 @contextmanager
 def servers() -> Iterator[dict[str, str]]:
     """The object storage and the model that guides speak to: the variables that lead there instead."""
-    import boto3
-
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     storage = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     storage.start()
     try:

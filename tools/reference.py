@@ -1,6 +1,7 @@
 """The parts of docs/reference/ that are made from the code when the site is: settings, commands, classes and tables.
 
 A page has `<!-- made: NAME -->` where a part goes. What it becomes is Markdown, so that its headings can be linked to.
+What a page links to outside of docs/ is no part of the site, and is named instead.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from inspect import cleandoc, getdoc, isclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -30,6 +32,8 @@ from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+ROOT = Path(__file__).parent.parent
+LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)\)")
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
 HELP_WIDTH = 100
 SPECS: dict[str, Registry[Any]] = {
@@ -91,7 +95,7 @@ def _type(annotation: Any) -> str:
     if hasattr(annotation, "__metadata__"):
         return arguments[0]
     name = getattr(annotation, "__name__", str(annotation))
-    if name in {"Union", "UnionType"} or " | " in str(annotation)[:0]:
+    if name in {"Union", "UnionType"}:
         return " | ".join(arguments)
     if name == "Literal":
         return " | ".join(map(repr, get_args(annotation)))
@@ -176,14 +180,19 @@ def _table(name: str, schema: pa.Schema) -> str:
     return f"## {name}\n\nSchema `{version}`.\n\n{table(('column', 'type', 'may be null', 'what it holds'), rows)}"
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (settings, kinds, commands, names, tables)
-}
+PARTS: dict[str, Callable[[], str]] = {part.__name__: part for part in (settings, kinds, commands, names, tables)}
 
 
-def fill(text: str) -> str:
+def fill(page: Path, text: str) -> str:
     """A page with its parts."""
-    return MADE.sub(lambda mark: PARTS[mark[1]](), text)
+    text = MADE.sub(lambda mark: PARTS[mark[1]](), text)
+    return LINK.sub(lambda link: _link(page, link), text)
+
+
+def _link(page: Path, link: re.Match[str]) -> str:
+    place = (page.parent / link[2]).resolve()
+    outside = place.is_relative_to(ROOT) and not place.is_relative_to(ROOT / "docs")
+    return f"{link[1]} (`{place.relative_to(ROOT)}`)" if outside else link[0]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -192,5 +201,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True}
 
 
-def _read(_app: Sphinx, _name: str, source: list[str]) -> None:
-    source[0] = fill(source[0])
+def _read(app: Sphinx, name: str, source: list[str]) -> None:
+    source[0] = fill(Path(app.env.doc2path(name)), source[0])
