@@ -1,4 +1,4 @@
-"""The site of docs/: every link in it leads somewhere, it asks nothing of another host, and its reference is the code's."""
+"""The site of docs/: every link leads somewhere, nothing is asked of another host, and the reference is the code's."""
 
 from __future__ import annotations
 
