@@ -6,17 +6,22 @@ What a page links to outside of docs/ is no part of the site, and is named inste
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from inspect import cleandoc, getdoc, isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import pyarrow as pa
-from pydantic import BaseModel, SecretStr
+import yaml
+from pydantic import BaseModel, Secret, SecretStr
 from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 import findingaid
 from findingaid import config
@@ -36,6 +41,18 @@ ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)\)")
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
 HELP_WIDTH = 100
+WORDS: dict[Any, str] = {
+    Any: "anything",
+    bool: "true or false",
+    float: "number",
+    int: "whole number",
+    NoneType: "null",
+    Path: "path",
+    SecretStr: "text",
+    str: "text",
+}
+"""What YAML calls a type of Python."""
+
 SPECS: dict[str, Registry[Any]] = {
     "corpora.NAME.source": SOURCES,
     "corpora.NAME.strategy": STRATEGIES,
@@ -71,7 +88,7 @@ def settings() -> str:
 
 def _model(path: str, model: type[BaseModel]) -> Iterator[str]:
     keys = model.model_fields
-    rows = [(code(name), code(_type(field.annotation)), _default(field)) for name, field in keys.items()]
+    rows = [(code(name), _type(field.annotation), _default(field)) for name, field in keys.items()]
     yield f"## {path or 'At the top'}\n\n{cleandoc(model.__doc__ or '')}\n\n{table(('key', 'type', 'default'), rows)}"
     for name, field in keys.items():
         for within in _models(field.annotation):
@@ -86,29 +103,38 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _type(annotation: Any) -> str:
-    """A type as Python writes it, without where its parts come from and what checks them."""
-    if annotation is SecretStr:
-        return "str"
-    if _models(annotation) == [annotation]:
-        return "group"
-    arguments = [_type(argument) for argument in get_args(annotation)]
-    if hasattr(annotation, "__metadata__"):
-        return arguments[0]
-    name = getattr(annotation, "__name__", str(annotation))
-    if name in {"Union", "UnionType"}:
-        return " | ".join(arguments)
-    if name == "Literal":
-        return " | ".join(map(repr, get_args(annotation)))
-    if annotation is type(None):
-        return "None"
-    return f"{name}[{', '.join(arguments)}]" if arguments else name
+    """A type in the words of YAML."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in {Union, UnionType}:
+        return " or ".join(dict.fromkeys(map(_type, arguments)))
+    if origin is Annotated or origin is Secret:
+        return _type(arguments[0])
+    if origin is Literal:
+        return " or ".join(map(code, arguments))
+    if isclass(annotation) and issubclass(annotation, StrEnum):
+        return " or ".join(code(member.value) for member in annotation)
+    if isclass(origin) and issubclass(origin, Mapping):
+        return "keys and values" if arguments[1] is Any else f"names, each with {_type(arguments[1])}"
+    if isclass(origin) and issubclass(origin, Collection):
+        return f"list of {_type(arguments[0])}"
+    if isclass(origin) and issubclass(origin, Callable):  # type: ignore[arg-type]  # a class as good as any
+        return "`module:function`"
+    return WORDS.get(annotation) or ("a group of keys" if _models(annotation) else f"a {annotation.__name__.lower()}")
 
 
 def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    return "see there" if isinstance(value, BaseModel) else code(repr(value))
+    return "required" if field.is_required() else _value(field.get_default(call_default_factory=True))
+
+
+def _value(value: Any) -> str:
+    """A default as the file would have it."""
+    if isinstance(value, BaseModel):
+        return "see there"
+    if is_dataclass(value):
+        return code(type(value).__name__)
+    plain = to_jsonable_python(value, fallback=lambda thing: thing.__name__)
+    written = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=math.inf)
+    return code(written.removesuffix("...\n").strip())
 
 
 def kinds() -> str:
@@ -118,19 +144,17 @@ def kinds() -> str:
 
 def _kind(key: str, registry: Registry[Any], name: str) -> str:
     member = registry.member(name, "")
-    rows = [
-        (code(field.name), code(field.type), _default_of(field))
-        for field in fields(member)
-        if field.metadata.get("spec", True)
-    ]
-    taken = table(("parameter", "type", "default"), rows) if rows else "It takes no parameter."
-    return f"### {key}: {name}\n\n{getdoc(member)}\n\n{taken}"
+    types = get_type_hints(member, include_extras=True)
+    taken = [field for field in fields(member) if field.metadata.get("spec", True)]
+    rows = [(code(field.name), _type(types[field.name]), _default_of(field)) for field in taken]
+    shown = table(("parameter", "type", "default"), rows) if rows else "It takes no parameter."
+    return f"### {key}: {name}\n\n{getdoc(member)}\n\n{shown}"
 
 
 def _default_of(field: Any) -> str:
     if field.default is not MISSING:
-        return code(repr(field.default))
-    return "required" if field.default_factory is MISSING else code(repr(field.default_factory()))
+        return _value(field.default)
+    return "required" if field.default_factory is MISSING else _value(field.default_factory())
 
 
 def commands() -> str:
