@@ -81,9 +81,9 @@ class Reader:
 
     def _script(self, block: str) -> None:
         self.exported += [line for line in block.splitlines() if line.startswith("export ")]
+        self._run(SERVES.sub("", block))
         for command in SERVES.findall(block):
             self.serving.enter_context(self._beside(f"{command} -p {free_port()}"))
-        self._run(SERVES.sub("", block))
 
     def _shown(self, line: str) -> str:
         command = line.removeprefix("$ ")
