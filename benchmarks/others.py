@@ -137,10 +137,17 @@ def llamaindex(root: Path, state: Path) -> Run:
         async def _aget_query_embedding(self, query: str) -> list[float]:
             return vector(query, self.model_name)
 
-    documents = SimpleDocumentStore()
-    store = LanceDBVectorStore(uri=str(state / "lance"), table_name="chunks", mode="create")
+    class Table(LanceDBVectorStore):
+        def delete(self, ref_doc_id: str, **_: Any) -> None:
+            """Its own puts the id between double quotes, which this LanceDB takes for the name of a column."""
+            self.table.delete(f"doc_id = '{ref_doc_id}'")
+
+    kept = str(state / "documents.json")
+    store = Table(uri=str(state / "lance"), table_name="chunks", mode="create")
 
     def run(size: int, embedder: str) -> None:
+        known = Path(kept).exists()
+        documents = SimpleDocumentStore.from_persist_path(kept) if known else SimpleDocumentStore()
         pipeline = IngestionPipeline(
             transformations=[Cut(size=size), Hashed(model_name=embedder)],
             docstore=documents,
@@ -148,6 +155,7 @@ def llamaindex(root: Path, state: Path) -> Run:
             vector_store=store,
         )
         pipeline.run(documents=[Document(text=path.read_text(), id_=str(path)) for path in sorted(root.rglob("*.md"))])
+        documents.persist(kept)
 
     return run
 
