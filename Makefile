@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export DAGSTER_HOME := $(CURDIR)/.dagster
 
-.PHONY: index test test-slow lint dev bench readme
+.PHONY: index test test-slow lint dev bench readme docs
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made.
 index: $(VENV)/.installed
@@ -35,7 +35,11 @@ bench: $(VENV)/.installed
 
 # Run every command shown in the README and docs, and put its output there.
 readme: $(VENV)/.installed
-	$(BIN)/python tools/transcripts.py
+	$(BIN)/python -m tools.transcripts
+
+# The site of docs/, in build/site; a link that leads nowhere is an error.
+docs: $(VENV)/.installed
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/site
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,8 +1,9 @@
 """Runs every command of the console blocks in README.md, docs/ and an example, and writes its output beneath it.
 
-    .venv/bin/python tools/transcripts.py
+    .venv/bin/python -m tools.transcripts
 
-A block is a fence named `console` in which commands follow "$ "; what it shows is then what was printed.
+A block is a fence named `console` in which commands follow "$ "; what it shows is then what was printed. The tutorial
+and the how-tos are followed as `tools/guides.py` says, each in an empty folder.
 """
 
 import os
@@ -11,6 +12,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tools.guides import GUIDES, Reader, servers
 
 ROOT = Path(__file__).parent.parent
 COLLECTIONS = ROOT / "examples" / "collections"
@@ -39,10 +43,14 @@ def fill(document: str, folder: Path = ROOT) -> str:
 
 
 if __name__ == "__main__":
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {*GUIDES})]:
         folder = PLACES.get(path.name, ROOT)
         if folder != ROOT:
             shutil.rmtree(folder / ".findingaid", ignore_errors=True)
         path.write_text(fill(path.read_text(), folder))
     shutil.rmtree(COLLECTIONS / ".findingaid", ignore_errors=True)  # its transcript begins with the first run
     (COLLECTIONS / "README.md").write_text(fill((COLLECTIONS / "README.md").read_text(), COLLECTIONS))
+    with servers() as variables:
+        for guide in GUIDES:
+            with TemporaryDirectory() as empty:
+                guide.write_text(Reader(Path(empty), variables).follow(guide.read_text()))

@@ -1,0 +1,220 @@
+"""CocoIndex, LlamaIndex and LangChain at the work of `benchmarks.beside_others`, which says how to install them.
+
+    python -m benchmarks.others NAME FOLDER
+
+Prints JSON: of each kind of run the seconds, the rows of the table after it, and how many of these are not as the files
+and settings then want them. Each is put together as its documentation does it, over LanceDB, in one process, with the
+splitter that findingaid uses and an embedder that costs next to nothing.
+"""
+
+# mypy: ignore-errors
+# None of the three is installed where types are checked.
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lancedb
+from semantic_text_splitter import MarkdownSplitter
+
+from benchmarks import corpus
+
+FILES = 1_000
+ROUNDS = 3
+OVERLAP = 200
+DIM = 384
+
+Run = Callable[[int, str], None]
+"""Brings the index up to date with the files, cut to chunks of so many characters, by an embedder of that name."""
+
+
+def chunks(text: str, size: int) -> list[str]:
+    return MarkdownSplitter(size, OVERLAP).chunks(text)
+
+
+def vector(text: str, embedder: str) -> list[float]:
+    """Numbers without meaning, always the same for a text and an embedder."""
+    digest = hashlib.sha256((embedder + text).encode()).digest()
+    return [byte / 255 for byte in digest] * (DIM // len(digest))
+
+
+def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]]) -> dict[str, tuple[float, int, int]]:
+    """What each kind of run takes, of repeated ones the least; `stale` counts rows, and those not as wanted."""
+
+    def took(size: int = 1_200, embedder: str = "first") -> float:
+        start = time.perf_counter()
+        run(size, embedder)
+        return time.perf_counter() - start
+
+    def after(seconds: float, size: int = 1_200, embedder: str = "first") -> tuple[float, int, int]:
+        return seconds, *stale(size, embedder)
+
+    found = {"cold": after(took())}
+    found["nothing changed"] = after(min(took() for _ in range(ROUNDS)))
+    edits = []
+    for edition in range(1, ROUNDS + 1):
+        (root / "000" / "00000.md").write_text(corpus.document(0, edition))
+        edits.append(took())
+    found["one edited"] = after(min(edits))
+    (root / "000" / "00001.md").unlink()
+    found["one deleted"] = after(took())
+    found["cut otherwise"] = after(took(600), 600)
+    found["another embedder"] = after(took(600, "second"), 600, "second")
+    return found
+
+
+def wanted(root: Path, size: int) -> set[str]:
+    """The texts that the files now come to."""
+    return {text for path in root.rglob("*.md") for text in chunks(path.read_text(), size)}
+
+
+def stale_rows(root: Path, state: Path, size: int, embedder: str) -> tuple[int, int]:
+    rows = lancedb.connect(str(state / "lance")).open_table("chunks").to_arrow()
+    texts = wanted(root, size)
+    found = zip(rows["text"].to_pylist(), (first[0] for first in rows["vector"].to_pylist()), strict=True)
+    return len(rows), sum(text not in texts or abs(vector(text, embedder)[0] - first) > 1e-6 for text, first in found)
+
+
+def langchain(root: Path, state: Path) -> Run:
+    from langchain_classic.indexes import SQLRecordManager
+    from langchain_community.vectorstores import LanceDB
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.indexing import index
+
+    class Hashed(Embeddings):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [vector(text, self.name) for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            return vector(text, self.name)
+
+    database = lancedb.connect(state / "lance")
+    manager = SQLRecordManager("lance/chunks", db_url=f"sqlite:///{state}/records.db")
+    manager.create_schema()
+
+    def run(size: int, embedder: str) -> None:
+        store = LanceDB(connection=database, embedding=Hashed(embedder), table_name="chunks", mode="append")
+        cut = [
+            Document(text, metadata={"source": str(path)})
+            for path in sorted(root.rglob("*.md"))
+            for text in chunks(path.read_text(), size)
+        ]
+        index(cut, manager, store, cleanup="full", source_id_key="source", batch_size=1_000, key_encoder="sha256")
+
+    return run
+
+
+def llamaindex(root: Path, state: Path) -> Run:
+    from llama_index.core import Document
+    from llama_index.core.embeddings import BaseEmbedding
+    from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+    from llama_index.core.node_parser import TextSplitter
+    from llama_index.core.storage.docstore import SimpleDocumentStore
+    from llama_index.vector_stores.lancedb import LanceDBVectorStore
+
+    class Cut(TextSplitter):
+        size: int
+
+        def split_text(self, text: str) -> list[str]:
+            return chunks(text, self.size)
+
+    class Hashed(BaseEmbedding):
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return vector(text, self.model_name)
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return vector(query, self.model_name)
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return vector(query, self.model_name)
+
+    class Table(LanceDBVectorStore):
+        def delete(self, ref_doc_id: str, **_: Any) -> None:
+            """Its own puts the id between double quotes, which this LanceDB takes for the name of a column."""
+            self.table.delete(f"doc_id = '{ref_doc_id}'")
+
+    kept = str(state / "documents.json")
+    store = Table(uri=str(state / "lance"), table_name="chunks", mode="create")
+
+    def run(size: int, embedder: str) -> None:
+        known = Path(kept).exists()
+        documents = SimpleDocumentStore.from_persist_path(kept) if known else SimpleDocumentStore()
+        pipeline = IngestionPipeline(
+            transformations=[Cut(size=size), Hashed(model_name=embedder)],
+            docstore=documents,
+            docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
+            vector_store=store,
+        )
+        pipeline.run(documents=[Document(text=path.read_text(), id_=str(path)) for path in sorted(root.rglob("*.md"))])
+        documents.persist(kept)
+
+    return run
+
+
+def cocoindex(root: Path, state: Path) -> Run:
+    from dataclasses import dataclass
+    from typing import Annotated
+
+    import cocoindex as coco
+    import numpy as np
+    from cocoindex.connectors import lancedb as target
+    from cocoindex.connectors import localfs
+    from cocoindex.resources.file import FileLike, PatternFilePathMatcher
+    from cocoindex.resources.id import IdGenerator
+    from cocoindex.resources.schema import VectorSchema
+    from numpy.typing import NDArray
+
+    database = coco.ContextKey[Any]("database")
+    wanted: dict[str, Any] = {}
+
+    @dataclass
+    class Row:
+        id: int
+        path: str
+        text: str
+        vector: Annotated[NDArray[np.float32], VectorSchema(dtype=np.dtype(np.float32), size=DIM)]
+
+    @coco.lifespan
+    async def lifespan(builder: coco.EnvironmentBuilder) -> Any:
+        builder.settings.db_path = state / "cocoindex.db"
+        builder.provide(database, await target.connect_async(str(state / "lance")))
+        yield
+
+    @coco.fn(memo=True)
+    async def one(file: FileLike, table: Any, size: int, embedder: str) -> None:
+        ids = IdGenerator()
+        for text in chunks(await file.read_text(), size):
+            made = np.array(vector(text, embedder), dtype=np.float32)
+            table.declare_row(row=Row(await ids.next_id(text), str(file.file_path.path), text, made))
+
+    @coco.fn
+    async def everything() -> None:
+        schema = await target.TableSchema.from_class(Row, primary_key=["id"])
+        table = await target.mount_table_target(database, "chunks", schema)
+        matcher = PatternFilePathMatcher(included_patterns=["**/*.md"])
+        files = localfs.walk_dir(root, recursive=True, path_matcher=matcher)
+        await coco.mount_each(one, files.items(), table, wanted["size"], wanted["embedder"])
+
+    app = coco.App(coco.AppConfig(name="benchmark"), everything)
+
+    def run(size: int, embedder: str) -> None:
+        wanted.update(size=size, embedder=embedder)
+        app.update_blocking()
+
+    return run
+
+
+if __name__ == "__main__":
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    files = corpus.write(folder, FILES)
+    run = {"cocoindex": cocoindex, "langchain": langchain, "llamaindex": llamaindex}[name](files, folder)
+    print(json.dumps(measured(run, files, partial(stale_rows, files, folder))))
