@@ -432,6 +432,28 @@ def test_a_process_that_is_gone_holds_nothing(store: Store) -> None:
     assert replace(elsewhere("a"), pid=gone.pid).live, "another host has its own numbers"
 
 
+def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the locks of one machine, where each of many writers may lose many times in a row."""
+    mine, theirs = Leases(Store(f"file://{store.uri}")), Leases(Store(f"file://{store.uri}"))
+    before = iter(range(20))
+
+    def late(rows: list[Held]) -> list[Held]:
+        if (i := next(before, None)) is not None:
+            theirs.edit(lambda rows: [*rows, elsewhere(f"{i}")])
+        return [*rows, elsewhere("mine")]
+
+    mine.edit(late)
+
+    assert [i for row in mine.held() for i in row.artifact_ids] == [*(f"{i}" for i in range(20)), "mine"]
+
+    monkeypatch.setattr("findingaid.store.store.PATIENCE_SECONDS", 0.0)
+    before = iter(range(1))
+    with pytest.raises(StoreError, match=r"leases of .*: 1 commits in a row lost to other writers: run again"):
+        mine.edit(late)
+
+
 CLAIM = """
 import sys
 from tests.test_leases import claim_and_claim

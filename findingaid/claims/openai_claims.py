@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from findingaid.claims.forms import extraction_of, extraction_text
-from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity import content_hash
 from findingaid.model import NO_USAGE, Extraction, Outcome, Statement, Synopsis, Usage
 from findingaid.registry import STRICT
-from findingaid.synthesis.answers import content_of, unfenced, usage_of
+from findingaid.synthesis.answers import parsed
 from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
-from findingaid.synthesis.prompting import Prompt, parts_of, shipped, tokens_of, without_controls
+from findingaid.synthesis.prompting import Messages, Prompt, on_a_line, parts_of, shipped, tokens_of
 
 TOKENS_A_CLAIM = 100
 """Of a claim in an answer, with its quote and the JSON around it, for a plan."""
@@ -84,7 +83,7 @@ class ClaimsPrompt(Prompt):
     def hash(self) -> str:
         return content_hash(self.system, self.structured, shipped("document"), shipped("part_claims"))
 
-    def part(self, text: str, part: int, parts: int) -> Any:
+    def part(self, text: str, part: int, parts: int) -> Messages:
         return self._messages("part_claims", text, part=part, parts=parts)
 
 
@@ -98,23 +97,15 @@ class OpenAIClaims(OpenAISynthesizer):
     """
 
     version: ClassVar[int] = 1
+    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    shipped_prompt: ClassVar[str] = "claims"
+    no_batches: ClassVar[str] = "claims are not asked for by batch"
     __pydantic_config__: ClassVar = STRICT
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch_from is not None:
-            raise ConfigError("batch_from: claims are not asked for by batch")
 
     @cached_property
     def instructions(self) -> ClaimsPrompt:
         """What the model is told, whatever the text. Raises ConfigError."""
-        what = shipped("claims") if self.prompt is None else super().instructions.what
-        return ClaimsPrompt(what, self.structured)
-
-    def request(self, messages: Any) -> dict[str, Any]:
-        """The body of one request."""
-        asked = super().request(messages)
-        return asked | {"response_format": SCHEMA} if self.structured else asked
+        return ClaimsPrompt(self._what, self.structured)
 
     def calls_for(self, text: str) -> list[Usage]:
         """The calls that a text will take: one a part."""
@@ -140,37 +131,23 @@ class OpenAIClaims(OpenAISynthesizer):
             Extraction([s for e in each for s in e.statements], [line for e in each for line in e.refused]), used
         )
 
-    def _read(self, completion: Any) -> Synopsis:
-        usage = usage_of(completion)
-        try:
-            return _synopsis(read(content_of(completion)), usage)
-        except SynthesisError as error:
-            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=usage)
+    def _written(self, content: str) -> Synopsis:
+        return _synopsis(read(content))
 
 
-def _synopsis(extraction: Extraction, usage: Usage) -> Synopsis:
+def _synopsis(extraction: Extraction, usage: Usage = NO_USAGE) -> Synopsis:
     text = extraction_text(extraction)
     return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=usage)
 
 
 def read(content: str) -> Extraction:
     """The statements of an answer; whether their quotes are there is for others to see. Raises SynthesisError."""
-    try:
-        answer = _Answer.model_validate_json(unfenced(content))
-    except ValidationError:
-        raise SynthesisError(
-            "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false",
-            "parse",
-        ) from None
-    refused = [f"{_clean(said.text)[:80]!r} has no quote" for said in answer.claims if not _clean(said.quote)]
-    return Extraction([_statement(said) for said in answer.claims if _clean(said.quote)], refused)
+    answer = parsed(_Answer, content)
+    refused = [f"{on_a_line(said.text)[:80]!r} has no quote" for said in answer.claims if not on_a_line(said.quote)]
+    return Extraction([_statement(said) for said in answer.claims if on_a_line(said.quote)], refused)
 
 
 def _statement(said: _Said) -> Statement:
     kind = said.type if said.type in TYPES else "other"
-    entities = [name for name in map(_clean, said.entities) if name]
-    return Statement(_clean(said.text), said.quote, None, kind, said.confidence, list(dict.fromkeys(entities)))
-
-
-def _clean(text: str) -> str:
-    return " ".join(without_controls(text).split())
+    entities = [name for name in map(on_a_line, said.entities) if name]
+    return Statement(on_a_line(said.text), said.quote, None, kind, said.confidence, list(dict.fromkeys(entities)))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from findingaid.claims.forms import draft_of, draft_text, members_of, members_text
 from findingaid.claims.nodes import FEWEST, MOST, THEMES
-from findingaid.errors import ConfigError, SynthesisError
+from findingaid.errors import SynthesisError
 from findingaid.identity import content_hash, text_hash
 from findingaid.model import Bullet, Draft, Member, Outcome, Synopsis, Usage
 from findingaid.registry import STRICT
-from findingaid.synthesis.answers import content_of, unfenced, usage_of
+from findingaid.synthesis.answers import failed, parsed
 from findingaid.synthesis.extractive import centrality
 from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
-from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, shipped, tokens_of, without_controls
+from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, on_a_line, shipped, tokens_of
 
 EXPECTED_TOKENS = 400
 """Of one answer, for a plan."""
@@ -101,23 +101,15 @@ class OpenAINodes(OpenAISynthesizer):
     """
 
     version: ClassVar[int] = 1
+    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    shipped_prompt: ClassVar[str] = "nodes"
+    no_batches: ClassVar[str] = "summary nodes are not asked for by batch"
     __pydantic_config__: ClassVar = STRICT
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch_from is not None:
-            raise ConfigError("batch_from: summary nodes are not asked for by batch")
 
     @cached_property
     def instructions(self) -> NodesPrompt:
         """What the model is told, whatever the claims. Raises ConfigError."""
-        what = shipped("nodes") if self.prompt is None else super().instructions.what
-        return NodesPrompt(what, self.structured)
-
-    def request(self, messages: Messages) -> dict[str, Any]:
-        """The body of one request."""
-        asked = super().request(messages)
-        return asked | {"response_format": SCHEMA} if self.structured else asked
+        return NodesPrompt(self._what, self.structured)
 
     def calls_for(self, text: str) -> list[Usage]:
         """The one call that claims take."""
@@ -142,15 +134,11 @@ class OpenAINodes(OpenAISynthesizer):
         try:
             draft = read(made.text, shown, len(members) - len(shown))
         except SynthesisError as error:
-            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=made.usage)
+            return failed(error, made.usage)
         return Synopsis(Outcome.OK, draft_text(draft), usage=made.usage)
 
-    def _read(self, completion: Any) -> Synopsis:
-        usage = usage_of(completion)
-        try:
-            return Synopsis(Outcome.OK, content_of(completion), usage=usage)
-        except SynthesisError as error:
-            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=usage)
+    def _written(self, content: str) -> Synopsis:
+        return Synopsis(Outcome.OK, content)  # `_outcome` knows the claims that it is about
 
     def _fitting(self, members: Sequence[Member]) -> list[Member]:
         """All members, or the most central that fit into one call, in their order."""
@@ -172,17 +160,11 @@ def read(content: str, members: Sequence[Member], unseen: int = 0) -> Draft:
 
     Numbers that no claim was shown with are taken out, and with them what cites no other.
     """
-    try:
-        answer = _Answer.model_validate_json(unfenced(content))
-    except ValidationError:
-        raise SynthesisError(
-            "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false",
-            "parse",
-        ) from None
+    answer = parsed(_Answer, content)
     refused = [f"{unseen:,} claims are too many for one call, and were not shown"] if unseen else []
     bullets: list[Bullet] = []
     for said in answer.bullets:
-        text = _clean(said.text)
+        text = on_a_line(said.text)
         known = tuple(dict.fromkeys(members[n - 1].claim_id for n in said.claims if 1 <= n <= len(members)))
         if wrong := [n for n in said.claims if not 1 <= n <= len(members)]:
             refused.append(f"{text[:SHOWN_OF_REFUSED]!r} cites {', '.join(map(str, wrong))}, of {len(members)} claims")
@@ -198,9 +180,5 @@ def read(content: str, members: Sequence[Member], unseen: int = 0) -> Draft:
         refused.append(f"{len(bullets)} points, of which the first {MOST} are taken")
     if sum(tokens_of(bullet.text) for bullet in bullets[:MOST]) > NODE_TOKENS:
         raise SynthesisError("the answer is too long for a summary", "parse")
-    themes = tuple(dict.fromkeys(theme for theme in map(_clean, answer.themes) if theme))[:THEMES]
+    themes = tuple(dict.fromkeys(theme for theme in map(on_a_line, answer.themes) if theme))[:THEMES]
     return Draft(tuple(bullets[:MOST]), themes, answer.confidence, tuple(refused))
-
-
-def _clean(text: str) -> str:
-    return " ".join(without_controls(text).split())

@@ -14,7 +14,7 @@ from findingaid.model import Rewriter
 from findingaid.query.called import calling, named
 from findingaid.query.service import ChatService, prompt
 from findingaid.registry import STRICT
-from findingaid.synthesis.prompting import enclosed, fill, without_controls
+from findingaid.synthesis.prompting import enclosed, fill, on_a_line
 
 LONGEST = 1_000
 """Characters of a query that a model may write; what is longer is no query but an answer."""
@@ -58,7 +58,7 @@ class OpenAIRewriter(ChatService):
     def rewrite(self, query: str) -> list[str]:
         system = fill(prompt("rewrite"), queries=self.queries)
         found = self.ask(system, "\n".join(enclosed(query).values()), _Rewritten).queries
-        written = [" ".join(without_controls(each).split()) for each in found]
+        written = [on_a_line(each) for each in found]
         if any(len(each) > LONGEST for each in written):
             raise self.error(f"the answer has a query of more than {LONGEST:,} characters")
         return [each for each in written if each][: self.queries]

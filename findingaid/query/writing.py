@@ -29,7 +29,7 @@ from findingaid.query.service import ChatService, prompt
 from findingaid.query.terms import WORD, salient, stems
 from findingaid.registry import STRICT, said
 from findingaid.store.lexical import Lexical
-from findingaid.synthesis.prompting import enclosed, fill, without_controls
+from findingaid.synthesis.prompting import enclosed, fill, on_a_line
 
 SUPPORTED = 0.5
 """The least share of a sentence's words that the claims it cites must have; a summary puts some in words of its own."""
@@ -151,7 +151,7 @@ def share(sentence: str, claims: Sequence[str], lexical: Lexical | None = None) 
 def _apart(sentences: Sequence[Written]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each sentence by itself, with the ids it is said to stand on; ids within a text count as said."""
     for sentence in sentences:
-        text = " ".join(without_controls(sentence.text).split())
+        text = on_a_line(sentence.text)
         claimed = tuple(dict.fromkeys((*sentence.claim_ids, *CITATION.findall(text))))
         for claim_id in claimed:
             text = text.replace(f"[{claim_id}]", "")

@@ -43,8 +43,11 @@ DEFAULTS = Lexical()
 NOT_THERE = "was not found"
 """How Lance words it when nothing is at a path; every other error is damage."""
 
-ATTEMPTS = 8
-"""Tries of a commit that others' commits came before; each starts again from the latest version."""
+PATIENCE_SECONDS = 60.0
+"""How long a commit that others' commits come before is tried; each try starts again from the latest version."""
+
+SPREAD = 8
+"""At most so many times as long as a try took is waited before the next one, so that several get out of step."""
 
 READS = 4
 """Tries of a reading that others' maintenance took the version away from."""
@@ -235,15 +238,23 @@ class Store:
 
     def _commit(self, table: str, commit: Callable[[lance.LanceDataset], T]) -> T:
         """What a commit gives; one that others' commits came before starts again from the latest version."""
-        for attempt in range(ATTEMPTS):
+        start = time.monotonic()
+        lost = 0
+        while True:
+            tried = time.monotonic()
             try:
                 with self.reached(), self._writing(table):
                     return commit(self.dataset(table))
             except (OSError, RuntimeError, ValueError) as error:
                 if not _is_conflict(error):
                     raise
-                time.sleep(random.uniform(0.01, 0.02) * 2**attempt)  # noqa: S311  # spreads the tries of several
-        raise StoreError(f"table {table} of {self.uri}: {ATTEMPTS} commits in a row lost to other writers: run again")
+                lost += 1
+                now = time.monotonic()
+                if now - start > PATIENCE_SECONDS:
+                    raise StoreError(
+                        f"table {table} of {self.uri}: {lost} commits in a row lost to other writers: run again"
+                    ) from error
+                time.sleep((now - tried) * random.uniform(0, min(2**lost, SPREAD)))  # noqa: S311  # no secret
 
     def drop(self, table: str, column: str, keys: Sequence[str]) -> int:
         """Delete the rows whose `column` is one of `keys`; returns how many there were."""

@@ -6,15 +6,17 @@ import email.utils
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from findingaid.errors import SynthesisError
 from findingaid.model import NO_USAGE, Outcome, Synopsis, Usage
-from findingaid.synthesis.prompting import tokens_of, without_controls
+from findingaid.synthesis.prompting import on_a_line, tokens_of, without_controls
+
+T = TypeVar("T", bound=BaseModel)
 
 SYNOPSIS_TOKENS = 1_000
 """A synopsis is asked to be 120 words; what is longer than this is no synopsis, and none of its parts is taken."""
@@ -69,14 +71,18 @@ class _Synopsis(BaseModel, extra="forbid", strict=True):
     synopsis: str
 
 
-def read(completion: Any, structured: bool) -> Synopsis:
-    """The synopsis that a chat completion holds, with what it used; never raises."""
+def read(completion: Any, made_of: Callable[[str], Synopsis]) -> Synopsis:
+    """What is made of the text in a chat completion, with what it used; failed where there is none, never raises."""
     usage = usage_of(completion)
     try:
-        content = content_of(completion)
+        return replace(made_of(content_of(completion)), usage=usage)
     except SynthesisError as error:
-        return _failed(error.kind, str(error), usage)
-    return replace(_read_content(content, structured), usage=usage)
+        return failed(error, usage)
+
+
+def failed(error: SynthesisError, usage: Usage = NO_USAGE) -> Synopsis:
+    """That there is none, and why."""
+    return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error), usage=usage)
 
 
 def content_of(completion: Any) -> str:
@@ -100,20 +106,26 @@ def unfenced(content: str) -> str:
     return FENCE.sub(r"\1", content)
 
 
-def _read_content(content: str, structured: bool) -> Synopsis:
+def parsed(form: type[T], content: str) -> T:
+    """The JSON that a model wrote. Raises SynthesisError."""
+    try:
+        return form.model_validate_json(unfenced(content))
+    except ValidationError:
+        raise SynthesisError(
+            "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false",
+            "parse",
+        ) from None
+
+
+def synopsis_of(content: str, structured: bool) -> Synopsis:
+    """The synopsis that a model wrote. Raises SynthesisError."""
     if content and structured:
-        try:
-            content = _Synopsis.model_validate_json(unfenced(content)).synopsis
-        except ValidationError:
-            message = (
-                "the answer is not the JSON asked for; where the server knows no json_schema, set structured: false"
-            )
-            return _failed("parse", message, NO_USAGE)
-    text = " ".join(without_controls(content).split())
+        content = parsed(_Synopsis, content).synopsis
+    text = on_a_line(content)
     if not text or (not structured and text.strip("\"'.*") == NOTHING):
         return Synopsis(Outcome.EMPTY)
     if tokens_of(text) > SYNOPSIS_TOKENS:
-        return _failed("parse", f"the answer has {len(text):,} characters, too many for a synopsis", NO_USAGE)
+        raise SynthesisError(f"the answer has {len(text):,} characters, too many for a synopsis", "parse")
     return Synopsis(Outcome.OK, text)
 
 
@@ -124,10 +136,6 @@ def usage_of(completion: Any) -> Usage:
     except (ValidationError, KeyError, TypeError):
         return Usage(calls=1)
     return Usage(1, tokens.prompt_tokens, tokens.completion_tokens)
-
-
-def _failed(kind: str, message: str, usage: Usage) -> Synopsis:
-    return Synopsis(Outcome.FAILED, kind=kind, message=message, usage=usage)
 
 
 @dataclass(frozen=True)
@@ -208,7 +216,7 @@ def trouble_of(error: Exception, where: str) -> Trouble:
 
 def _said(error: Any, code: str) -> str:
     message = error.get("message") if isinstance(error, Mapping) else None
-    words = " ".join(without_controls(str(message or "")).split())[:MESSAGE_CHARACTERS].rstrip(".")
+    words = on_a_line(str(message or ""))[:MESSAGE_CHARACTERS].rstrip(".")
     return ": ".join(filter(None, (without_controls(code), words)))
 
 

@@ -19,7 +19,7 @@ import orjson
 from findingaid.errors import SynthesisError
 from findingaid.identity import content_hash
 from findingaid.model import Outcome, Shown, Synopsis
-from findingaid.synthesis.answers import read, trouble_of, trouble_of_status
+from findingaid.synthesis.answers import trouble_of, trouble_of_status
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.synthesis.prompting import tokens_of
 
@@ -220,7 +220,7 @@ class OpenAIBatches:
         response = line.get("response") or {}
         body = response.get("body")
         if response.get("status_code") == 200:
-            return line["custom_id"], read(body, self.synthesizer.structured)
+            return line["custom_id"], self.synthesizer.read(body)
         error = line.get("error") or (body.get("error") if isinstance(body, Mapping) else None) or {}
         if not response:
             message = f"not tried: {error.get('code')}: {error.get('message')}"

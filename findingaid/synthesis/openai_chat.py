@@ -19,7 +19,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity import content_hash, text_hash
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.registry import STRICT, ConfigPath
-from findingaid.synthesis.answers import SCHEMA, SYNOPSIS_TOKENS, read
+from findingaid.synthesis.answers import SCHEMA, SYNOPSIS_TOKENS, failed, read, synopsis_of
 from findingaid.synthesis.endpoint import Connection, Endpoint, connection_of
 from findingaid.synthesis.line import Limits, NotWantedError
 from findingaid.synthesis.prompting import Messages, Prompt, parts_of, shipped, tokens_of
@@ -74,6 +74,12 @@ class OpenAISynthesizer:
     batch_from: Annotated[int, Gt(0)] | None = None
     version: ClassVar[int] = 1
     """Raised when the same model, prompt and parameters are asked otherwise."""
+    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    """The form of an answer, as a `response_format`."""
+    shipped_prompt: ClassVar[str] = "synopsis"
+    """What is asked for without a `prompt` of one's own."""
+    no_batches: ClassVar[str] = ""
+    """Why there is no `batch_from`, where there is none."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -85,14 +91,21 @@ class OpenAISynthesizer:
         self.endpoint.check()
         if not self.instructions.what.strip():
             raise ConfigError(f"prompt: {self.prompt} is empty")
+        if self.no_batches and self.batch_from is not None:
+            raise ConfigError(f"batch_from: {self.no_batches}")
 
     @cached_property
     def instructions(self) -> Prompt:
         """What the model is told, whatever the text. Raises ConfigError."""
+        return Prompt(self._what, self.structured)
+
+    @cached_property
+    def _what(self) -> str:
+        """What is asked for, in the words of the prompt."""
         if self.prompt is None:
-            return Prompt(shipped("synopsis"), self.structured)
+            return shipped(self.shipped_prompt)
         try:
-            return Prompt(Path(self.prompt).read_text(encoding="utf-8"), self.structured)
+            return Path(self.prompt).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise ConfigError(f"prompt: {self.prompt} cannot be read: {reason}") from None
@@ -176,7 +189,7 @@ class OpenAISynthesizer:
             "seed": self.seed,
             "max_completion_tokens": self.max_output_tokens,
             "reasoning_effort": self.reasoning_effort,
-            "response_format": SCHEMA if self.structured else None,
+            "response_format": self.schema if self.structured else None,
         }
         given = {key: value for key, value in asked.items() if value is not None}
         return {"model": self.model, "messages": messages, **given, **self.extra}
@@ -272,12 +285,16 @@ class OpenAISynthesizer:
         try:
             completion = await self._engine.line.ask(lambda: self._send(messages), tokens, wanted)
         except SynthesisError as error:
-            return Synopsis(Outcome.FAILED, kind=error.kind, message=str(error))
-        return self._read(completion)
+            return failed(error)
+        return self.read(completion)
 
-    def _read(self, completion: Any) -> Synopsis:
+    def read(self, completion: Any) -> Synopsis:
         """What came of a request, whatever was answered."""
-        return read(completion, self.structured)
+        return read(completion, self._written)
+
+    def _written(self, content: str) -> Synopsis:
+        """What a model wrote, as it is kept. Raises SynthesisError."""
+        return synopsis_of(content, self.structured)
 
     async def _send(self, messages: Messages) -> Any:
         body = self.request(messages)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from findingaid.errors import ConfigError, SynthesisError
+from findingaid.errors import SynthesisError
 from findingaid.identity import content_hash, to_json
 from findingaid.model import NO_USAGE, Segment, Usage
 from findingaid.registry import STRICT
@@ -109,23 +109,15 @@ class OpenAISummarizer(OpenAISynthesizer):
 
     context_tokens: Annotated[int, Ge(2 * SUMMARY_TOKENS)] = 16_000
     version: ClassVar[int] = 1
+    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    shipped_prompt: ClassVar[str] = "anchored"
+    no_batches: ClassVar[str] = "each call goes on from the one before it, so none is sent by batch"
     __pydantic_config__: ClassVar = STRICT
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.batch_from is not None:
-            raise ConfigError("batch_from: each call goes on from the one before it, so none is sent by batch")
 
     @cached_property
     def instructions(self) -> AnchoredPrompt:
         """What the model is told, whatever the turns. Raises ConfigError."""
-        what = shipped("anchored") if self.prompt is None else super().instructions.what
-        return AnchoredPrompt(what, self.structured)
-
-    def request(self, messages: Messages) -> dict[str, Any]:
-        """The body of one request."""
-        asked = super().request(messages)
-        return asked | {"response_format": SCHEMA} if self.structured else asked
+        return AnchoredPrompt(self._what, self.structured)
 
     def estimate(self, text: str) -> Usage:
         around = tokens_of(self.instructions.system) + EXPECTED_TOKENS + AROUND_A_TURN * (text.count("\n\n") + 2)

@@ -49,6 +49,11 @@ def without_controls(text: str) -> str:
     return CONTROLS.sub("", text)
 
 
+def on_a_line(text: str) -> str:
+    """`text` without control and invisible characters, its white space single spaces."""
+    return " ".join(without_controls(text).split())
+
+
 def parts_of(text: str, tokens: int) -> list[str]:
     """A text in parts of at most so many tokens, cut at headings, paragraphs and sentences.
 
