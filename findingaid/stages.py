@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from findingaid import claiming, resuming, synthesizing
+from findingaid.claims.extraction import HINTS
 from findingaid.claims.model import Claimed, Noded
 from findingaid.edges import edges_of
 from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
@@ -233,7 +234,7 @@ def show_claims(strategy: Strategy, batch: Batch) -> None:
             batch.fail(artifact_id, Stage.CLAIMS, error)
             del batch.plans[artifact_id]
         else:
-            hints = {name: artifact.metadata[name] for name in claiming.HINTS if artifact.metadata.get(name)}
+            hints = {name: artifact.metadata[name] for name in HINTS if artifact.metadata.get(name)}
             batch.stated[artifact_id] = Shown(artifact_id, text, hints)
 
 
