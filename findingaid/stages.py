@@ -505,7 +505,16 @@ def artifact_version(artifact: Artifact) -> str:
     return content_hash(artifact.raw, artifact.metadata)
 
 
-def artifact_of(row: Mapping[str, object]) -> Artifact:
+def stored(
+    store: Store, artifact_ids: Iterable[str], where: str | None = None
+) -> dict[tuple[str, str], tuple[Artifact, str]]:
+    """(corpus, artifact id) -> an artifact as it was last indexed, and its version; what is gone is left out."""
+    columns = ("corpus", "artifact_id", "version", "payload", "is_text", "metadata")
+    rows = store.lookup("artifacts", "artifact_id", artifact_ids, columns, where).to_pylist()
+    return {(row["corpus"], row["artifact_id"]): (_artifact_of(row), row["version"]) for row in rows}
+
+
+def _artifact_of(row: Mapping[str, object]) -> Artifact:
     """A row of the artifacts table as the artifact it was."""
     payload = str(row["payload"])
     raw = payload if row["is_text"] else orjson.loads(payload)

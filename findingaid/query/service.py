@@ -16,6 +16,7 @@ from findingaid.errors import ModelError, SynthesisError
 from findingaid.synthesis.answers import content_of, form_of, unfenced
 from findingaid.synthesis.endpoint import Connection, Endpoint, connection_of
 from findingaid.synthesis.line import Limits
+from findingaid.synthesis.prompting import enclosed
 
 PROMPTS = Path(__file__).parent / "prompts"
 CHAT = "/chat/completions"
@@ -29,6 +30,11 @@ Answer = TypeVar("Answer", bound=BaseModel)
 def prompt(name: str) -> str:
     """A prompt that ships, by the name of its file."""
     return (PROMPTS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def as_data(text: str) -> str:
+    """A text between its tags, for the message of a user."""
+    return "\n".join(enclosed(text).values())
 
 
 @dataclass(frozen=True, kw_only=True)
