@@ -21,9 +21,6 @@ from findingaid.errors import ConfigError, QueryError, SourceError, StoreError, 
 from findingaid.evaluation import Remembering, forget_runs
 from findingaid.indexing import Indexer
 from findingaid.model import (
-    NO_CALLS,
-    NO_USAGE,
-    NOTHING_CUT_OFF,
     WRITTEN,
     Answerer,
     Corpus,
@@ -65,9 +62,9 @@ from findingaid.query.routing import Policy, route_of
 from findingaid.query.search import Route, Searcher
 from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
 from findingaid.query.writing import Writing, answerer_of, written
-from findingaid.reporting import BatchReport
+from findingaid.reporting import BatchReport, together
 from findingaid.reviewing import Claims
-from findingaid.spending import NO_BUDGET, Budget, Price, Spending, total
+from findingaid.spending import NO_BUDGET, Budget, Price, Spending
 from findingaid.store import Leases, Ledger, Publisher, Store, Version
 from findingaid.store.leases import POLL_SECONDS
 from findingaid.store.purge import Purged, purge
@@ -695,26 +692,26 @@ class FindingAid:
 
 def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
     """One corpus's report from those of its batches; `records` is what the corpus then holds."""
-    failed: list[Failure] = [*plan.failures, *(f for report in reports for f in report.failed)]
-    new, changed = sum(r.new for r in reports), sum(r.changed for r in reports)
+    whole = together(reports)
+    failed: list[Failure] = [*plan.failures, *whole.failed]
     left_out = sum(f.stage not in WRITTEN for f in failed)
     return CorpusReport(
         artifacts=plan.artifacts,
-        new=new,
-        changed=changed,
-        unchanged=plan.artifacts - new - changed - left_out,
+        new=whole.new,
+        changed=whole.changed,
+        unchanged=plan.artifacts - whole.new - whole.changed - left_out,
         deleted=len(plan.deleted),
         failed=failed,
         records=records,
-        calls=sum((r.calls for r in reports), NO_CALLS),
-        tokens=sum(r.tokens for r in reports),
-        truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
-        usage=sum((r.usage for r in reports), NO_USAGE),
-        cost=total(r.cost for r in reports),
-        pending=sum(r.pending for r in reports),
-        pending_claims=sum(r.pending_claims for r in reports),
-        waiting=next((r.waiting for r in reports if r.waiting), ""),
-        refused=[line for r in reports for line in r.refused],
+        calls=whole.calls,
+        tokens=whole.tokens,
+        truncated=whole.truncated,
+        usage=whole.usage,
+        cost=whole.cost,
+        pending=whole.pending,
+        pending_claims=whole.pending_claims,
+        waiting=whole.waiting,
+        refused=whole.refused,
     )
 
 

@@ -39,9 +39,6 @@ from findingaid.store import Store, schemas
 from findingaid.store.sql import equals
 from findingaid.synthesizing import Asked, Progress, ask_writer, synopsis_key, written
 
-HINTS = ("text_type", "media_type", "readme_type")
-"""Metadata that an extractor is shown beside a text: how to read it."""
-
 
 @dataclass(frozen=True)
 class Asking:

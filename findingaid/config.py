@@ -424,29 +424,31 @@ class Config:
         """What every search does that does not say otherwise."""
         said = self.settings.search
         return SearchDefaults(
-            None if said.rewrite is None else REWRITERS.create(_unsealed(said.rewrite), "search.rewrite", self.base),
-            None if said.rerank is None else RERANKERS.create(_unsealed(said.rerank), "search.rerank", self.base),
+            self._made(REWRITERS, said.rewrite, "search.rewrite"),
+            self._made(RERANKERS, said.rerank, "search.rerank"),
             said.rerank_depth,
-            None if said.select is None else SELECTORS.create(_unsealed(said.select), "search.select", self.base),
+            self._made(SELECTORS, said.select, "search.select"),
             said.expand,
         )
 
     @cached_property
     def answerer(self) -> Answerer | None:
         """Who writes answers where a model is asked for, if anybody."""
-        said = self.settings.answer
-        return None if said is None else ANSWERERS.create(_unsealed(said), "answer", self.base)
+        return self._made(ANSWERERS, self.settings.answer, "answer")
 
     @cached_property
     def context(self) -> ContextDefaults:
         """How context packs are counted, and who writes of what did not fit."""
         said = self.settings.context
-        spec = said.summarizer
         return ContextDefaults(
             said.tokenizer,
             None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
-            None if spec is None else SUMMARIZERS.create(_unsealed(spec), "context.summarizer", self.base),
+            self._made(SUMMARIZERS, said.summarizer, "context.summarizer"),
         )
+
+    def _made(self, registry: Registry[T], spec: Mapping[str, Any] | None, where: str) -> T | None:
+        """The member that a spec names, if there is one. Raises ConfigError."""
+        return None if spec is None else registry.create(_unsealed(spec), where, self.base)
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:

@@ -158,10 +158,7 @@ def evaluate(
     if unknown := sorted(asked.keys() - set(options())):
         raise ConfigError(f"unknown option of a search {unknown[0]!r}. Known: {', '.join(options())}")
     kept = Path(folder) if folder else aid.evaluations
-    if isinstance(cases, BeirSet):
-        aid, cases, corpora = _indexed(aid, cases, corpora, kept, indexing), cases.cases, None
-    else:
-        _require_known(aid, cases)
+    aid, cases, corpora = _asked_of(aid, cases, corpora, kept, indexing)
     aid = replace(aid, evaluations=kept).remembering()
     return evaluated(
         aid, cases, measures, corpora=corpora, asked=asked, name=name, seed=seed, folder=kept, progress=progress
@@ -188,11 +185,8 @@ def answers(
     """
     if isinstance(cases, str | Path):
         cases = load(cases)
-    if isinstance(cases, BeirSet):
-        kept = Path(folder) if folder else aid.evaluations
-        aid, cases, corpora = _indexed(aid, cases, corpora, kept, indexing, claims=True), cases.cases, None
-    else:
-        _require_known(aid, cases)
+    kept = Path(folder) if folder else aid.evaluations
+    aid, cases, corpora = _asked_of(aid, cases, corpora, kept, indexing, claims=True)
     chosen = cases.cases if count is None else drawn(cases.cases, count, seed)
     return graded(aid.remembering(), chosen, name=name, seed=seed, progress=progress, corpora=corpora, **asked)
 
@@ -238,6 +232,21 @@ def _require_known(aid: FindingAid, cases: Cases) -> None:
         first = min(missing, key=lambda i: (wanted[i], i))
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise CasesError(f"{wanted[first]}: expected {first!r} is not in the published index{more}")
+
+
+def _asked_of(
+    aid: FindingAid,
+    cases: Cases | BeirSet,
+    corpora: Sequence[str] | None,
+    folder: Path | None,
+    progress: ProgressOf | None,
+    claims: bool = False,
+) -> tuple[FindingAid, Cases, Sequence[str] | None]:
+    """Of what cases are asked: of what is published, or of the index of their set. Raises what `_indexed` does."""
+    if isinstance(cases, BeirSet):
+        return _indexed(aid, cases, corpora, folder, progress, claims), cases.cases, None
+    _require_known(aid, cases)
+    return aid, cases, corpora
 
 
 def _indexed(

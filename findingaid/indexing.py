@@ -50,7 +50,6 @@ from findingaid.spending import Spending
 from findingaid.stages import (
     Batch,
     Embeddings,
-    artifact_of,
     artifact_rows,
     artifact_version,
     decompose,
@@ -59,6 +58,7 @@ from findingaid.stages import (
     read,
     record_rows,
     show_claims,
+    stored,
     summary_rows,
     surface_rows,
     synopsis_rows,
@@ -404,9 +404,8 @@ class Indexer:
 
     def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
         """Artifacts as the table has them."""
-        columns = ("artifact_id", "payload", "is_text", "metadata")
-        found = self.store.lookup("artifacts", "artifact_id", ids, columns, equals("corpus", self.corpus))
-        return {row["artifact_id"]: artifact_of(row) for row in found.to_pylist()}
+        found = stored(self.store, ids, equals("corpus", self.corpus))
+        return {artifact_id: artifact for (_, artifact_id), (artifact, _) in found.items()}
 
     def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
         """Fail the artifacts of which a stage that was not asked for is not current."""

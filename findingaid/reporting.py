@@ -119,7 +119,7 @@ def together(reports: Sequence[BatchReport]) -> BatchReport:
         tokens=sum(r.tokens for r in reports),
         truncated=sum((r.truncated for r in reports), NOTHING_CUT_OFF),
         usage=sum((r.usage for r in reports), NO_USAGE),
-        cost=total([r.cost for r in reports]),
+        cost=total(r.cost for r in reports),
         pending=sum(r.pending for r in reports),
         pending_claims=sum(r.pending_claims for r in reports),
         waiting=next((r.waiting for r in reports if r.waiting), ""),

@@ -25,11 +25,10 @@ from findingaid.claims.redaction import forget_synopses, redacted, scrub
 from findingaid.claims.standing import LINKS, Standings
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
 from findingaid.model import Corpus, Statement
-from findingaid.stages import artifact_of
+from findingaid.stages import stored
 from findingaid.store import Store, schemas
 from findingaid.store.sql import equals, one_of
-from findingaid.strategies.base import shown_text
-from findingaid.synopses import taken_apart
+from findingaid.synopses import quoted_text
 
 SHORTEST = 6
 """Characters of an id that are enough to name a claim, where no other one begins with them."""
@@ -300,17 +299,14 @@ class Claims:
 
     def _text(self, corpus: str, artifact_id: str) -> tuple[str, str]:
         """The text of an artifact as claims quote it, and its version."""
-        columns = ("artifact_id", "version", "payload", "is_text", "metadata")
-        rows = self.store.lookup(
-            "artifacts", "artifact_id", [artifact_id], columns, equals("corpus", corpus)
-        ).to_pylist()
-        if not rows:
+        found = stored(self.store, [artifact_id], equals("corpus", corpus))
+        if not found:
             raise NotFoundError(f"propose: no artifact {artifact_id!r} is indexed in {corpus}")
+        artifact, version = found[corpus, artifact_id]
         try:
-            text = shown_text(taken_apart(self.corpora[corpus].strategy)[0], artifact_of(rows[0]).raw)
+            return quoted_text(self.corpora[corpus].strategy, artifact.raw), version
         except DecomposeError as error:
             raise QueryError(f"propose: {corpus}/{artifact_id} has no text: {error}") from None
-        return text, rows[0]["version"]
 
     # -- what is known ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from findingaid import claiming, resuming, synthesizing
+from findingaid.claims.extraction import HINTS
 from findingaid.claims.model import Claimed, Noded
 from findingaid.edges import edges_of
 from findingaid.errors import ArtifactError, ConfigError, ReadError, failure_kind, one_line
@@ -233,7 +234,7 @@ def show_claims(strategy: Strategy, batch: Batch) -> None:
             batch.fail(artifact_id, Stage.CLAIMS, error)
             del batch.plans[artifact_id]
         else:
-            hints = {name: artifact.metadata[name] for name in claiming.HINTS if artifact.metadata.get(name)}
+            hints = {name: artifact.metadata[name] for name in HINTS if artifact.metadata.get(name)}
             batch.stated[artifact_id] = Shown(artifact_id, text, hints)
 
 
@@ -504,7 +505,16 @@ def artifact_version(artifact: Artifact) -> str:
     return content_hash(artifact.raw, artifact.metadata)
 
 
-def artifact_of(row: Mapping[str, object]) -> Artifact:
+def stored(
+    store: Store, artifact_ids: Iterable[str], where: str | None = None
+) -> dict[tuple[str, str], tuple[Artifact, str]]:
+    """(corpus, artifact id) -> an artifact as it was last indexed, and its version; what is gone is left out."""
+    columns = ("corpus", "artifact_id", "version", "payload", "is_text", "metadata")
+    rows = store.lookup("artifacts", "artifact_id", artifact_ids, columns, where).to_pylist()
+    return {(row["corpus"], row["artifact_id"]): (_artifact_of(row), row["version"]) for row in rows}
+
+
+def _artifact_of(row: Mapping[str, object]) -> Artifact:
     """A row of the artifacts table as the artifact it was."""
     payload = str(row["payload"])
     raw = payload if row["is_text"] else orjson.loads(payload)

@@ -182,6 +182,14 @@ def taken_apart(strategy: Strategy) -> tuple[Strategy, WithSynopsis | None]:
     return (strategy.inner, strategy) if isinstance(strategy, WithSynopsis) else (strategy, None)
 
 
+def quoted_text(strategy: Strategy, raw: Raw) -> str:
+    """The text of a payload that spans and quotes are of: without the fields that a synopsis is shown beside it.
+
+    Raises DecomposeError.
+    """
+    return shown_text(taken_apart(strategy)[0], raw)
+
+
 @dataclass(frozen=True)
 class _Narrowed:
     """An embedder that sees less of a text, since a context stands before it."""

@@ -62,6 +62,14 @@ def docs(aid: FindingAid) -> CorpusReport:
     return aid.index().corpora["docs"]
 
 
+def made_by(make: Make, server: OpenAIServer) -> FindingAid:
+    """A finding aid that indexed summary nodes of a model."""
+    server.answer = lambda _: GOOD
+    aid = make(by_model(server))
+    docs(aid)
+    return aid
+
+
 def events(aid: FindingAid, artifact_id: str = "many.md") -> list[tuple[str, str, str]]:
     found: Sequence[NodeEvent] = node_events(aid.store, "docs", [artifact_id]).get(artifact_id, [])
     return [(event.event, event.node_id, event.by) for event in found]
@@ -130,9 +138,7 @@ def test_the_same_run_again_calls_and_changes_nothing(make: Make, server: OpenAI
 def test_when_the_claims_change_one_current_summary_covers_them_and_supersedes_the_old(
     make: Make, source: MemorySource, server: OpenAIServer
 ) -> None:
-    server.answer = lambda _: GOOD
-    aid = make(by_model(server))
-    docs(aid)
+    aid = made_by(make, server)
     old = aid.summary_node("many.md")
     source.payloads["many.md"] = text(*FACTS)
 
@@ -154,9 +160,7 @@ def test_when_the_claims_change_one_current_summary_covers_them_and_supersedes_t
 
 
 def test_an_edit_that_is_reverted_costs_no_call(make: Make, source: MemorySource, server: OpenAIServer) -> None:
-    server.answer = lambda _: GOOD
-    aid = make(by_model(server))
-    docs(aid)
+    aid = made_by(make, server)
     first, before = aid.summary_node("many.md"), source.payloads["many.md"]
     source.payloads["many.md"] = text(*FACTS)
     docs(aid)
@@ -252,9 +256,7 @@ def test_a_failure_is_told_and_tried_again_and_everything_else_is_published(make
 def test_a_summary_that_cannot_be_written_anew_is_not_left_as_it_was(
     make: Make, source: MemorySource, server: OpenAIServer
 ) -> None:
-    server.answer = lambda _: GOOD
-    aid = make(by_model(server))
-    docs(aid)
+    aid = made_by(make, server)
     old = aid.summary_node("many.md")
     source.payloads["many.md"] = text(*FACTS)
     server.script(faults.server_error())
@@ -280,9 +282,7 @@ def test_cited_numbers_that_no_claim_has_are_refused_and_the_run_says_so(make: M
 def test_a_context_has_the_summary_of_what_was_found_and_says_that_it_was_written(
     make: Make, server: OpenAIServer
 ) -> None:
-    server.answer = lambda _: GOOD
-    aid = make(by_model(server))
-    docs(aid)
+    aid = made_by(make, server)
 
     pack = aid.context("ledger", 4_000, k=2, use_summaries=True)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt
 
+from findingaid.claims.forms import SHOWN_OF_REFUSED
 from findingaid.claims.model import Claim, Evidence, claim_id, evidence_of, normalised
 from findingaid.claims.prose import Sentence, plain, sentences
 from findingaid.errors import ConfigError, SynthesisError
@@ -27,6 +28,9 @@ CLAIM_EXTRACTORS: Registry[ClaimExtractor] = Registry(
         "openai": "findingaid.claims.openai_claims:OpenAIClaims",
     },
 )
+
+HINTS = ("text_type", "media_type", "readme_type")
+"""Metadata that an extractor is shown beside a text: how to read it."""
 
 PROSE = frozenset({"text/markdown", "text/plain", "text/html", "text/x-rst"})
 """Types of texts that have sentences; one of another type, such as a program, has none, and one without counts as
@@ -61,9 +65,6 @@ ENTITIES = 12
 NAME = re.compile(r"(?<![\w.])[A-ZÀ-ÖØ-Þ][\w&+-]*(?:\s+(?:of|de|von|van|der|la)?\s*[A-ZÀ-ÖØ-Þ0-9][\w.&+-]*\b)*")
 TERM = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}\w*|\w+(?:\.\w+)+\(\)|\w+\(\))")
 CODE_CHARACTERS = 60
-
-SHOWN_OF_REFUSED = 80
-"""Characters that a line says of a claim that was refused."""
 
 FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # noqa: RUF001  # those are what is folded
 """Quotes and dashes that models write in place of others."""
@@ -101,7 +102,7 @@ class ExtractiveClaims:
         return f"extractive-{self.shortest}-{self.longest}-v{self.version}"
 
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
-        kinds = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))
+        kinds = (metadata.get(key) for key in HINTS)
         kind = next((str(kind) for kind in kinds if kind), "text/markdown")
         if kind not in PROSE and metadata.get("readme_type") not in PROSE:
             return Extraction()

@@ -12,6 +12,9 @@ from pydantic import TypeAdapter
 from findingaid.identity import to_json
 from findingaid.model import ClaimExtractor, Draft, Extraction, Member, NodeProducer
 
+SHOWN_OF_REFUSED = 80
+"""Characters that a line says of what was refused."""
+
 EXTRACTION = TypeAdapter(Extraction)
 DRAFT = TypeAdapter(Draft)
 MEMBERS = TypeAdapter(list[Member])

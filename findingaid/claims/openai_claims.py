@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from findingaid.claims.forms import extraction_of, extraction_text
+from findingaid.claims.forms import SHOWN_OF_REFUSED, extraction_of, extraction_text
 from findingaid.identity import content_hash
-from findingaid.model import NO_USAGE, Extraction, Outcome, Statement, Synopsis, Usage
+from findingaid.model import Extraction, Outcome, Statement, Synopsis, Usage
 from findingaid.registry import STRICT
-from findingaid.synthesis.answers import parsed
+from findingaid.synthesis.answers import TEXT, form_of, list_of, object_of, parsed
 from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
 from findingaid.synthesis.prompting import Messages, Prompt, on_a_line, parts_of, shipped, tokens_of
 
@@ -25,37 +25,17 @@ WORDS_A_CLAIM = 40
 
 TYPES = ("fact", "decision", "requirement", "definition", "opinion", "other")
 
-TEXT = {"type": "string"}
+FOUND = object_of(
+    {
+        "text": TEXT,
+        "quote": TEXT,
+        "type": {"type": "string", "enum": list(TYPES)},
+        "confidence": {"type": "number"},
+        "entities": list_of(TEXT),
+    }
+)
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "claims",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "claims": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "text": TEXT,
-                            "quote": TEXT,
-                            "type": {"type": "string", "enum": list(TYPES)},
-                            "confidence": {"type": "number"},
-                            "entities": {"type": "array", "items": TEXT},
-                        },
-                        "required": ["text", "quote", "type", "confidence", "entities"],
-                        "additionalProperties": False,
-                    },
-                }
-            },
-            "required": ["claims"],
-            "additionalProperties": False,
-        },
-    },
-}
+FORM = form_of("claims", object_of({"claims": list_of(FOUND)}))
 
 
 class _Said(BaseModel):
@@ -75,9 +55,7 @@ class ClaimsPrompt(Prompt):
     """The system message for claims; nothing is put together of parts, since the claims of a text are those of its
     parts."""
 
-    @property
-    def system(self) -> str:
-        return "\n\n".join((self.what.strip(), shipped("rules"), shipped("form_claims")))
+    form = "form_claims"
 
     @property
     def hash(self) -> str:
@@ -97,7 +75,7 @@ class OpenAIClaims(OpenAISynthesizer):
     """
 
     version: ClassVar[int] = 1
-    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    form: ClassVar[Mapping[str, Any]] = FORM
     shipped_prompt: ClassVar[str] = "claims"
     no_batches: ClassVar[str] = "claims are not asked for by batch"
     __pydantic_config__: ClassVar = STRICT
@@ -121,29 +99,29 @@ class OpenAIClaims(OpenAISynthesizer):
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
         return extraction_of(self.synthesize(text, metadata))
 
-    async def _together(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
-        """The claims of all parts; failed where one of these is."""
-        used = sum((synopsis.usage for synopsis in made), NO_USAGE)
-        if failed := next((synopsis for synopsis in made if synopsis.outcome is Outcome.FAILED), None):
-            return replace(failed, usage=used)
+    async def _combined(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
         each = [extraction_of(synopsis.text) for synopsis in made]
         return _synopsis(
-            Extraction([s for e in each for s in e.statements], [line for e in each for line in e.refused]), used
+            Extraction([s for e in each for s in e.statements], [line for e in each for line in e.refused])
         )
 
     def _written(self, content: str) -> Synopsis:
         return _synopsis(read(content))
 
 
-def _synopsis(extraction: Extraction, usage: Usage = NO_USAGE) -> Synopsis:
+def _synopsis(extraction: Extraction) -> Synopsis:
     text = extraction_text(extraction)
-    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=usage)
+    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text)
 
 
 def read(content: str) -> Extraction:
     """The statements of an answer; whether their quotes are there is for others to see. Raises SynthesisError."""
     answer = parsed(_Answer, content)
-    refused = [f"{on_a_line(said.text)[:80]!r} has no quote" for said in answer.claims if not on_a_line(said.quote)]
+    refused = [
+        f"{on_a_line(said.text)[:SHOWN_OF_REFUSED]!r} has no quote"
+        for said in answer.claims
+        if not on_a_line(said.quote)
+    ]
     return Extraction([_statement(said) for said in answer.claims if on_a_line(said.quote)], refused)
 
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from findingaid.claims.forms import draft_of, draft_text, members_of, members_text
+from findingaid.claims.forms import SHOWN_OF_REFUSED, draft_of, draft_text, members_of, members_text
 from findingaid.claims.nodes import FEWEST, MOST, THEMES
 from findingaid.errors import SynthesisError
-from findingaid.identity import content_hash, text_hash
+from findingaid.identity import content_hash
 from findingaid.model import Bullet, Draft, Member, Outcome, Synopsis, Usage
 from findingaid.registry import STRICT
-from findingaid.synthesis.answers import failed, parsed
+from findingaid.synthesis.answers import TEXT, failed, form_of, list_of, object_of, parsed
 from findingaid.synthesis.extractive import centrality
 from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
 from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, on_a_line, shipped, tokens_of
@@ -29,36 +29,16 @@ NODE_TOKENS = 1_500
 CLAIM_CHARACTERS = 500
 """Of a claim, as a model is shown it."""
 
-SHOWN_OF_REFUSED = 80
-"""Characters that a line says of a point that was refused."""
-
-TEXT = {"type": "string"}
-
-SCHEMA: Mapping[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "summary",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "bullets": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {"text": TEXT, "claims": {"type": "array", "items": {"type": "integer"}}},
-                        "required": ["text", "claims"],
-                        "additionalProperties": False,
-                    },
-                },
-                "themes": {"type": "array", "items": TEXT},
-                "confidence": {"type": "number"},
-            },
-            "required": ["bullets", "themes", "confidence"],
-            "additionalProperties": False,
-        },
-    },
-}
+FORM = form_of(
+    "summary",
+    object_of(
+        {
+            "bullets": list_of(object_of({"text": TEXT, "claims": list_of({"type": "integer"})})),
+            "themes": list_of(TEXT),
+            "confidence": {"type": "number"},
+        }
+    ),
+)
 
 
 class _Said(BaseModel):
@@ -76,9 +56,7 @@ class _Answer(BaseModel, extra="forbid"):
 class NodesPrompt(Prompt):
     """The system message for summary nodes."""
 
-    @property
-    def system(self) -> str:
-        return "\n\n".join((self.what.strip(), shipped("rules"), shipped("form_nodes")))
+    form = "form_nodes"
 
     @property
     def hash(self) -> str:
@@ -101,7 +79,7 @@ class OpenAINodes(OpenAISynthesizer):
     """
 
     version: ClassVar[int] = 1
-    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    form: ClassVar[Mapping[str, Any]] = FORM
     shipped_prompt: ClassVar[str] = "nodes"
     no_batches: ClassVar[str] = "summary nodes are not asked for by batch"
     __pydantic_config__: ClassVar = STRICT
@@ -121,11 +99,7 @@ class OpenAINodes(OpenAISynthesizer):
     def summarize(self, members: Sequence[Member]) -> Draft | None:
         return draft_of(self.synthesize(members_text(members), {}))
 
-    async def _outcome(self, text: str, wanted: Wanted) -> Synopsis:
-        if not text.strip():
-            return Synopsis(Outcome.EMPTY)
-        if kept := self._engine.kept.pop(text_hash(text), None):
-            return kept
+    async def _asked(self, text: str, wanted: Wanted) -> Synopsis:
         members = members_of(text)
         shown = self._fitting(members)
         made = await self._ask(self.instructions.members(shown), wanted)
@@ -138,7 +112,7 @@ class OpenAINodes(OpenAISynthesizer):
         return Synopsis(Outcome.OK, draft_text(draft), usage=made.usage)
 
     def _written(self, content: str) -> Synopsis:
-        return Synopsis(Outcome.OK, content)  # `_outcome` knows the claims that it is about
+        return Synopsis(Outcome.OK, content)  # `_asked` knows the claims that it is about
 
     def _fitting(self, members: Sequence[Member]) -> list[Member]:
         """All members, or the most central that fit into one call, in their order."""

@@ -1,4 +1,4 @@
-"""Rerankers, selectors and rewriters that others wrote: what they are called, and what becomes of what they raise."""
+"""What others wrote for a search or an answer: what it is called, and what becomes of what it raises."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def named(family: str, part: Any) -> str:
 
 
 @contextmanager
-def calling(family: str, part: Any) -> Iterator[None]:
+def calling(name: str) -> Iterator[None]:
     """Makes what it raises a ModelError of one line; errors of findingaid's own stay what they are."""
     try:
         yield
     except FindingAidError:
         raise
     except Exception as error:  # a function that findingaid does not ship may raise anything
-        raise ModelError(f"{named(family, part)}: {said(error)}", failure_kind(error)) from error
+        raise ModelError(f"{name}: {said(error)}", failure_kind(error)) from error

@@ -9,11 +9,10 @@ from typing import Any, Literal, get_args
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, ReadError, SourceError, StoreError
 from findingaid.model import SYNOPSIS, Artifact, BundledFile, BundlingSource, Corpus, Raw
 from findingaid.query.show import ArtifactView, show
-from findingaid.stages import artifact_of
+from findingaid.stages import stored
 from findingaid.store import Store
 from findingaid.store.sql import equals
-from findingaid.strategies.base import shown_text
-from findingaid.synopses import taken_apart
+from findingaid.synopses import quoted_text
 
 Level = Literal["metadata", "body", "files"]
 
@@ -75,14 +74,12 @@ def disclose(
 
 def _artifact(store: Store, view: ArtifactView) -> tuple[Artifact, str]:
     """What was last indexed, and its version. Raises StoreError where that is lost."""
-    columns = ("artifact_id", "version", "payload", "is_text", "metadata")
-    rows = store.lookup("artifacts", "artifact_id", [view.artifact_id], columns, equals("corpus", view.corpus))
-    if not rows.num_rows:
+    found = stored(store, [view.artifact_id], equals("corpus", view.corpus))
+    if not found:
         raise StoreError(
             f"{view.corpus}/{view.artifact_id}: is no longer in the table artifacts: run `findingaid index`"
         )
-    row = rows.to_pylist()[0]
-    return artifact_of(row), row["version"]
+    return found[view.corpus, view.artifact_id]
 
 
 def _description(view: ArtifactView, raw: Raw) -> str:
@@ -98,7 +95,7 @@ def _body(corpora: Mapping[str, Corpus], view: ArtifactView, raw: Raw) -> str:
     if isinstance(raw.get("body"), str):
         return str(raw["body"])
     try:
-        return shown_text(taken_apart(corpora[view.corpus].strategy)[0], raw)
+        return quoted_text(corpora[view.corpus].strategy, raw)
     except (DecomposeError, KeyError) as error:
         raise QueryError(f"{view.corpus}/{view.artifact_id}: has no body: {error}") from None
 

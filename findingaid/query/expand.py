@@ -16,12 +16,11 @@ from findingaid.errors import DecomposeError, QueryError
 from findingaid.model import CLAIM, SUMMARY, Corpus, Hit, Part, Raw
 from findingaid.query.hits import Hits, own_text, span_of
 from findingaid.query.reader import Key
-from findingaid.stages import artifact_of
+from findingaid.stages import stored
 from findingaid.store import Store
 from findingaid.store.sql import both, one_of
 from findingaid.store.store import LOOKUP
-from findingaid.strategies.base import shown_text
-from findingaid.synopses import taken_apart
+from findingaid.synopses import quoted_text
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -91,10 +90,11 @@ class Expansion:
         """The artifacts of hits, with what may be shown of them, by one question to the records and one to them."""
         ids = sorted({hit.artifact_id for hit in hits})
         within = one_of("corpus", sorted({hit.corpus for hit in hits}))
-        rows, payloads = reader.at_once(
+        found: list[Any] = reader.at_once(
             lambda: _records(reader.records, ids, both(within, request.shown)),
-            lambda: self._payloads(ids, within) if ids else [],
+            lambda: stored(self.store, ids, within),
         )
+        rows, artifacts = found
         pieces: dict[Key, list[Piece]] = defaultdict(list)
         versions: dict[Key, str] = {}
         for row in rows:
@@ -102,23 +102,17 @@ class Expansion:
             pieces[key].append(_piece(row))
             versions[key] = row["artifact_version"]
         # What is no longer of the version that the records were made from is not what they were cut from.
-        keyed = (((row["corpus"], row["artifact_id"]), row) for row in payloads)
-        raws = {key: artifact_of(row).raw for key, row in keyed if versions.get(key) == row["version"]}
+        raws = {key: artifact.raw for key, (artifact, version) in artifacts.items() if versions.get(key) == version}
         return {
-            key: Whole(sorted(found, key=lambda piece: piece.index), raws.get(key), self._text(key, raws.get(key)))
-            for key, found in pieces.items()
+            key: Whole(sorted(of, key=lambda piece: piece.index), raws.get(key), self._text(key, raws.get(key)))
+            for key, of in pieces.items()
         }
-
-    def _payloads(self, ids: Sequence[str], within: str) -> list[dict[str, Any]]:
-        columns = ("corpus", "artifact_id", "version", "payload", "is_text", "metadata")
-        found: list[dict[str, Any]] = self.store.lookup("artifacts", "artifact_id", ids, columns, within).to_pylist()
-        return found
 
     def _text(self, key: Key, raw: Raw | None) -> str | None:
         if raw is None or isinstance(raw, str) or self.extent != "artifact":
             return raw if isinstance(raw, str) else None
         try:
-            return shown_text(taken_apart(self.corpora[key[0]].strategy)[0], raw)
+            return quoted_text(self.corpora[key[0]].strategy, raw)
         except DecomposeError:  # of a strategy that was configured since
             return None
 

@@ -13,7 +13,7 @@ from findingaid.claims.events import NodeEvent, node_events
 from findingaid.errors import NotFoundError, QueryError
 from findingaid.model import SUMMARY, Bullet, Hit
 from findingaid.query.edges import Neighbour
-from findingaid.query.hits import COLUMNS, Hits, hit
+from findingaid.query.hits import COLUMNS, Hits, hit, span_of
 from findingaid.query.ranking import merged, rankings
 from findingaid.store import Store
 from findingaid.store.sql import any_of, both, equals, of_artifacts, one_of
@@ -162,8 +162,8 @@ def _members(reader: Reader, node: Row, eligible: Eligible) -> list[Neighbour]:
 
 
 def _neighbour(of: Row, section: str, row: Row | None) -> Neighbour:
-    span = (row["span_start"], row["span_end"]) if row and row["span_start"] is not None else None
-    return Neighbour(of["corpus"], of["artifact_id"], SUMMARIZES, section, span, row["text"] if row else None)
+    span, text = (span_of(row), row["text"]) if row else (None, None)
+    return Neighbour(of["corpus"], of["artifact_id"], SUMMARIZES, section, span, text)
 
 
 def _records(reader: Reader, condition: str) -> list[Row]:

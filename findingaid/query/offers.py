@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Mode
 from findingaid.query.answer import Found, Offer, Place
+from findingaid.query.hits import own_text, span_of
 from findingaid.query.request import Request
 from findingaid.query.search import Searcher
 from findingaid.query.terms import salient, stems
@@ -115,12 +117,13 @@ def _offers(
     wanted, allowed = list(ids), frozenset(tiers)
     if not wanted:
         return []
-    rows = records_of(reader.records, both(one_of("claim_id", wanted), eligible.claims(allowed), within))
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in records_of(reader.records, both(one_of("claim_id", wanted), eligible.claims(allowed), within)):
+        found[row["claim_id"]].append(row)
     offers = []
     for claim_id in wanted:
-        said = [row for row in rows if row["claim_id"] == claim_id]
         # In one artifact it may be verbatim, and in another not: it is cited by the best of its tiers alone.
-        claims = [(claim_of(row), row) for row in said if eligible.allows_record(row, allowed)]
+        claims = [(claim_of(row), row) for row in found[claim_id] if eligible.allows_record(row, allowed)]
         if claims:
             tier = best_tier(eligible, [claim for claim, _ in claims])
             offers.append(
@@ -162,12 +165,12 @@ def claim_of(row: Mapping[str, Any]) -> Claim:
         claim_id=row["claim_id"],
         corpus=row["corpus"],
         artifact_id=row["artifact_id"],
-        text=row["text"][row["text_start"] :],
+        text=own_text(row),
         type=said["type"],
         confidence=said["confidence"],
         entities=tuple(said["entities"]),
         quote=said["quote"],
-        span=None if row["span_start"] is None else (row["span_start"], row["span_end"]),
+        span=span_of(row),
         evidence=Evidence(row["evidence"]),
         verbatim=said["verbatim"],
         producer_id=row["producer_id"],

@@ -11,11 +11,10 @@ from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
 from findingaid.errors import DecomposeError, NotFoundError, QueryError
 from findingaid.model import Artifact, Corpus
 from findingaid.query.offers import best_tier, claim_of, records_of
-from findingaid.stages import artifact_of
+from findingaid.stages import stored
 from findingaid.store import Store
 from findingaid.store.sql import both, one_of, quoted
-from findingaid.strategies.base import shown_text
-from findingaid.synopses import taken_apart
+from findingaid.synopses import quoted_text
 
 if TYPE_CHECKING:
     from findingaid.claims.decisions import Decision
@@ -125,21 +124,18 @@ def require_shown(wanted: str, eligible: Eligible, decisions: Iterable[Decision]
 def kept_of(store: Store, corpora: Mapping[str, Corpus], keys: Iterable[Key]) -> dict[Key, Kept]:
     """Artifacts as they were last indexed; those that are gone are left out."""
     wanted = set(keys)
-    columns = ("corpus", "artifact_id", "version", "payload", "is_text", "metadata")
-    rows = store.lookup("artifacts", "artifact_id", sorted({i for _, i in wanted}), columns).to_pylist()
-    found = {(row["corpus"], row["artifact_id"]): row for row in rows}
-    return {key: _kept(found[key], corpora.get(key[0])) for key in wanted if key in found}
+    found = stored(store, sorted({i for _, i in wanted}))
+    return {key: _kept(*found[key], corpora.get(key[0])) for key in wanted if key in found}
 
 
-def _kept(row: Mapping[str, Any], corpus: Corpus | None) -> Kept:
-    artifact = artifact_of(row)
+def _kept(artifact: Artifact, version: str, corpus: Corpus | None) -> Kept:
     text = artifact.raw if isinstance(artifact.raw, str) else None
     if corpus:
         try:
-            text = shown_text(taken_apart(corpus.strategy)[0], artifact.raw)
+            text = quoted_text(corpus.strategy, artifact.raw)
         except (DecomposeError, KeyError):
             text = None
-    return Kept(artifact, row["version"], text)
+    return Kept(artifact, version, text)
 
 
 def passage(claim: Claim, kept: Kept | None, around: int = AROUND) -> Passage:

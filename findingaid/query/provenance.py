@@ -16,8 +16,10 @@ from findingaid.claims.model import Claim, Tier
 from findingaid.errors import FindingAidError, NotFoundError
 from findingaid.model import CLAIM, SUMMARY, Corpus
 from findingaid.query.edges import Neighbour, neighbours
+from findingaid.query.hits import own_text, span_of
 from findingaid.query.offers import best_tier, claim_of
 from findingaid.query.passages import CHANGED, Kept, Key, kept_of, missing, require_shown, rows_of
+from findingaid.query.reader import members_of
 from findingaid.query.show import show
 from findingaid.stages import artifact_version
 from findingaid.store import Store
@@ -128,17 +130,8 @@ class Provenance:
 
     def _shown(self) -> str:
         """The condition of what may be shown."""
-        return any_of(NEITHER, self.eligible.claims(tuple(Tier)), self.eligible.nodes(self._members()))
-
-    def _members(self) -> dict[str, list[str]]:
-        """Record id of each summary node -> the claims it stands on."""
-
-        def read() -> dict[str, list[str]]:
-            condition = both(equals("surface_kind", SUMMARY), f"NOT {NEITHER}")
-            rows = self.store.published().to_table(columns=["record_id", "metadata"], filter=condition).to_pylist()
-            return {row["record_id"]: orjson.loads(row["metadata"])["members"] for row in rows}
-
-        return self.store.retried(read)
+        members = self.store.retried(lambda: members_of(self.store.published()))
+        return any_of(NEITHER, self.eligible.claims(tuple(Tier)), self.eligible.nodes(members))
 
     def _claim(self, claim_id: str, rows: Sequence[Mapping[str, Any]]) -> Link:
         claims = [claim_of(row) for row in rows]
@@ -160,7 +153,7 @@ class Provenance:
         if row["claim_id"]:
             return self._node(row) if row["surface_kind"] == SUMMARY else self._claim(row["claim_id"], [row])
         key = row["corpus"], row["artifact_id"]
-        text = row["text"][row["text_start"] :]
+        text = own_text(row)
         below = [self._artifact(key, row["artifact_version"])]
         if row["producer_id"]:
             below.insert(0, _producer(row["producer_id"]))
@@ -168,11 +161,12 @@ class Provenance:
         return Link(row["surface_kind"], row["record_id"], text, broken, tuple(below))
 
     def _span_broken(self, row: Mapping[str, Any], text: str, kept: Kept | None) -> str:
-        if row["span_start"] is None or kept is None:
+        span = span_of(row)
+        if span is None or kept is None:
             return ""  # composed; a missing artifact is named by its own link
         raw, name = kept.artifact.raw, orjson.loads(row["metadata"]).get("field")
         whole = raw[name] if isinstance(raw, Mapping) and isinstance(raw.get(name), str) else kept.text
-        if whole is None or whole[row["span_start"] : row["span_end"]] == text:
+        if whole is None or whole[slice(*span)] == text:
             return ""
         return CHANGED if kept.version != row["artifact_version"] else "its text is not where it is said to be"
 
@@ -246,7 +240,7 @@ class Provenance:
         return [
             StandingOn(
                 row["claim_id"],
-                row["text"][row["text_start"] :],
+                own_text(row),
                 tuple(sorted({o["artifact_id"] for o in others if o["claim_id"] == row["claim_id"]})),
             )
             for row in rows
@@ -254,7 +248,7 @@ class Provenance:
 
 
 def _node_on(row: Mapping[str, Any]) -> StandingOn:
-    return StandingOn(row["claim_id"], row["text"][row["text_start"] :])
+    return StandingOn(row["claim_id"], own_text(row))
 
 
 def _producer(producer_id: str) -> Link:

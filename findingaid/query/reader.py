@@ -96,6 +96,14 @@ class Candidate:
         return cls(found.rowid, **{column: row[column] for column in LIGHT}, score=found.score, ranks=found.ranks)
 
 
+def members_of(records: LanceDataset) -> Mapping[str, Sequence[str]]:
+    """Record id of each summary node -> ids of the claims that it is a summary of."""
+    condition = both(equals("surface_kind", SUMMARY), f"NOT {equals('claim_id', '')}")
+    found = records.to_table(columns=["record_id", "metadata"], filter=condition)
+    metadata = map(orjson.loads, found["metadata"].to_pylist())
+    return {i: said["members"] for i, said in zip(found["record_id"].to_pylist(), metadata, strict=True)}
+
+
 @dataclass(frozen=True)
 class Few:
     """All records of a condition: their vectors, of length 1, and what steps need to know of them."""
@@ -279,11 +287,8 @@ class Reader:
 
     @cached_property
     def members(self) -> Mapping[str, Sequence[str]]:
-        """Record id of each summary node -> ids of the claims that it is a summary of."""
-        condition = both(equals("surface_kind", SUMMARY), f"NOT {equals('claim_id', '')}")
-        found = self.records.to_table(columns=["record_id", "metadata"], filter=condition)
-        metadata = map(orjson.loads, found["metadata"].to_pylist())
-        return {i: said["members"] for i, said in zip(found["record_id"].to_pylist(), metadata, strict=True)}
+        """See `members_of`."""
+        return members_of(self.records)
 
     @cached_property
     def _lexical(self) -> Lexical | None:

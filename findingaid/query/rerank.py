@@ -43,7 +43,7 @@ def by_scores(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
 
 def _scores(query: str, texts: Sequence[str], reranker: Reranker | Scores) -> list[float]:
     score = reranker.scores if isinstance(reranker, Reranker) else reranker
-    with calling("reranker", reranker):
+    with calling(named("reranker", reranker)):
         scores = [float(found) for found in score(query, texts)]
     if len(scores) != len(texts):
         raise ModelError(f"{named('reranker', reranker)}: gave {len(scores)} scores for {len(texts)} texts", "parse")

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict
 from findingaid.errors import ModelError
 from findingaid.model import Rewriter
 from findingaid.query.called import calling, named
-from findingaid.query.service import ChatService, prompt
+from findingaid.query.service import ChatService, as_data, prompt
 from findingaid.registry import STRICT
-from findingaid.synthesis.prompting import enclosed, fill, on_a_line
+from findingaid.synthesis.prompting import fill, on_a_line
 
 LONGEST = 1_000
 """Characters of a query that a model may write; what is longer is no query but an answer."""
@@ -28,7 +28,7 @@ def queries_of(query: str, rewriter: Rewriter | Rewrite) -> list[str]:
     Raises ModelError where the rewriter fails, or gives what is no text.
     """
     rewrite = rewriter.rewrite if isinstance(rewriter, Rewriter) else rewriter
-    with calling("rewriter", rewriter):
+    with calling(named("rewriter", rewriter)):
         written = rewrite(query)
         others = [written] if isinstance(written, str) else list(written)
     if wrong := [other for other in others if not isinstance(other, str)]:
@@ -57,7 +57,7 @@ class OpenAIRewriter(ChatService):
 
     def rewrite(self, query: str) -> list[str]:
         system = fill(prompt("rewrite"), queries=self.queries)
-        found = self.ask(system, "\n".join(enclosed(query).values()), _Rewritten).queries
+        found = self.ask(system, as_data(query), _Rewritten).queries
         written = [on_a_line(each) for each in found]
         if any(len(each) > LONGEST for each in written):
             raise self.error(f"the answer has a query of more than {LONGEST:,} characters")

@@ -14,9 +14,8 @@ from findingaid.errors import ConfigError, ModelError
 from findingaid.model import Hit, Selection, Selector
 from findingaid.query.called import calling, named
 from findingaid.query.hits import Hits
-from findingaid.query.service import ChatService, prompt
+from findingaid.query.service import ChatService, as_data, prompt
 from findingaid.registry import STRICT
-from findingaid.synthesis.prompting import enclosed
 
 if TYPE_CHECKING:
     from findingaid.query.reader import Reader
@@ -33,7 +32,7 @@ def select(query: str, hits: Sequence[Hit], selector: Selector | Select) -> tupl
     """
     if not hits:
         return [], "nothing was found"
-    with calling("selector", selector):
+    with calling(named("selector", selector)):
         if isinstance(selector, Selector):
             selection = selector.select(query, hits)
         else:
@@ -154,8 +153,8 @@ class OpenAISelector(ChatService):
 
     def select(self, query: str, hits: Sequence[Hit]) -> Selection:
         shown = hits[: self.offered]
-        texts = ["Query:\n" + _as_data(query)]
-        texts += [f"Result {n}:\n{_as_data(hit.text[: self.characters])}" for n, hit in enumerate(shown, 1)]
+        texts = ["Query:\n" + as_data(query)]
+        texts += [f"Result {n}:\n{as_data(hit.text[: self.characters])}" for n, hit in enumerate(shown, 1)]
         answer = self.ask(prompt("select"), "\n\n".join(texts), _Chosen)
         invented = [n for n in answer.chosen if not 1 <= n <= len(shown)]
         places = [n - 1 for n in answer.chosen if n not in invented]
@@ -164,7 +163,3 @@ class OpenAISelector(ChatService):
         reason = " ".join(answer.reason.split())
         told = f" (it also chose {', '.join(map(str, invented))}, not offered)" if invented else ""
         return Selection(places, f"{self.model}: {reason}{told}")
-
-
-def _as_data(text: str) -> str:
-    return "\n".join(enclosed(text).values())

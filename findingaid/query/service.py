@@ -13,9 +13,10 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from findingaid.errors import ModelError, SynthesisError
-from findingaid.synthesis.answers import content_of, unfenced
+from findingaid.synthesis.answers import content_of, form_of, unfenced
 from findingaid.synthesis.endpoint import Connection, Endpoint, connection_of
 from findingaid.synthesis.line import Limits
+from findingaid.synthesis.prompting import enclosed
 
 PROMPTS = Path(__file__).parent / "prompts"
 CHAT = "/chat/completions"
@@ -29,6 +30,11 @@ Answer = TypeVar("Answer", bound=BaseModel)
 def prompt(name: str) -> str:
     """A prompt that ships, by the name of its file."""
     return (PROMPTS / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def as_data(text: str) -> str:
+    """A text between its tags, for the message of a user."""
+    return "\n".join(enclosed(text).values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,7 @@ class ChatService(Service):
         asked: dict[str, Any] = {
             "temperature": self.temperature,
             "max_completion_tokens": self.max_output_tokens,
-            "response_format": _schema(answer) if self.structured else None,
+            "response_format": _form(answer) if self.structured else None,
         }
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         given = {key: value for key, value in asked.items() if value is not None}
@@ -100,6 +106,6 @@ class ChatService(Service):
             raise self.error("the answer is not the JSON asked for") from None
 
 
-def _schema(answer: type[BaseModel]) -> dict[str, Any]:
+def _form(answer: type[BaseModel]) -> dict[str, Any]:
     schema = answer.model_json_schema()
-    return {"type": "json_schema", "json_schema": {"name": schema["title"].lower(), "strict": True, "schema": schema}}
+    return form_of(schema["title"].lower(), schema)

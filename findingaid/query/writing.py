@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from findingaid.config import ANSWERERS
-from findingaid.errors import ConfigError, FindingAidError, ModelError, QueryError, failure_kind
+from findingaid.errors import ConfigError, QueryError
 from findingaid.model import Answerer, Written
 from findingaid.query.answer import (
     CITATION,
@@ -24,12 +24,13 @@ from findingaid.query.answer import (
     harmless,
     repeats,
 )
+from findingaid.query.called import calling
 from findingaid.query.clauses import negates, sentences_of
-from findingaid.query.service import ChatService, prompt
+from findingaid.query.service import ChatService, as_data, prompt
 from findingaid.query.terms import WORD, salient, stems
-from findingaid.registry import STRICT, said
+from findingaid.registry import STRICT
 from findingaid.store.lexical import Lexical
-from findingaid.synthesis.prompting import enclosed, fill, on_a_line
+from findingaid.synthesis.prompting import fill, on_a_line
 
 SUPPORTED = 0.5
 """The least share of a sentence's words that the claims it cites must have; a summary puts some in words of its own."""
@@ -53,8 +54,8 @@ class OpenAIAnswerer(ChatService):
     __pydantic_config__: ClassVar = STRICT
 
     def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-        texts = ["Question:\n" + _as_data(query)]
-        texts += [f"Claim {claim_id}:\n{_as_data(text)}" for claim_id, text in claims.items()]
+        texts = ["Question:\n" + as_data(query)]
+        texts += [f"Claim {claim_id}:\n{as_data(text)}" for claim_id, text in claims.items()]
         answer = self.ask(fill(prompt("answer"), max_chars=max_chars), "\n\n".join(texts), _Answered)
         return [Written(sentence.text, sentence.claims) for sentence in answer.sentences]
 
@@ -90,12 +91,8 @@ def written(found: Found, answerer: Answerer, depth: int, max_chars: int) -> Ans
     offers = {o.claim_id: o for offer in best for o in (offer, *found.against(offer))}
     if not offers:
         return assembled(found, Budget(max_chars), ())
-    try:
+    with calling(f"answerer {type(answerer).__name__}"):
         sentences = answerer.write(found.query, {i: offer.text for i, offer in offers.items()}, max_chars)
-    except FindingAidError:
-        raise
-    except Exception as error:  # an answerer that findingaid does not ship may raise anything
-        raise ModelError(f"answerer {type(answerer).__name__}: {said(error)}", failure_kind(error)) from error
     return checked(found, offers, sentences, max_chars, answerer.model)
 
 
@@ -168,7 +165,3 @@ def _with_other_sides(found: Found, text: str, cited: Sequence[Offer]) -> list[S
     alone = any(offer.contested and not found.against(offer) for offer in cited)
     marked = text.removesuffix(".") + CONTESTED if alone else text
     return [Sentence(marked, ids), *dict.fromkeys(others)]
-
-
-def _as_data(text: str) -> str:
-    return "\n".join(enclosed(text).values())

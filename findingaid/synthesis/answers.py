@@ -33,19 +33,30 @@ MESSAGE_CHARACTERS = 160
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "synopsis",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"synopsis": {"type": "string"}},
-            "required": ["synopsis"],
-            "additionalProperties": False,
-        },
-    },
-}
+TEXT: Mapping[str, Any] = {"type": "string"}
+
+
+def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def list_of(items: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an array."""
+    return {"type": "array", "items": items}
+
+
+def form_of(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The `response_format` that holds an answer to a schema."""
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+
+
+FORM = form_of("synopsis", object_of({"synopsis": TEXT}))
 
 
 class _Message(BaseModel):

@@ -19,7 +19,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity import content_hash, text_hash
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.registry import STRICT, ConfigPath
-from findingaid.synthesis.answers import SCHEMA, SYNOPSIS_TOKENS, failed, read, synopsis_of
+from findingaid.synthesis.answers import FORM, SYNOPSIS_TOKENS, failed, read, synopsis_of
 from findingaid.synthesis.endpoint import Connection, Endpoint, connection_of
 from findingaid.synthesis.line import Limits, NotWantedError
 from findingaid.synthesis.prompting import Messages, Prompt, parts_of, shipped, tokens_of
@@ -74,8 +74,8 @@ class OpenAISynthesizer:
     batch_from: Annotated[int, Gt(0)] | None = None
     version: ClassVar[int] = 1
     """Raised when the same model, prompt and parameters are asked otherwise."""
-    schema: ClassVar[Mapping[str, Any]] = SCHEMA
-    """The form of an answer, as a `response_format`."""
+    form: ClassVar[Mapping[str, Any]] = FORM
+    """What a structured answer is held to."""
     shipped_prompt: ClassVar[str] = "synopsis"
     """What is asked for without a `prompt` of one's own."""
     no_batches: ClassVar[str] = ""
@@ -189,7 +189,7 @@ class OpenAISynthesizer:
             "seed": self.seed,
             "max_completion_tokens": self.max_output_tokens,
             "reasoning_effort": self.reasoning_effort,
-            "response_format": self.schema if self.structured else None,
+            "response_format": self.form if self.structured else None,
         }
         given = {key: value for key, value in asked.items() if value is not None}
         return {"model": self.model, "messages": messages, **given, **self.extra}
@@ -242,6 +242,10 @@ class OpenAISynthesizer:
             return Synopsis(Outcome.EMPTY)
         if kept := self._engine.kept.pop(text_hash(text), None):
             return kept
+        return await self._asked(text, wanted)
+
+    async def _asked(self, text: str, wanted: Wanted) -> Synopsis:
+        """What becomes of a text that has something in it."""
         if tokens_of(text) <= self.context_tokens:
             return await self._ask(self.instructions.document(text), wanted)
         parts = await asyncio.to_thread(parts_of, text, self.context_tokens)
@@ -249,19 +253,23 @@ class OpenAISynthesizer:
         return await self._together(await self._each(asked, wanted), wanted)
 
     async def _together(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
-        """One synopsis of those of the parts; failed where one of these is."""
+        """One answer of those of the parts; failed where one of these is."""
         used = sum((synopsis.usage for synopsis in made), NO_USAGE)
         if failed := next((synopsis for synopsis in made if synopsis.outcome is Outcome.FAILED), None):
             return replace(failed, usage=used)
+        whole = await self._combined(made, wanted)
+        return replace(whole, usage=used + whole.usage)
+
+    async def _combined(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
+        """What answers of parts come to, with what is used for that."""
         said = [synopsis for synopsis in made if synopsis.outcome is Outcome.OK]
         if len(said) <= 1:
-            return replace(said[0] if said else Synopsis(Outcome.EMPTY), usage=used)
+            return replace(said[0] if said else Synopsis(Outcome.EMPTY), usage=NO_USAGE)
         groups = _groups([synopsis.text for synopsis in said], self._at_once)
         asked = [self.instructions.combine(group) for group in groups if len(group) > 1]
         # A synopsis that is left over alone goes on as it is.
         alone = [Synopsis(Outcome.OK, group[0]) for group in groups if len(group) == 1]
-        whole = await self._together([*await self._each(asked, wanted), *alone], wanted)
-        return replace(whole, usage=used + whole.usage)
+        return await self._together([*await self._each(asked, wanted), *alone], wanted)
 
     async def _each(self, asked: Sequence[Messages], wanted: Wanted) -> list[Synopsis]:
         """An answer for each; once one failed no further one is asked for, since the whole is lost."""

@@ -15,7 +15,7 @@ from findingaid.identity import content_hash, to_json
 from findingaid.model import NO_USAGE, Segment, Usage
 from findingaid.registry import STRICT
 from findingaid.summaries import LABELS, AnchoredSummary, Point
-from findingaid.synthesis.answers import content_of, unfenced, usage_of
+from findingaid.synthesis.answers import TEXT, content_of, form_of, list_of, object_of, unfenced, usage_of
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, shipped, tokens_of, without_controls
 
@@ -31,32 +31,9 @@ PLACE_CHARACTERS = 60
 AROUND_A_TURN = 60
 """Tokens of the tags and labels of one turn, for a plan."""
 
-TEXT = {"type": "string"}
-TURNS = {"type": "array", "items": {"type": "integer"}}
+POINTS = list_of(object_of({"text": TEXT, "turns": list_of({"type": "integer"})}))
 
-POINTS: Mapping[str, Any] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"text": TEXT, "turns": TURNS},
-        "required": ["text", "turns"],
-        "additionalProperties": False,
-    },
-}
-
-SCHEMA: Mapping[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "summary",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": dict.fromkeys(LABELS, POINTS),
-            "required": list(LABELS),
-            "additionalProperties": False,
-        },
-    },
-}
+FORM = form_of("summary", object_of(dict.fromkeys(LABELS, POINTS)))
 
 
 class _Said(BaseModel):
@@ -79,9 +56,8 @@ class _Answer(BaseModel):
 class AnchoredPrompt(Prompt):
     """The system message for a summary that is written on."""
 
-    @property
-    def system(self) -> str:
-        return "\n\n".join((self.what.strip(), shipped("anchored_rules"), shipped("form_anchored")))
+    rules = "anchored_rules"
+    form = "form_anchored"
 
     @property
     def hash(self) -> str:
@@ -109,7 +85,7 @@ class OpenAISummarizer(OpenAISynthesizer):
 
     context_tokens: Annotated[int, Ge(2 * SUMMARY_TOKENS)] = 16_000
     version: ClassVar[int] = 1
-    schema: ClassVar[Mapping[str, Any]] = SCHEMA
+    form: ClassVar[Mapping[str, Any]] = FORM
     shipped_prompt: ClassVar[str] = "anchored"
     no_batches: ClassVar[str] = "each call goes on from the one before it, so none is sent by batch"
     __pydantic_config__: ClassVar = STRICT

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from semantic_text_splitter import MarkdownSplitter
 
@@ -93,10 +94,16 @@ class Prompt:
     what: str
     structured: bool = True
 
+    rules: ClassVar[str] = "rules"
+
+    @property
+    def form(self) -> str:
+        """The file that says how to answer."""
+        return "form_json" if self.structured else "form_text"
+
     @property
     def system(self) -> str:
-        form = shipped("form_json" if self.structured else "form_text")
-        return "\n\n".join((self.what.strip(), shipped("rules"), form))
+        return "\n\n".join((self.what.strip(), shipped(self.rules), shipped(self.form)))
 
     @property
     def hash(self) -> str:
