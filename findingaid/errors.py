@@ -23,6 +23,9 @@ The message is one line and says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+PAGE = "docs/reference/errors.md"
+"""Has a place for every class below."""
+
 
 class FindingAidError(Exception):
     """Base of all errors that carry a message meant for the user."""
@@ -119,6 +122,12 @@ class QueryError(FindingAidError):
 
 class NotFoundError(QueryError):
     """No artifact, record, claim or file has this id, or none that may be shown."""
+
+
+def page_of(error: FindingAidError) -> str:
+    """Where the documentation says what an error means and what to do: a page of this project, and the place in it."""
+    known = next(kind for kind in type(error).__mro__ if kind.__module__.startswith("findingaid."))
+    return f"{PAGE}#{known.__name__.lower()}"
 
 
 def failure_kind(error: BaseException) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +112,14 @@ class Cli:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "--json").stdout)
+
+
+def error_of(done: Result | subprocess.CompletedProcess[str]) -> str:
+    """What a command says is wrong, in one line; below it stands where the documentation says more."""
+    line, see = done.stderr.splitlines()
+    assert re.fullmatch(r"See docs/reference/errors\.md(#\w+error)?", see)
+    assert line.startswith("Error: ")
+    return line.removeprefix("Error: ")
 
 
 @pytest.fixture

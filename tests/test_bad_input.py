@@ -22,7 +22,7 @@ from findingaid.query.routing import ROUTES
 from findingaid.query.where import DEEPEST, LONGEST
 from findingaid.store import schemas
 from findingaid.store.schemas import RECORDS_VERSION
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, error_of, text_about
 
 TOPICS = ("ledger", "vector", "reader")
 
@@ -54,14 +54,13 @@ def own(tmp_path: Path) -> Cli:
 
 
 def refusal(result: Result) -> str:
-    """The one line that a command printed, and nothing else."""
+    """What a command said is wrong, and nothing else."""
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.stdout == ""
-    line, end, rest = result.stderr.partition("\n")
-    assert (end, rest) == ("\n", "")
+    line = error_of(result)
     assert len(line) < 2_000
-    return line.removeprefix("Error: ")
+    return line
 
 
 # -- the query -------------------------------------------------------------------------------------------
@@ -465,4 +464,4 @@ def test_no_command_line_ends_in_a_traceback(cli: Cli, command: str, words: list
     if result.exit_code:
         assert "Error: " in result.stderr
     if result.exit_code == 1:
-        assert result.stderr.count("\n") == 1
+        assert error_of(result)

@@ -29,7 +29,7 @@ from findingaid.claims.prose import sentences
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.model import ClaimExtractor, Extraction, Statement
 from findingaid.testing import OpenAIServer, Request, faults
-from tests.conftest import Cli, openai
+from tests.conftest import Cli, error_of, openai
 
 MARKDOWN = {"media_type": "text/markdown"}
 TEXT = """---
@@ -287,8 +287,7 @@ def test_a_mistake_is_one_line_that_names_the_key(cli: Cli, settings: dict[str, 
     run = cli.run("status")
 
     assert run.exit_code == 1
-    assert message in run.output
-    assert run.output.count("\n") == 1
+    assert message in error_of(run)
 
 
 def test_keys_of_an_extractor_are_shown_to_nobody(cli: Cli) -> None:

@@ -277,13 +277,16 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reject", TRUSTED.claim_id], "Error: reject: say why: a reason is needed\n"),
-        (["contest", TRUSTED.claim_id], f"Error: contest: expected two ids, got 1: {TRUSTED.claim_id}\n"),
-        (["approve"], "Error: nothing to decide: name a claim\n"),
-        (["show", "nope"], "Error: no claim 'nope': `findingaid claims list` shows ids\n"),
-        (["propose", "--file", "-"], "Error: nothing to decide: name a claim\n"),
-        (["list", "--corpus", "nope"], "Error: unknown corpus 'nope'. Known: docs\n"),
+        (["reject", TRUSTED.claim_id], "reject: say why: a reason is needed"),
+        (["contest", TRUSTED.claim_id], f"contest: expected two ids, got 1: {TRUSTED.claim_id}"),
+        (["approve"], "nothing to decide: name a claim"),
+        (["show", "nope"], "no claim 'nope': `findingaid claims list` shows ids"),
+        (["propose", "--file", "-"], "nothing to decide: name a claim"),
+        (["list", "--corpus", "nope"], "unknown corpus 'nope'. Known: docs"),
     ],
 )
 def test_what_cannot_be_decided_is_one_line(reviewing: Reviewing, arguments: list[str], message: str) -> None:
-    assert reviewing.run(*arguments, stdin="") == message
+    line, see = reviewing.run(*arguments, stdin="").splitlines()
+
+    assert line == f"Error: {message}"
+    assert see.startswith("See docs/reference/errors.md#")

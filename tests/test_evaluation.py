@@ -25,7 +25,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 from findingaid.testing.http import Request
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, error_of, text_about
 
 Make = Callable[..., FindingAid]
 
@@ -247,8 +247,7 @@ def test_what_is_wrong_in_a_set_is_one_line_with_its_place(
     result = cli.run("eval", "--set", str(folder))
 
     assert result.exit_code == 1
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in error_of(result)
 
 
 def test_a_file_that_is_missing_is_named(small_set: Path) -> None:
@@ -307,8 +306,7 @@ def test_what_is_wrong_in_cases_is_one_line_with_its_place(cli: Cli, tmp_path: P
     result = cli.run("eval", "--set", str(tmp_path / "cases.yaml"))
 
     assert result.exit_code == 1
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in error_of(result)
 
 
 # -- over existing corpora -------------------------------------------------------------------------------
@@ -442,8 +440,7 @@ def test_what_cannot_be_evaluated_is_one_line(indexed: Cli, arguments: list[str]
     result = indexed.run("eval", *cases, *arguments)
 
     assert result.exit_code == 1
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in error_of(result)
 
 
 def test_without_its_extra_an_evaluation_says_what_to_install(indexed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,7 +448,7 @@ def test_without_its_extra_an_evaluation_says_what_to_install(indexed: Cli, monk
 
     result = indexed.run("eval", "--set", write_cases(indexed, asking_for("ledger")))
 
-    assert result.stderr == "Error: evaluations need ir-measures: pip install 'findingaid[evaluation]'\n"
+    assert error_of(result) == "evaluations need ir-measures: pip install 'findingaid[evaluation]'"
 
 
 def test_a_case_that_expects_what_is_not_there_is_named(indexed: Cli) -> None:

@@ -30,7 +30,7 @@ from findingaid.config import load
 from findingaid.model import NO_CALLS
 from findingaid.store import Store
 from findingaid.testing import CountingEmbedder, MemorySource
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, error_of, text_about
 from tests.test_dagster import open_location
 from tests.test_fields import come_through_together
 from tests.test_incremental import docs, records
@@ -447,8 +447,7 @@ def one_line(cli: Cli, *command: str) -> str:
     done = cli.run(*command)
 
     assert done.exit_code == 1, command
-    assert done.stderr.startswith(f"Error: store {cli.settings['store']}: ")
-    assert done.stderr.count("\n") == 1
+    assert error_of(done).startswith(f"store {cli.settings['store']}: ")
     assert_nothing_shown(done.output, cli)
     return done.stderr
 

@@ -23,7 +23,7 @@ from findingaid.serve.jsonl import speak
 from findingaid.serve.problems import STATUS, kind_of
 from findingaid.serve.session import Session
 from findingaid.serve.sizing import sized
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, error_of, text_about
 from tests.serving import indexed, served
 
 SMALL = 1_500
@@ -182,7 +182,7 @@ def test_a_bad_line_is_answered_and_ends_nothing(session: Session) -> None:
     for line in bad:
         first, second = spoken(session, line, b"", b"   ", good, body_bytes=2_000)
 
-        assert first["error"].keys() == {"kind", "message"}
+        assert first["error"].keys() == {"kind", "message", "see"}
         assert first["error"]["kind"] != "internal"
         assert second["id"] == 9
         assert second["result"]["corpora"]
@@ -243,7 +243,7 @@ def test_servers_are_limited_by_the_configuration(cli: Cli) -> None:
     failed = cli.run("serve", "http")
 
     assert failed.exit_code == 1
-    assert failed.stderr == "Error: unknown corpus 'nowhere'. Known: docs\n"
+    assert error_of(failed) == "unknown corpus 'nowhere'. Known: docs"
     cli.settings["serve"] = {"host": "0.0.0.0"}
     assert "set a token (serve.token_env names its variable)" in cli.run("serve", "http").stderr
     cli.settings["serve"] = {"hosts": "x"}

@@ -111,7 +111,7 @@ def test_what_cannot_be_asked_is_answered_by_a_kind_and_a_line(
     response = post(address, name, given)
 
     assert response.status_code == status
-    assert response.json()["error"].keys() == {"kind", "message"}
+    assert response.json()["error"].keys() == {"kind", "message", "see"}
     assert said in response.json()["error"]["message"]
 
 
@@ -359,7 +359,11 @@ def test_an_error_that_is_not_findingaids_tells_nothing(tmp_path: Path) -> None:
         response = post(address, "search", {"query": "break", "mode": "dense"})
 
     assert response.status_code == 500
-    assert response.json() == {"error": {"kind": "internal", "message": "internal error: the log of the server has it"}}
+    assert response.json()["error"] == {
+        "kind": "internal",
+        "message": "internal error: the log of the server has it",
+        "see": "docs/serving.md#errors",
+    }
 
 
 def test_the_document_describes_every_capability_and_what_it_answers(session: Session, address: str) -> None:

@@ -21,6 +21,7 @@ from findingaid import FindingAid, FindingAidError
 from findingaid.claims.model import claim_id
 from findingaid.cli import main
 from findingaid.config import ServeSettings
+from findingaid.errors import page_of
 from findingaid.reviewing import ProposedClaim
 from findingaid.serve.jsonl import speak
 from findingaid.serve.problems import kind_of
@@ -302,10 +303,11 @@ def test_every_way_fails_by_the_same_kind_in_the_same_words(
 ) -> None:
     with pytest.raises(FindingAidError) as raised:
         case.library(aid)
-    said = {"error": {"kind": kind_of(raised.type), "message": str(raised.value)}}
+    error = raised.value
+    said = {"error": {"kind": kind_of(type(error)), "message": str(error), "see": page_of(error)}}
     code, printed, told = over_cli(folder, case.arguments)
 
-    assert (code, printed, told) == (1, "", f"Error: {raised.value}\n")
+    assert (code, printed, told) == (1, "", f"Error: {error}\nSee {page_of(error)}\n")
     assert post(address, case.name, case.given).json() == said
     assert over_jsonl(session, case.name, case.given) == said
     assert over_mcp(address, case.name, case.given) == said

@@ -157,7 +157,8 @@ def test_a_corpus_outside_is_not_told_from_one_that_is_nowhere(limited: Session)
     hidden = said(limited, "search", {"query": "x", "corpora": ["hidden"]})
     nowhere = said(limited, "search", {"query": "x", "corpora": ["nowhere"]})
 
-    assert hidden == {"error": {"kind": "unknown_corpus", "message": "unknown corpus 'hidden'. Known: open"}}
+    assert hidden["error"]["kind"] == "unknown_corpus"
+    assert hidden["error"]["message"] == "unknown corpus 'hidden'. Known: open"
     assert str(hidden).replace("hidden", "nowhere") == str(nowhere)
 
 

@@ -13,9 +13,10 @@ import pytest
 from lxml import html
 
 import findingaid
-from findingaid import errors
 from findingaid.cli import main
 from findingaid.config import Settings
+from findingaid.errors import ArtifactError, ConfigError, FindingAidError, SynthesisError, TornError, page_of
+from findingaid.serve.problems import InputError
 from findingaid.store import schemas
 
 ROOT = Path(__file__).parent.parent
@@ -86,14 +87,34 @@ def test_every_page_is_in_the_table_of_contents(site: Path) -> None:
     assert listed == {str(path.relative_to(DOCS).with_suffix(".html")) for path in DOCS.rglob("*.md")} - {"index.html"}
 
 
-def test_every_error_and_every_kind_of_failure_has_its_place() -> None:
+def kinds_of(base: type[FindingAidError]) -> Iterator[type[FindingAidError]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+def test_every_error_names_its_place_in_the_documentation() -> None:
     text = (DOCS / "reference" / "errors.md").read_text()
-    kinds = re.search(r"machine-readable: (.*?)\.\n", errors.ArtifactError.__doc__ or "", re.DOTALL)
+    raised = [kind for kind in kinds_of(FindingAidError) if kind.__module__.startswith("findingaid.")]
+
+    assert {InputError, ConfigError, TornError} <= set(raised)
+    for kind in raised:
+        assert re.search(rf"^##+ {kind.__name__}$", text, re.MULTILINE), kind
+        assert page_of(kind("what was wrong")) == f"docs/reference/errors.md#{kind.__name__.lower()}"
+
+
+def test_an_error_of_a_part_of_ones_own_names_the_place_of_its_kind() -> None:
+    class NoMoreInkError(SynthesisError):
+        pass
+
+    assert page_of(NoMoreInkError("dry")) == "docs/reference/errors.md#synthesiserror"
+
+
+def test_every_kind_of_failure_has_its_place() -> None:
+    text = (DOCS / "reference" / "errors.md").read_text()
+    kinds = re.search(r"machine-readable: (.*?)\.\n", ArtifactError.__doc__ or "", re.DOTALL)
 
     assert kinds
-    for name, error in vars(errors).items():
-        if isinstance(error, type) and error is not errors.FindingAidError:
-            assert re.search(rf"^##+ {name}$", text, re.MULTILINE), name
     for kind in re.findall(r"\b[a-z_]+\b", kinds[1].replace("or for reading:", "")):
         assert re.search(rf"^\| [^|]*\b{kind}\b", text, re.MULTILINE), kind
 

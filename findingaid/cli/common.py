@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import click
 
 import findingaid
 from findingaid.config import parse_override
-from findingaid.errors import FindingAidError
+from findingaid.errors import PAGE, FindingAidError, page_of
 
 
 class OneLine(click.ClickException):
-    """A findingaid error as click prints it: one line on stderr, exit status 1."""
+    """A findingaid error as click prints it: one line on stderr, the page about it below, exit status 1."""
+
+    def __init__(self, error: FindingAidError) -> None:
+        super().__init__(str(error))
+        self._page = page_of(error)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        super().show(file)
+        see(self._page)
+
+
+def see(page: str = PAGE) -> None:
+    """Lead to the documentation of what went wrong."""
+    click.echo(f"See {page}", err=True)
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +38,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*arguments, **named)
         except FindingAidError as error:
-            raise OneLine(str(error)) from error
+            raise OneLine(error) from error
 
     return run
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, config_option, corpus_option, json_option, one_line_errors
+from findingaid.cli.common import common, config_option, corpus_option, json_option, one_line_errors, see
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
         for problem in made.problems:
             click.echo(f"Error: {problem}", err=True)
     if made.problems:
+        see()
         sys.exit(1)
 
 

@@ -30,7 +30,7 @@ def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
     try:
         return None if value is None else parse_part(value, f"--{option.name}")
     except FindingAidError as error:
-        raise OneLine(str(error)) from error
+        raise OneLine(error) from error
 
 
 def parts(command: Callable[..., Any]) -> Callable[..., Any]:

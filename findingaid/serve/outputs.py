@@ -220,10 +220,11 @@ class Proposed(TypedDict):
 
 
 class Said(TypedDict):
-    """What went wrong: a stable kind, and one line."""
+    """What went wrong: a stable kind, one line, and the page of the documentation that says more."""
 
     kind: str
     message: str
+    see: str
 
 
 class Failed(TypedDict):

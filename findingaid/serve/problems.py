@@ -19,6 +19,7 @@ from findingaid.errors import (
     UnknownCorpusError,
     UnreachableError,
     brief,
+    page_of,
 )
 
 
@@ -60,14 +61,18 @@ STATUS: Mapping[type[FindingAidError], int] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error that leaves this process. `kind` is the name of its class: query, not_found, store …"""
+    """An error that leaves this process. `kind` is the name of its class: query, not_found, store …
+
+    `see` is the page of the documentation that says more.
+    """
 
     kind: str
     message: str
     status: int
+    see: str = "docs/serving.md#errors"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"error": {"kind": self.kind, "message": self.message}}
+        return {"error": {"kind": self.kind, "message": self.message, "see": self.see}}
 
 
 INTERNAL = Problem("internal", "internal error: the log of the server has it", 500)
@@ -79,7 +84,7 @@ def problem_of(error: BaseException) -> Problem:
     if not isinstance(error, FindingAidError):
         return INTERNAL
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-    return Problem(kind_of(type(error)), str(error), status)
+    return Problem(kind_of(type(error)), str(error), status, page_of(error))
 
 
 def kind_of(error: type[FindingAidError]) -> str:
