@@ -29,7 +29,7 @@ lint: $(VENV)/.installed
 dev: $(VENV)/.installed
 	$(BIN)/python -W ignore -m dagster dev -w workspace.yaml
 
-# The figures of the README.
+# The figures of docs/performance.md.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 

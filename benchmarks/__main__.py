@@ -1,4 +1,4 @@
-"""The figures of the README, measured: `make bench` (or `python -m benchmarks`), some six minutes.
+"""The figures of docs/performance.md: `make bench` (or `python -m benchmarks`), some twenty minutes.
 
 Times are the best of five, in one process unless said. Ratios are taken between neighbours in one run, so that
 the machine's other work falls on both sides, and of those the median counts.
