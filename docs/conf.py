@@ -19,6 +19,7 @@ default_role = "code"  # docstrings put names in single backticks
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_preserve_defaults = True
+smartquotes = False  # an SQL condition that is copied from a sentence has to work
 suppress_warnings = ["misc.highlighting_failure"]  # transcripts and prompts are no language
 
 html_theme = "furo"
