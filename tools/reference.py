@@ -204,8 +204,8 @@ def capabilities() -> str:
 def _capability(
     capability: Capability, asked: Mapping[str, Any], answers: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
-    methods = "POST and GET." if openapi.is_simple(capability) else "POST."
-    limits = "" if capability.read_only else " Only of a server with `--write`."
+    methods = "Asked by POST and GET" if openapi.is_simple(capability) else "Asked by POST"
+    limits = "." if capability.read_only else ", of a server with `--write` alone."
     yield f"## {capability.name}\n\n{capability.description} {methods}{limits}\n\n{_shape(asked)}"
     for n, shape in enumerate(answers):
         yield f"{'Or' if n else 'Answered by'}: {_about(shape)}\n\n{_shape(shape)}"
