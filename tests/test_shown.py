@@ -59,6 +59,13 @@ def test_every_block_is_of_a_kind_that_something_is_done_with() -> None:
     assert languages <= LANGUAGES | done
 
 
+def test_the_pages_that_cases_expect_are_there() -> None:
+    cases = load_cases(ROOT / "docs" / "cases.yaml").cases
+
+    assert cases
+    assert not [page for case in cases for page in case.expected if not (ROOT / page).exists()]
+
+
 @pytest.mark.parametrize(("page", "block"), blocks("yaml"))
 def test_every_yaml_is_what_it_is_shown_as(
     page: Path, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
