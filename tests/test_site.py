@@ -78,7 +78,9 @@ def test_the_reference_has_every_setting_command_name_column_and_key(site: Path)
     assert not [name for name in main.commands if f"findingaid {name}" not in shown("cli")]
     assert not [c.description for c in CAPABILITIES if c.description not in shown("capabilities")]
     assert not [key for c in CAPABILITIES for key in c.input.model_fields if key not in shown("capabilities")]
-    assert not [key for shape in shapes.values() for key in shape.get("properties", ()) if key not in shown("capabilities")]
+    assert not [
+        key for shape in shapes.values() for key in shape.get("properties", ()) if key not in shown("capabilities")
+    ]
     assert not [name for name in findingaid.__all__ if name not in shown("python")]
     tables = shown("tables")
     assert not [column.name for table in schemas.FIXED.values() for column in table if column.name not in tables]
