@@ -19,9 +19,13 @@ default_role = "code"  # docstrings put names in single backticks
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_preserve_defaults = True
+smartquotes = False  # an SQL condition that is copied from a sentence has to work
 suppress_warnings = ["misc.highlighting_failure"]  # transcripts and prompts are no language
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import dagster as dg
 import pytest
@@ -22,9 +25,10 @@ from dagster._core.launcher import DefaultRunLauncher, WorkerStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from packaging.requirements import Requirement
 
-from findingaid.config import Settings, load
+from findingaid.config import ServeSettings, Settings, load
 from findingaid_dagster.launcher import WatchedRunLauncher
 from tests.conftest import Cli
+from tests.deployment import until
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
@@ -37,8 +41,10 @@ def read(name: str) -> Any:
 
 COMPOSE = read("docker-compose.yaml")
 VALUES = read("helm/values.yaml")
+SERVE, SERVICE = yaml.safe_load_all((DEPLOY / "helm/serve.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-OURS = ("code", "webserver", "daemon")
+DAGSTER = ("code", "webserver", "daemon")
+OURS = (*DAGSTER, "serve")
 
 
 def image_command() -> list[str]:
@@ -51,10 +57,17 @@ def helm_command() -> list[str]:
     return ["dagster", "api", "grpc", "-p", str(deployment["port"]), *deployment["dagsterApiGrpcArgs"]]
 
 
+def serve_pod() -> Any:
+    """The container of the server on Kubernetes."""
+    (container,) = SERVE["spec"]["template"]["spec"]["containers"]
+    return container
+
+
 def commands() -> Iterator[list[str]]:
     """Every command of ours that a service or a health check runs."""
     yield image_command()
     yield helm_command()
+    yield serve_pod()["command"]
     for name in OURS:
         service = COMPOSE["services"][name]
         yield service.get("command", image_command())
@@ -112,7 +125,7 @@ def test_the_storage_can_be_built_with_what_is_installed() -> None:
     assert VALUES["postgresql"]["postgresqlScheme"] == scheme
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", DAGSTER)
 def test_every_variable_that_the_instance_reads_is_set(name: str) -> None:
     wanted = set(re.findall(r"\{env: (\w+)\}", (DEPLOY / "dagster.yaml").read_text()))
 
@@ -122,7 +135,8 @@ def test_every_variable_that_the_instance_reads_is_set(name: str) -> None:
 
 def test_every_setting_in_a_variable_exists_and_the_configuration_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     (deployment,) = VALUES["dagster-user-deployments"]["deployments"]
-    for environment in (COMPOSE["services"]["code"]["environment"], deployment["env"]):
+    composed = [COMPOSE["services"][name]["environment"] for name in ("code", "serve")]
+    for environment in (*composed, deployment["env"]):
         ours = {name: value for name, value in environment.items() if name.startswith("FINDINGAID__")}
         assert {name.split("__")[1].lower() for name in ours} <= Settings.model_fields.keys()
         for name in ours:
@@ -143,7 +157,7 @@ def test_every_variable_asked_of_the_user_is_in_the_example() -> None:
 
 
 def test_no_secret_is_written_down() -> None:
-    secret = re.compile(r"(password|secret|access_key)", re.IGNORECASE)
+    secret = re.compile(r"(password|secret|access_key|token)", re.IGNORECASE)
     example = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
 
     assert {name for name, value in example.items() if value and secret.search(name)} == set()
@@ -229,11 +243,49 @@ def test_values_are_set_for_keys_of_the_chart_only() -> None:
     assert VALUES["dagsterDaemon"]["runMonitoring"]["enabled"]
 
 
+def test_the_server_on_kubernetes_is_that_of_compose_and_has_what_the_chart_has() -> None:
+    (deployment,) = VALUES["dagster-user-deployments"]["deployments"]
+    template, container = SERVE["spec"]["template"], serve_pod()
+    named = [source["secretRef"]["name"] for source in container["envFrom"]]
+
+    assert container["command"] == COMPOSE["services"]["serve"]["command"]
+    assert container["image"] == f"{deployment['image']['repository']}:{deployment['image']['tag']}"
+    assert container["env"] == [{"name": name, "value": value} for name, value in deployment["env"].items()]
+    assert [secret["name"] for secret in deployment["envSecrets"]] == named[:1]
+    assert template["spec"]["volumes"] == deployment["volumes"]
+    assert container["volumeMounts"] == deployment["volumeMounts"]
+    assert container["ports"] == [{"name": "http", "containerPort": ServeSettings().port}]
+    assert SERVE["spec"]["selector"]["matchLabels"] == SERVICE["spec"]["selector"] == template["metadata"]["labels"]
+    assert all(f"secret generic {name}" in (DEPLOY / "README.md").read_text() for name in named)
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
         return port
+
+
+@pytest.mark.slow
+def test_the_server_is_healthy_before_the_first_run_and_wants_the_token(cli: Cli) -> None:
+    service = COMPOSE["services"]["serve"]
+    port = str(free_port())
+    check = service["healthcheck"]["test"][3].replace("8077", port)
+    asked = Request(f"http://127.0.0.1:{port}/v1/status")
+    cli.settings["corpora"] = read("findingaid.yaml")["corpora"]  # whose folder is not there
+    cli.run("status")  # writes the configuration
+    environment = {**os.environ, "FINDINGAID_CONFIG": str(cli.config), "FINDINGAID_TOKEN": "of this test"}
+    server = subprocess.Popen([BIN / "findingaid", *service["command"][1:], "--port", port], env=environment)
+    try:
+        until(lambda: subprocess.run([sys.executable, "-c", check], check=False).returncode == 0, "it is not healthy")
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(asked)
+        asked.add_header("Authorization", "Bearer of this test")
+        with urlopen(asked) as answer:
+            assert json.load(answer)["published"] is None
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 @pytest.mark.slow

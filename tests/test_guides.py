@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.guides import FENCE, GUIDES, Reader, servers
+from tools.guides import FENCE, GUIDES, BrokenGuideError, Reader, servers
 
 pytestmark = pytest.mark.slow
 
@@ -25,3 +25,18 @@ def test_a_guide_can_be_followed(guide: Path, tmp_path: Path, surroundings: dict
     followed = Reader(tmp_path, surroundings).follow(text)
 
     assert [block[1] for block in FENCE.finditer(followed)] == [block[1] for block in FENCE.finditer(text)]
+
+
+def test_a_port_that_a_guide_names_stands_for_a_free_one(tmp_path: Path) -> None:
+    guide = "```python\n# asked.py\nPORT = 8077\n```\n\n```console\n$ echo 8077 | tee shown\n8077\n```\n"
+
+    followed = Reader(tmp_path, ports={"8077": "41234"}).follow(guide)
+
+    assert followed == guide
+    assert (tmp_path / "asked.py").read_text() == "# asked.py\nPORT = 41234\n"
+    assert (tmp_path / "shown").read_text() == "41234\n"
+
+
+def test_a_guide_whose_server_does_not_start_is_broken(tmp_path: Path) -> None:
+    with pytest.raises(BrokenGuideError, match="is not ready to answer"):
+        Reader(tmp_path).follow("```bash\nfindingaid serve http\n```\n")

@@ -5,9 +5,11 @@ The tutorial and the how-tos are followed in `test_guides.py`.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +24,11 @@ import findingaid
 from findingaid.cli import main
 from findingaid.config import CorpusSettings, Settings, load
 from findingaid.evaluation import load_cases
+from findingaid.serve.capabilities import CAPABILITIES
+from findingaid.serve.session import Session
 from findingaid.testing import OpenAIServer
 from findingaid_dagster import build_definitions
+from tests.serving import served
 from tools.guides import FENCE, FILE, GUIDES
 from tools.transcripts import PLACES
 
@@ -52,11 +57,18 @@ PROGRAMS = sorted({parameter.values[0] for parameter in blocks("python", "py")})
 
 
 def test_every_block_is_of_a_kind_that_something_is_done_with() -> None:
-    done = {"bash", "python", "py", "toml", "yaml"}
+    done = {"bash", "json", "python", "py", "toml", "yaml"}
 
     languages = {language for page in PAGES for language, _ in FENCE.findall(page.read_text())}
 
     assert languages <= LANGUAGES | done
+
+
+def test_the_pages_that_cases_expect_are_there() -> None:
+    cases = load_cases(ROOT / "docs" / "cases.yaml").cases
+
+    assert cases
+    assert not [page for case in cases for page in case.expected if not (ROOT / page).exists()]
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("yaml"))
@@ -123,6 +135,38 @@ def test_the_programs_of_a_page_run_one_after_the_other(
             exec(compile(block, page.name, "exec"), vars(program))
 
 
+@pytest.mark.slow
+def test_what_is_asked_of_a_server_is_answered(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [
+        (page.name, line)
+        for page, block in (parameter.values for parameter in blocks("bash"))
+        for line in block.splitlines()
+        if line.startswith("curl ")
+    ]
+    monkeypatch.setenv("FINDINGAID__EMBEDDER", "{kind: hash}")
+    aid = findingaid.open(places["serving.md"] / "findingaid.yaml")
+
+    assert asked
+    with served(Session.of(aid, ["docs"])) as address:
+        for page, line in asked:
+            command = line.replace("localhost:8077", address.removeprefix("http://"))
+            answer = subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout
+            assert "error" not in json.loads(answer), f"{page}: {line}"
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("json"))
+def test_what_is_sent_as_json_is_taken(page: Path, block: str) -> None:
+    """The file of a client of MCP starts a command that is there; a line has a method with its parameters."""
+    for said in map(json.loads, block.splitlines()):
+        for server in said.get("mcpServers", {}).values():
+            group, command, *arguments = server["args"]
+            assert server["command"] == "findingaid"
+            assert main.commands[group].commands[command].make_context(command, arguments)  # type: ignore[attr-defined]
+        for capability in CAPABILITIES:
+            if said.get("method") == capability.name:
+                assert capability.input.model_validate(said["params"])
+
+
 @pytest.mark.parametrize(("page", "block"), blocks("bash"))
 def test_every_command_of_a_script_is_there_with_its_options(page: Path, block: str) -> None:
     for line in block.splitlines():
@@ -134,5 +178,5 @@ def test_every_command_of_a_script_is_there_with_its_options(page: Path, block: 
             assert command.make_context(command.name, arguments)
         elif program == "make":
             assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        elif program != "#":
+        elif program not in {"#", "curl"}:
             assert any(line.startswith(begin) for begin in OF_DAGSTER), f"{page.name}: {line}"

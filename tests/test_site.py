@@ -16,6 +16,8 @@ import findingaid
 from findingaid.cli import main
 from findingaid.config import Settings
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, SynthesisError, TornError, page_of
+from findingaid.serve.capabilities import CAPABILITIES
+from findingaid.serve.openapi import document
 from findingaid.serve.problems import InputError
 from findingaid.store import schemas
 
@@ -68,12 +70,18 @@ def test_nothing_is_asked_of_another_host(site: Path) -> None:
 
 
 @slow
-def test_the_reference_has_every_setting_command_name_and_column(site: Path) -> None:
+def test_the_reference_has_every_setting_command_name_column_and_key(site: Path) -> None:
     def shown(name: str) -> str:
         return str(html.fromstring((site / "reference" / f"{name}.html").read_bytes()).text_content())
 
+    shapes = document(CAPABILITIES, locked=False)["components"]["schemas"]
     assert not [key for key in Settings.model_fields if key not in shown("settings")]
     assert not [name for name in main.commands if f"findingaid {name}" not in shown("cli")]
+    assert not [c.description for c in CAPABILITIES if c.description not in shown("capabilities")]
+    assert not [key for c in CAPABILITIES for key in c.input.model_fields if key not in shown("capabilities")]
+    assert not [
+        key for shape in shapes.values() for key in shape.get("properties", ()) if key not in shown("capabilities")
+    ]
     assert not [name for name in findingaid.__all__ if name not in shown("python")]
     tables = shown("tables")
     assert not [column.name for table in schemas.FIXED.values() for column in table if column.name not in tables]

@@ -1,4 +1,5 @@
-"""The parts of docs/reference/ that are made from the code when the site is: settings, commands, classes and tables.
+"""The parts of docs/reference/ that are made from the code when the site is: settings, commands, what can be asked of a
+server, classes and tables.
 
 A page has `<!-- made: NAME -->` where a part goes. What it becomes is Markdown, so that its headings can be linked to.
 What a page links to outside of docs/ is no part of the site, and is named instead.
@@ -6,12 +7,14 @@ What a page links to outside of docs/ is no part of the site, and is named inste
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from inspect import cleandoc, getdoc, isclass
+from operator import add
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -29,6 +32,8 @@ from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.cli import main
 from findingaid.embedding import EMBEDDERS
 from findingaid.registry import Registry
+from findingaid.serve import openapi
+from findingaid.serve.capabilities import CAPABILITIES, Capability
 from findingaid.sources import SOURCES
 from findingaid.store import schemas
 from findingaid.strategies import STRATEGIES
@@ -52,6 +57,15 @@ WORDS: dict[Any, str] = {
     str: "text",
 }
 """What YAML calls a type of Python."""
+
+JSON_WORDS = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "null": "null",
+    "number": "number",
+    "string": "text",
+}
+"""What a type of JSON Schema is called."""
 
 SPECS: dict[str, Registry[Any]] = {
     "corpora.NAME.source": SOURCES,
@@ -170,6 +184,98 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
             yield from _command(within, click.Context(within, context, name))
 
 
+def capabilities() -> str:
+    """What a server can be asked and what it then answers, from the OpenAPI document that it gives."""
+    described = openapi.document(CAPABILITIES, locked=False)
+    shapes: Mapping[str, Any] = described["components"]["schemas"]
+    within = {*shapes} - {"Failed", "Said"}  # what errors are is on the page about serving
+    shown = []
+    for capability in CAPABILITIES:
+        post = described["paths"][f"/v1/{capability.name}"]["post"]
+        (asked,), answers = _bodies(post["requestBody"]), _bodies(post["responses"]["200"])
+        within -= {asked, *answers}
+        shown.extend(_capability(capability, shapes[asked], [shapes[name] for name in answers]))
+    listed = [
+        f"({_place(name)})=\n### {name}\n\n{_about(shapes[name])}\n\n{_shape(shapes[name])}" for name in sorted(within)
+    ]
+    return "\n\n".join([*shown, "## Shapes within these", *listed])
+
+
+def _capability(
+    capability: Capability, asked: Mapping[str, Any], answers: Iterable[Mapping[str, Any]]
+) -> Iterator[str]:
+    methods = "Asked by POST and GET" if openapi.is_simple(capability) else "Asked by POST"
+    limits = "." if capability.read_only else ", of a server with `--write` alone."
+    yield f"## {capability.name}\n\n{capability.description} {methods}{limits}\n\n{_shape(asked)}"
+    for n, shape in enumerate(answers):
+        yield f"{'Or' if n else 'Answered by'}: {_about(shape)}\n\n{_shape(shape)}"
+
+
+def _bodies(described: Any) -> list[str]:
+    """The shapes that a body may have."""
+    schema = described["content"]["application/json"]["schema"]
+    return [_named(each) for each in schema.get("anyOf", [schema])]
+
+
+def _named(schema: Mapping[str, Any]) -> str:
+    return str(schema["$ref"].rpartition("/")[2])
+
+
+def _place(name: str) -> str:
+    return f"shape-{name.lower()}"
+
+
+def _about(shape: Mapping[str, Any]) -> str:
+    return " ".join(str(shape.get("description", "")).split())
+
+
+def _shape(shape: Mapping[str, Any]) -> str:
+    """What a mapping has, key by key; of a question also what is taken where a key is left out."""
+    if "enum" in shape:
+        return _json_type(shape)
+    keys, required = shape["properties"], shape.get("required", ())
+    rows = [(code(name), _json_type(field)) for name, field in keys.items()]
+    if not any("description" in field for field in keys.values()):
+        return table(("key", "type"), rows)
+    more = [
+        ("required" if name in required else _json(field["default"]), field.get("description", ""))
+        for name, field in keys.items()
+    ]
+    return table(("key", "type", "default", "meaning"), map(add, rows, more))
+
+
+def _json(value: Any) -> str:
+    return code(json.dumps(value))
+
+
+def _either(types: Iterable[str]) -> str:
+    *most, last = types
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _json_type(schema: Mapping[str, Any]) -> str:
+    """A type of JSON Schema in words."""
+    if "$ref" in schema:
+        return f"[{_named(schema)}](#{_place(_named(schema))})"
+    if "anyOf" in schema:
+        return _either(map(_json_type, schema["anyOf"]))
+    if "enum" in schema:
+        return _either(map(_json, schema["enum"]))
+    if "const" in schema:
+        return _json(schema["const"])
+    match schema.get("type"):
+        case "array" if "prefixItems" in schema:
+            return f"[{', '.join(map(_json_type, schema['prefixItems']))}]"
+        case "array":
+            items = _json_type(schema["items"])
+            return f"list of ({items})" if " or " in items else f"list of {items}"
+        case "object":
+            values = schema.get("additionalProperties")
+            return f"names, each with {_json_type(values)}" if isinstance(values, Mapping) else "keys and values"
+        case kind:
+            return JSON_WORDS.get(str(kind), "anything")
+
+
 def names() -> str:
     """Every public name of the library, with its docstring."""
     public = {name: getattr(findingaid, name) for name in sorted(findingaid.__all__)}
@@ -204,7 +310,9 @@ def _table(name: str, schema: pa.Schema) -> str:
     return f"## {name}\n\nSchema `{version}`.\n\n{table(('column', 'type', 'may be null', 'what it holds'), rows)}"
 
 
-PARTS: dict[str, Callable[[], str]] = {part.__name__: part for part in (settings, kinds, commands, names, tables)}
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part for part in (settings, kinds, commands, capabilities, names, tables)
+}
 
 
 def fill(page: Path, text: str) -> str:
