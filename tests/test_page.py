@@ -16,7 +16,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.conftest import Cli, text_about
+from findingaid.testing import OpenAIServer, faults
+from tests.conftest import Cli, openai, text_about
 from tests.deployment import ROOT, until
 
 pytestmark = [
@@ -44,6 +45,17 @@ HOSTILE_NAME = '"><img src=x onerror=window.owned=1> \u202egnp.md'
 PARCELS = "\n\n".join(
     f"## Day {day}\n\nA parcel of tokens was sent 🚀 on day {day}. {'It came.' * 30}" for day in range(60)
 )
+
+CODE = """def brew(minutes):
+    return minutes
+
+
+def pour(cups):
+    return cups  # saffron
+"""
+ONE_LINE = " ".join(f"crate{n % 977}" for n in range(60_000)) + " The green heron fishes. " + "crate " * 60_000
+ARABIC = "# تقرير\n\nتنتهي صلاحية الرموز بعد ساعة (auth).\n"
+SESSIONS = ROOT / "examples" / "collections" / "sessions"
 
 CONTRAST = """
 const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -85,6 +97,11 @@ class Page:
         self.driver.get(f"{self.address}/?{urlencode(state, doseq=True)}")
         if "q" in state:
             self.shows("best first")
+        self.waits(lambda: "Published" in self.texts("#state")[0], "the state of the index is not known")
+
+    def back_in_sight(self) -> None:
+        """The person comes back to this tab."""
+        self.run("document.dispatchEvent(new Event('visibilitychange'))")
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -172,6 +189,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notes = cli.folder / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nTea is brewed for four minutes.\n")
+    (notes / "tools.py").write_text(CODE)
+    (notes / "haul.md").write_text(ONE_LINE)
+    (notes / "arabic.md").write_text(ARABIC)
     files = {"kind": "files", "include": ["**/*.md"]}
     cli.settings["corpora"] = {
         "docs": {
@@ -180,7 +200,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "synopsis": True,
             "claims": True,
         },
-        "notes": {"source": {**files, "root": "notes"}},
+        "notes": {"source": {**files, "root": "notes", "include": ["*"]}},
+        "sessions": {"source": {"kind": "sessions", "root": str(SESSIONS)}, "strategy": {"name": "ClaudeSession"}},
     }
     cli.settings["serve"] = {"dagster_url": "https://dagster.example/"}
     cli.run("index")
@@ -305,6 +326,7 @@ def test_more_results_follow_the_first(page: Page) -> None:
 def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Page) -> None:
     page.open()
     page.one("#q").send_keys("when do refresh tokens expire")
+    page.waits(page.one("#wants-answer").is_displayed, "no answer can be asked for")
     page.one("#wants-answer").click()
     page.shows("Refresh tokens expire after 30 days")
     page.one("#answered .cite").click()
@@ -321,7 +343,7 @@ def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Pag
 def test_an_answer_that_there_is_not_says_what_was_looked_for(page: Page) -> None:
     page.open(q="photosynthesis", answer="1")
 
-    page.shows("No claim of the index speaks of this", "Nothing was found for: photosynthesis")
+    page.shows("No claim of the index speaks of this", "No claim speaks of: photosynthesis")
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
@@ -475,7 +497,7 @@ def test_the_state_of_the_index_names_what_is_published_and_what_failed(page: Pa
     page.shows("1 failed")
     page.one("#state").click()
 
-    page.shows("A search sees version", "Failed in docs", "broken.md: binary")
+    page.shows("as version", "Failed in docs", "broken.md: binary")
     assert page.one("#index a").get_attribute("href") == "https://dagster.example/"
 
 
@@ -485,8 +507,8 @@ def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path:
     with served(cli.config) as address:
         page = Page(driver, address)
 
-        page.open()
-        page.shows("Nothing published yet", "findingaid index")
+        driver.get(address)
+        page.shows("Nothing published yet", "run findingaid index, then search here")
         page.one("#q").send_keys("anything\n")
 
         page.shows("findingaid index")
