@@ -62,7 +62,7 @@ PLACE = 640
 
 SESSIONS = ROOT / "examples" / "collections" / "sessions"
 
-CONTRAST = """
+COLOURS = """
 const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
 const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
 const light = (colour) => colour.slice(0, 3).map((c) => linear(c / 255))
@@ -73,18 +73,39 @@ const behind = (node) => {
     if (colour.length === 3 || colour[3] === 1) return colour;
   }
 };
+const ratio = (one, other) => {
+  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+  return (bright + 0.05) / (dark + 0.05);
+};
+"""
+
+CONTRAST = (
+    COLOURS
+    + """
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 const found = {};
 while (texts.nextNode()) {
   const node = texts.currentNode.parentElement;
   if (!texts.currentNode.data.trim() || !node.checkVisibility() || node.closest("option")) continue;
-  const [one, other] = [light(rgb(getComputedStyle(node).color)), light(behind(node))].sort((a, b) => b - a);
-  const ratio = (one + 0.05) / (other + 0.05);
-  if (ratio < 4.5) found[texts.currentNode.data.trim().slice(0, 40)] = ratio;
+  const by = ratio(rgb(getComputedStyle(node).color), behind(node));
+  if (by < 4.5) found[texts.currentNode.data.trim().slice(0, 40)] = by;
 }
 return found;
 """
+)
 """Texts that stand out from what is behind them by less than WCAG asks for (AA)."""
+
+
+EDGES = (
+    COLOURS
+    + """
+return [...document.querySelectorAll("#ask :is(input[type=search], select, button:not(.quiet), label > span)")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => ratio(rgb(getComputedStyle(one).borderTopColor), behind(one.parentElement)) < 3)
+  .map((one) => one.outerHTML);
+"""
+)
+"""Controls whose edges stand out too little to be seen (WCAG, AA)."""
 
 
 class Page:
@@ -237,6 +258,26 @@ def test_a_search_shows_passages_with_the_words_of_the_query_marked(page: Page) 
     assert "q=when+do+access+tokens+expire" in page.query
 
 
+def test_an_excerpt_of_markdown_is_without_most_of_its_marks(page: Page) -> None:
+    page.open()
+    table = "| a | b |\n| --- | --- |\n| **one** | [two](three.md) |"
+    text = f"---\ntitle: x\n---\n# Words\n\n{table}\n\n```py\nprint()\n```\n"
+    hit = {"corpus": "c", "artifact_id": "a", "record_id": "r", "surface_kind": "chunk", "span": None, "score": 1}
+    hit |= {"route": "", "weight": 1, "ranks": [], "metadata": {"media_type": "text/markdown"}, "text": text}
+    script = """
+    const [hit, done] = arguments;
+    import("/page/results.js").then(({ item }) => {
+      const words = { stems: new Set(), pieces: [] };
+      done(["text/markdown", "text/plain"].map((media_type) =>
+        item({ ...hit, metadata: { media_type } }, words, 1).querySelector(".text").textContent.replace(/\\s+/g, " ")));
+    })"""
+
+    markdown, plain = page.driver.execute_async_script(script, hit)
+
+    assert markdown == "a · b · one · two · print()"
+    assert plain == " ".join(text.split())
+
+
 def test_an_address_has_all_of_a_search_and_of_what_is_opened(page: Page) -> None:
     page.open(q="tokens", mode="lexical", corpus="docs", route="boost")
     page.one("#hits h3 a").click()
@@ -305,7 +346,7 @@ def test_each_result_says_why_it_is_there(page: Page) -> None:
 
     page.waits(lambda: "synopsis of docs/" in first.text, "no synopsis")
     assert "by words #1" in first.text
-    assert "It was led to, one step by collapsed" in first.text
+    assert "Found by way of a synopsis:" in first.text
     said = page.one(".seed p + p").text
     page.one(".seed a").click()
     assert page.passage().text == said
@@ -585,6 +626,7 @@ def test_every_text_stands_out_in_light_and_dark(page: Page, scheme: str) -> Non
     page.passage()
 
     assert page.run(CONTRAST) == {}
+    assert page.run(EDGES) == []
     background = page.run(
         "return getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g).map(Number)"
     )

@@ -6,12 +6,14 @@ import { element, line, name, number, score, table } from "./dom.js";
 import { excerpt, marked } from "./words.js";
 
 const RANKERS = { dense: "by meaning", lexical: "by words" };
+const SYNOPSIS = "by way of a synopsis";
+const WAYS = { boost: "with the help of a synopsis", collapsed: SYNOPSIS, gate: SYNOPSIS, neighbours: "by way of a link" };
 const SEED = 300; // characters of the record that led to a hit
 
 /** A hit as an item of the list. */
 export function item(hit, words, rank) {
   const facts = [hit.corpus, title(hit) === hit.artifact_id ? null : hit.artifact_id, hit.surface_kind].filter(Boolean);
-  const of = [...facts.map(name), place(hit), `score ${score(hit.score)}`, hit.route ? `by ${line(hit.route)}` : null];
+  const of = [...facts.map(name), place(hit), `score ${score(hit.score)}`, hit.route ? way(hit) : null];
   const article = element(
     "article",
     { className: "hit" },
@@ -40,11 +42,14 @@ function heading(hit) {
   return [title(hit), ...below].join(" › ");
 }
 
-/** The text of a hit as prose: of Markdown without headings, which stand above it, rules of tables and fences. */
+/** The text of a hit to be read in passing: of Markdown without headings, which stand above it, and most of its marks. */
 function readable(hit) {
   const { media_type: kept, text_type: type = kept } = hit.metadata;
   if (type !== "text/markdown" && hit.surface_kind !== "readme") return hit.text.trim();
-  const prose = hit.text.replace(/(?<![^])---\n[^]*?\n---$|^#{1,6} .*$|^[|:\s-]+$|^(```|~~~).*$/gm, "").replace(/ *\|[ |]*/g, " · ");
+  const prose = hit.text
+    .replace(/(?<![^])---\n[^]*?\n---$|^#{1,6} .*$|^[|:\s-]+$|^(```|~~~).*$|\*\*/gm, "")
+    .replace(/!?\[([^\]\n]*)\]\([^)\s]*\)/g, "$1")
+    .replace(/\s*\|[\s|]*/g, " · ");
   return prose.replace(/^[\s·]+|[\s·]+$/g, "") || hit.text.trim();
 }
 
@@ -52,7 +57,7 @@ function why(hit, rank) {
   const details = element("details", {}, element("summary", {}, "Why this result"));
   const body = element("div", {}, ranks(hit.ranks));
   if (hit.weight !== 1) body.append(element("p", { className: "faint" }, `Weight of its kind: ${score(hit.weight)}`));
-  body.append(way(hit));
+  body.append(element("p", { className: "faint" }, hit.route ? `Found ${way(hit)}:` : "The query found it."));
   details.append(body);
   details.addEventListener("toggle", () => showSeed(hit, body), { once: true });
   details.querySelector("summary").setAttribute("aria-label", `Why this result, number ${rank}`);
@@ -69,11 +74,8 @@ function ranks(found) {
   return table(head, rows);
 }
 
-function way(hit) {
-  if (!hit.route) return element("p", { className: "faint" }, "It was found by itself.");
-  const steps = hit.depth === 1 ? "one step" : `${number(hit.depth)} steps`;
-  const said = hit.depth ? `It was led to, ${steps} by ` : "It was found by itself, in what was searched by ";
-  return element("p", { className: "faint" }, said, name(hit.route), hit.seed ? ", from:" : ".");
+function way({ route, depth }) {
+  return (WAYS[route] ?? `by ${line(route)}`) + (depth > 1 ? `, ${number(depth)} steps away` : "");
 }
 
 /** What led to a hit, which can be opened itself: the record with its text, looked up when somebody wants to know. */
