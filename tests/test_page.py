@@ -770,7 +770,8 @@ def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(
         return {"sentences": [{"text": "After 15 minutes access tokens expire.", "claims": claims}]}
 
     server.answer = written
-    server.script(faults.server_error())
+    invented = {"sentences": [{"text": "Access is magic.", "claims": []}]}
+    server.script(faults.server_error(), faults.content(json.dumps(invented)))
     with served(cli.config) as address:
         page = Page(driver, address)
         page.open(q="when do access tokens expire", answer="1")
@@ -782,12 +783,14 @@ def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(
         page.one("#write").click()
         page.shows("500", "Access tokens expire after 15 minutes", "Have small write it")
         page.one("#write").click()
+        page.shows("small wrote nothing that the claims carry", "Access tokens expire after 15 minutes", "Have small")
+        page.one("#write").click()
 
         page.shows("After 15 minutes access tokens expire", "Written by small from the 1 claim below")
         assert not page.one("#write").is_displayed()
         page.one("#said .cite").click()
         assert page.focused == "evidence-1"
-    assert len(server.completions) == 2
+    assert len(server.completions) == 3
 
 
 def test_no_model_is_offered_where_none_is_configured(page: Page) -> None:

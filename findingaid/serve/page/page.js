@@ -172,6 +172,7 @@ async function answer(state, signal, llm = false) {
   byId("answered").hidden = false;
   try {
     const found = await call("answer", { query: state.query, llm, ...(await filters(state)) }, signal);
+    if (llm && !found.claims.length) throw new Problem(`${line(known.llm)} wrote nothing that the claims carry.`);
     const nodes = answered(found, wordsOf(state.query));
     said.replaceChildren(...nodes.said);
     byId("evidence").replaceChildren(...nodes.evidence);
@@ -303,10 +304,11 @@ function newer() {
 /** Without them, as before the first run, there are no filters to choose from; a search says why itself. */
 async function learnCorpora() {
   try {
+    const { corpora } = known;
     known = await call("corpora", {});
     byId("wants-answer").hidden = !known.corpora.some(({ claims }) => claims);
     listCorpora(asked(false));
-    listConditions(rows());
+    if (!same(corpora, known.corpora)) listConditions(rows());
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }
