@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.conftest import Cli, text_about
+from findingaid.testing import OpenAIServer, faults
+from tests.conftest import Cli, openai, text_about
 from tests.deployment import ROOT, until
 
 pytestmark = [
@@ -45,7 +47,22 @@ PARCELS = "\n\n".join(
     f"## Day {day}\n\nA parcel of tokens was sent 🚀 on day {day}. {'It came.' * 30}" for day in range(60)
 )
 
-CONTRAST = """
+CODE = """\
+def brew(minutes):
+    return minutes
+
+
+def pour(cups):
+    return cups  # saffron
+"""
+ONE_LINE = " ".join(f"crate{n % 977}" for n in range(60_000)) + " The green heron fishes. " + "crate " * 60_000
+ARABIC = "# تقرير\n\nتنتهي صلاحية الرموز بعد ساعة (auth).\n"  # noqa: RUF001  # it is Arabic
+PLACE = 640
+"""Pixels that a piece of a text takes that is out of view."""
+
+SESSIONS = ROOT / "examples" / "collections" / "sessions"
+
+COLOURS = """
 const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
 const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
 const light = (colour) => colour.slice(0, 3).map((c) => linear(c / 255))
@@ -56,18 +73,39 @@ const behind = (node) => {
     if (colour.length === 3 || colour[3] === 1) return colour;
   }
 };
+const ratio = (one, other) => {
+  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+  return (bright + 0.05) / (dark + 0.05);
+};
+"""
+
+CONTRAST = (
+    COLOURS
+    + """
 const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 const found = {};
 while (texts.nextNode()) {
   const node = texts.currentNode.parentElement;
   if (!texts.currentNode.data.trim() || !node.checkVisibility() || node.closest("option")) continue;
-  const [one, other] = [light(rgb(getComputedStyle(node).color)), light(behind(node))].sort((a, b) => b - a);
-  const ratio = (one + 0.05) / (other + 0.05);
-  if (ratio < 4.5) found[texts.currentNode.data.trim().slice(0, 40)] = ratio;
+  const by = ratio(rgb(getComputedStyle(node).color), behind(node));
+  if (by < 4.5) found[texts.currentNode.data.trim().slice(0, 40)] = by;
 }
 return found;
 """
+)
 """Texts that stand out from what is behind them by less than WCAG asks for (AA)."""
+
+
+EDGES = (
+    COLOURS
+    + """
+return [...document.querySelectorAll("#ask :is(input[type=search], select, button:not(.quiet), label > span)")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => ratio(rgb(getComputedStyle(one).borderTopColor), behind(one.parentElement)) < 3)
+  .map((one) => one.outerHTML);
+"""
+)
+"""Controls whose edges stand out too little to be seen (WCAG, AA)."""
 
 
 class Page:
@@ -85,6 +123,11 @@ class Page:
         self.driver.get(f"{self.address}/?{urlencode(state, doseq=True)}")
         if "q" in state:
             self.shows("best first")
+        self.waits(lambda: "Published" in self.texts("#state")[0], "the state of the index is not known")
+
+    def back_in_sight(self) -> None:
+        """The person comes back to this tab."""
+        self.run("document.dispatchEvent(new Event('visibilitychange'))")
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -172,6 +215,11 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notes = cli.folder / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nTea is brewed for four minutes.\n")
+    odd = cli.folder / "odd"
+    odd.mkdir()
+    (odd / "tools.py").write_text(CODE)
+    (odd / "haul.md").write_text(ONE_LINE)
+    (odd / "arabic.md").write_text(ARABIC)
     files = {"kind": "files", "include": ["**/*.md"]}
     cli.settings["corpora"] = {
         "docs": {
@@ -181,6 +229,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "claims": True,
         },
         "notes": {"source": {**files, "root": "notes"}},
+        "odd": {"source": {**files, "root": "odd", "include": ["*"]}},
+        "sessions": {"source": {"kind": "sessions", "root": str(SESSIONS)}, "strategy": {"name": "ClaudeSession"}},
     }
     cli.settings["serve"] = {"dagster_url": "https://dagster.example/"}
     cli.run("index")
@@ -206,6 +256,26 @@ def test_a_search_shows_passages_with_the_words_of_the_query_marked(page: Page) 
     first = page.one("#hits li")
     assert {"tokens", "expire"} <= {mark.text for mark in first.find_elements("css selector", "mark")}
     assert "q=when+do+access+tokens+expire" in page.query
+
+
+def test_an_excerpt_of_markdown_is_without_most_of_its_marks(page: Page) -> None:
+    page.open()
+    table = "| a | b |\n| --- | --- |\n| **one** | [two](three.md) |"
+    text = f"---\ntitle: x\n---\n# Words\n\n{table}\n\n```py\nprint()\n```\n"
+    hit = {"corpus": "c", "artifact_id": "a", "record_id": "r", "surface_kind": "chunk", "span": None, "score": 1}
+    hit |= {"route": "", "weight": 1, "ranks": [], "metadata": {"media_type": "text/markdown"}, "text": text}
+    script = """
+    const [hit, done] = arguments;
+    import("/page/results.js").then(({ item }) => {
+      const words = { stems: new Set(), pieces: [] };
+      done(["text/markdown", "text/plain"].map((media_type) =>
+        item({ ...hit, metadata: { media_type } }, words, 1).querySelector(".text").textContent.replace(/\\s+/g, " ")));
+    })"""
+
+    markdown, plain = page.driver.execute_async_script(script, hit)
+
+    assert markdown == "a · b · one · two · print()"
+    assert plain == " ".join(text.split())
 
 
 def test_an_address_has_all_of_a_search_and_of_what_is_opened(page: Page) -> None:
@@ -276,7 +346,10 @@ def test_each_result_says_why_it_is_there(page: Page) -> None:
 
     page.waits(lambda: "synopsis of docs/" in first.text, "no synopsis")
     assert "by words #1" in first.text
-    assert "It was led to, one step by collapsed" in first.text
+    assert "Found by way of a synopsis:" in first.text
+    said = page.one(".seed p + p").text
+    page.one(".seed a").click()
+    assert page.passage().text == said
 
 
 def test_an_opened_artifact_shows_all_of_its_text_with_the_passage_in_view(page: Page) -> None:
@@ -288,6 +361,92 @@ def test_an_opened_artifact_shows_all_of_its_text_with_the_passage_in_view(page:
     assert page.in_view(passage)
     pre = passage.find_element("xpath", "./ancestor::pre")
     assert pre.get_attribute("textContent") == PARCELS
+
+
+def test_a_line_of_any_length_opens_with_its_passage_in_view(page: Page) -> None:
+    page.open(q="green heron fishes", corpus="odd", mode="lexical")
+    page.one("#hits h3 a").click()
+    passage = page.passage()
+
+    assert "green heron fishes" in passage.text
+    assert page.in_view(passage)
+    whole = "return document.querySelector('#artifact pre').textContent"
+    assert page.run(whole) == ONE_LINE
+    heights = page.run("return [...document.querySelectorAll('.piece')].map((one) => one.offsetHeight)")
+    assert heights.count(PLACE) > len(heights) * 0.9  # not laid out
+
+
+def test_code_is_shown_as_it_stands_between_its_records_too(page: Page) -> None:
+    page.open(q="saffron pour cups", corpus="odd", mode="lexical")
+    page.one("#hits h3 a").click()
+    page.passage()
+
+    assert page.run("return document.querySelector('#artifact pre').textContent") == CODE
+    assert "mono" in page.one(".piece").value_of_css_property("font-family")
+
+
+def test_what_runs_from_right_to_left_does(page: Page) -> None:
+    page.open(q="تنتهي", corpus="odd", mode="lexical")
+    page.one("#hits h3 a").click()
+    page.passage()
+
+    ends = """
+    const at = document.querySelector("#artifact mark mark").getBoundingClientRect();
+    const within = document.querySelector("#artifact .piece").getBoundingClientRect();
+    return [at.left - within.left, within.right - at.right]"""
+    left, right = page.run(ends)
+    assert right < left  # the word stands at the beginning of its line
+
+
+def test_turns_of_a_session_are_each_a_text_of_their_own(page: Page) -> None:
+    page.open(q="same names spelled differently merged", corpus="sessions", mode="lexical")
+    first = page.texts("#hits h3")[0]
+    page.one("#hits h3 a").click()
+    passage = page.passage()
+
+    assert first == "Import of the parish registers"
+    assert passage.text == "Good. Do the same names spelled differently get merged?"
+    assert page.texts("#artifact .block h3") == ["user_prompt", "assistant_summary"] * 2
+
+
+def test_records_whose_texts_only_seem_to_overlap_are_not_taken_for_one(page: Page) -> None:
+    page.open()
+    texts = [("one text of its own", 0), ("another text, also its own", 0), ("its own, and more of it", 19)]
+    records = [
+        {"record_id": str(i), "surface_kind": "part", "text": text, "span": [start, start + len(text)]}
+        | {"producer_id": "", "metadata": {}}
+        for i, (text, start) in enumerate(texts)
+    ]
+    view = {"corpus": "c", "artifact_id": "a", "artifact_version": "1", "records": records}
+    script = """
+    const [view, done] = arguments;
+    import("/page/artifact.js").then(({ artifactNodes }) => {
+      const nodes = artifactNodes(view, null, { record: "2", span: null }, { stems: new Set(), pieces: [] });
+      const section = document.createElement("section");
+      section.append(...nodes);
+      done([...section.querySelectorAll("pre, .passage")].map((one) => one.textContent));
+    })"""
+
+    assert page.driver.execute_async_script(script, view) == [
+        "one text of its own",
+        "another text, also its own, and more of it",
+        "its own, and more of it",
+    ]
+
+
+def test_a_link_to_what_has_changed_since_says_so(page: Page) -> None:
+    page.open(q="tea brewed", corpus="notes")
+    page.one("#hits h3 a").click()
+    page.passage()
+    address = page.driver.current_url
+    assert "changed since" not in page.text
+
+    page.driver.get(re.sub(r"span=\d+-\d+", "span=3-9", address))
+    page.shows("This artifact has changed since it was found so. What is marked may be another passage.")
+    page.driver.get(re.sub(r"record=\w+", "record=gone", address))
+
+    page.shows("This artifact has changed since it was found so. The passage is no longer in it.")
+    assert page.all("#artifact .passage") == []
 
 
 def test_more_results_follow_the_first(page: Page) -> None:
@@ -305,6 +464,7 @@ def test_more_results_follow_the_first(page: Page) -> None:
 def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Page) -> None:
     page.open()
     page.one("#q").send_keys("when do refresh tokens expire")
+    page.waits(page.one("#wants-answer").is_displayed, "no answer can be asked for")
     page.one("#wants-answer").click()
     page.shows("Refresh tokens expire after 30 days")
     page.one("#answered .cite").click()
@@ -321,7 +481,7 @@ def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Pag
 def test_an_answer_that_there_is_not_says_what_was_looked_for(page: Page) -> None:
     page.open(q="photosynthesis", answer="1")
 
-    page.shows("No claim of the index speaks of this", "Nothing was found for: photosynthesis")
+    page.shows("No claim of the index speaks of this", "No claim speaks of: photosynthesis")
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
@@ -352,6 +512,22 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.type(Keys.ARROW_UP, Keys.ARROW_UP)
     assert page.focused == "q"
     assert page.one("#q").get_attribute("value") == "tokens expire"
+
+
+def test_filters_keep_the_focus_and_what_is_being_written(page: Page) -> None:
+    page.open(q="tokens tea minutes")
+    page.run("document.getElementById('more').open = true")
+    page.one("#add").click()
+    page.run("document.querySelector('#corpora input[value=notes]').focus()")
+
+    page.type(" ")
+
+    page.waits(lambda: "corpus=notes" in page.query, "no corpus in the address")
+    assert page.run("return document.activeElement.value") == "notes"
+    assert len(page.all("#conditions li")) == 1
+    page.one("#conditions input").send_keys("x\t")
+    page.waits(lambda: "where=" in page.query, "no condition in the address")
+    assert page.focused == "Remove"
 
 
 def test_a_slash_in_the_query_is_a_slash(page: Page) -> None:
@@ -407,6 +583,9 @@ def test_a_name_cannot_turn_round_the_line_that_it_stands_in(page: Page) -> None
 
     assert "\u202e" not in page.text
     assert "\ufffdgnp.md" in page.text
+    script = "const done = arguments[1]; import('/page/dom.js').then(({ line }) => done(line(arguments[0])))"
+    shown = {"a\u200db": "a\ufffdb", "\u061ca": "\ufffda", "می\u200cروم 👩\u200d👧": "می\u200cروم 👩\u200d👧"}
+    assert {given: page.driver.execute_async_script(script, given) for given in shown} == shown
 
 
 def test_the_policy_of_the_page_lets_nothing_run_that_is_not_its_own(page: Page) -> None:
@@ -447,6 +626,7 @@ def test_every_text_stands_out_in_light_and_dark(page: Page, scheme: str) -> Non
     page.passage()
 
     assert page.run(CONTRAST) == {}
+    assert page.run(EDGES) == []
     background = page.run(
         "return getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g).map(Number)"
     )
@@ -471,12 +651,40 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page) -> None:
 
 
 def test_the_state_of_the_index_names_what_is_published_and_what_failed(page: Page) -> None:
-    page.open()
+    page.open(q="tokens")
     page.shows("1 failed")
+    assert not page.one("#index").is_displayed()
     page.one("#state").click()
 
-    page.shows("A search sees version", "Failed in docs", "broken.md: binary")
+    page.shows("as version", "Failed in docs", "broken.md: binary")
     assert page.one("#index a").get_attribute("href") == "https://dagster.example/"
+
+    page.open()
+
+    assert page.one("#index").is_displayed()  # what there is to ask, before anything is asked
+
+
+def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -> None:
+    cli.write("one.md", "# One\n\nA heron stands here.\n")
+    cli.run("index")
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open(q="heron")
+        assert page.texts("#corpora:not([hidden]) label") == []
+        cli.write("two.md", "# Two\n\nA second heron stands there.\n")
+        (cli.folder / "other").mkdir()
+        (cli.folder / "other" / "three.md").write_text("# Three\n")
+        cli.run("index")
+
+        page.back_in_sight()
+        page.shows("The index has been published anew since.")
+        assert page.texts("#hits h3") == ["One"]
+        page.one("#newer button").click()
+
+        page.waits(lambda: sorted(page.texts("#hits h3")) == ["One", "Two"], "what is new is not found")
+        assert "published anew" not in page.text
+        page.one("#state").click()
+        page.shows("2 artifacts in 2 records")
 
 
 def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path: Path) -> None:
@@ -485,8 +693,8 @@ def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path:
     with served(cli.config) as address:
         page = Page(driver, address)
 
-        page.open()
-        page.shows("Nothing published yet", "findingaid index")
+        driver.get(address)
+        page.shows("Nothing published yet", "run findingaid index, then search here")
         page.one("#q").send_keys("anything\n")
 
         page.shows("findingaid index")
@@ -510,13 +718,117 @@ def test_a_server_with_a_token_is_asked_with_the_one_that_a_person_gives(
         assert not page.one("#secret").is_displayed()
 
 
-def test_a_server_that_is_gone_is_said_to_be(driver: Any, indexed: Path) -> None:
+def test_a_token_is_asked_for_before_an_opened_artifact(
+    driver: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_TOKEN", "open sesame")
+    with served(indexed, "--token-env", "PAGE_TOKEN") as address:
+        page = Page(driver, address)
+        page.looks(PHONE)
+
+        driver.get(f"{address}/?artifact=tea.md&in=notes")
+        page.waits(page.one("#secret").is_displayed, "no token is asked for")
+        page.one("#secret").send_keys("open sesame\n")
+
+        page.shows("Tea is brewed for four minutes.")
+
+
+def test_a_server_that_is_gone_is_said_to_be_until_it_is_back(driver: Any, indexed: Path) -> None:
     with served(indexed) as address:
         page = Page(driver, address)
         page.open(q="tea")
     page.one("#q").send_keys(" brewed\n")
+    page.waits(lambda: page.texts("#problem, #state") == ["The server does not answer."] * 2, "it is not said")
 
-    page.shows("The server does not answer")
+    with served(indexed, "--port", address.rpartition(":")[2]):
+        page.one("#q").send_keys("\n")
+
+        page.shows("best first", "Published")
+        assert not page.one("#problem").is_displayed()
+
+
+def test_a_search_that_is_given_up_leaves_nothing_under_way(page: Page) -> None:
+    page.open()
+    page.run("document.getElementById('q').value = 'tokens'; document.getElementById('ask').requestSubmit()")
+    page.driver.back()
+
+    page.waits(lambda: page.query == "", "the search stays")
+    page.waits(lambda: page.run("return document.querySelector('[aria-busy=true]')") is None, "it goes on")
+    assert page.texts("#hits li") == []
+
+
+def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(
+    driver: Any, cli: Cli, server: OpenAIServer
+) -> None:
+    cli.write("auth.md", "# Access\n\nAccess tokens expire after 15 minutes.\n\nRefresh tokens are sent by mail.\n")
+    cli.settings["corpora"]["docs"]["claims"] = True
+    cli.settings["answer"] = openai(server)
+    cli.run("index")
+
+    def written(request: Any) -> dict[str, Any]:
+        claims = re.findall("Claim ([0-9a-f]{32})", request.content)
+        return {"sentences": [{"text": "After 15 minutes access tokens expire.", "claims": claims}]}
+
+    server.answer = written
+    invented = {"sentences": [{"text": "Access is magic.", "claims": []}]}
+    server.script(faults.server_error(), faults.content(json.dumps(invented)))
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open(q="when do access tokens expire", answer="1")
+        page.shows("Access tokens expire after 15 minutes", "Put together from the 1 claim below")
+        page.waits(page.one("#write").is_displayed, "no model is offered")
+        assert server.completions == []
+
+        assert page.one("#write").text == "Have small write it"
+        page.one("#write").click()
+        page.shows("500", "Access tokens expire after 15 minutes", "Have small write it")
+        page.one("#write").click()
+        page.shows("small wrote nothing that the claims carry", "Access tokens expire after 15 minutes", "Have small")
+        page.one("#write").click()
+
+        page.shows("After 15 minutes access tokens expire", "Written by small from the 1 claim below")
+        assert not page.one("#write").is_displayed()
+        page.one("#said .cite").click()
+        assert page.focused == "evidence-1"
+    assert len(server.completions) == 3
+
+
+def test_no_model_is_offered_where_none_is_configured(page: Page) -> None:
+    page.open(q="when do refresh tokens expire", answer="1")
+    page.shows("Put together from")
+
+    assert not page.one("#write").is_displayed()
+
+
+AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_that_keeps_people_out(page: Page, scheme: str) -> None:
+    from axe_core_python.selenium import Axe
+
+    def named() -> dict[str, list[str]]:
+        problems = Axe().run(page.driver, options=AXE)["violations"]
+        return {problem["id"]: [node["html"] for node in problem["nodes"]] for problem in problems}
+
+    page.looks(scheme=scheme)
+    page.open()
+    assert named() == {}
+
+    page.open(q="tokens expire", answer="1", route="collapsed", where=json.dumps(["path", "<>", "x"]))
+    page.shows("Put together from")
+    page.one("#state").click()
+    page.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    page.shows("synopsis of docs/", "Failed in docs")
+    assert named() == {}
+
+    page.one("#hits h3 a").click()
+    page.passage()
+    assert named() == {}
+
+    page.looks(PHONE, scheme)
+    page.waits(lambda: page.run("return document.querySelector('#artifact').matches(':modal')"), "it is not above")
+    assert named() == {}
 
 
 @contextmanager
@@ -525,6 +837,8 @@ def served(config: Path, *options: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    if "--port" in options:
+        port = options[options.index("--port") + 1]
     command = [sys.executable, "-m", "findingaid", "serve", "http", "--port", port, "--config", str(config), *options]
     server = subprocess.Popen(command, cwd=ROOT)
     address = f"http://127.0.0.1:{port}"

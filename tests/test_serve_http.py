@@ -21,6 +21,7 @@ from findingaid import ConfigError, Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config import ServeSettings
 from findingaid.model import Claiming
+from findingaid.query.writing import OpenAIAnswerer
 from findingaid.serve.guards import is_loopback, require_token
 from findingaid.serve.http import run
 from findingaid.serve.openapi import document, is_simple
@@ -113,6 +114,14 @@ def test_what_cannot_be_asked_is_answered_by_a_kind_and_a_line(
     assert response.status_code == status
     assert response.json()["error"].keys() == {"kind", "message", "see"}
     assert said in response.json()["error"]["message"]
+
+
+def test_corpora_tell_which_model_writes_answers_if_any_does(session: Session) -> None:
+    writer = OpenAIAnswerer(model="small", base_url="http://127.0.0.1:9/v1")
+
+    told = [each.call("corpora", {})["llm"] for each in (session, Session(replace(session.aid, answerer=writer)))]
+
+    assert told == [None, "small"]
 
 
 def test_a_body_that_is_no_json_is_refused(address: str) -> None:

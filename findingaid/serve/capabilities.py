@@ -88,7 +88,7 @@ def _corpora(session: Session, asked: inputs.OfCorpora) -> dict[str, Any]:
         }
         for corpus, known in fields.items()
     ]
-    return {"corpora": listed, "columns": ALWAYS}
+    return {"corpora": listed, "columns": ALWAYS, "llm": aid.answerer.model if aid.answerer else None}
 
 
 def _status(session: Session, asked: inputs.OfCorpora) -> dict[str, Any]:
@@ -171,7 +171,8 @@ CAPABILITIES: Sequence[Capability] = (
     ),
     Capability(
         "corpora",
-        "List the corpora that can be asked, with their surface kinds and the fields that filters can name.",
+        "List the corpora that can be asked, with their surface kinds and the fields that filters can name; llm is the"
+        " model that writes answers.",
         inputs.OfCorpora,
         outputs.Listed,
         _corpora,

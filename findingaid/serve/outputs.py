@@ -130,10 +130,14 @@ class CorpusView(TypedDict):
 
 
 class Listed(TypedDict):
-    """The corpora that can be asked; `columns` are what filters can name of every record."""
+    """The corpora that can be asked; `columns` are what filters can name of every record.
+
+    `llm` is the model that writes an answer where that is asked for, null where none is configured.
+    """
 
     corpora: Sequence[CorpusView]
     columns: Sequence[str]
+    llm: str | None
 
 
 class Waiting(TypedDict):

@@ -1,69 +1,147 @@
-// One artifact as text, put together again from the records that were cut from it, with a passage marked.
+// One artifact as text, a passage of it marked.
 
 import { count, element, name } from "./dom.js";
 import { marked } from "./words.js";
 
 const GAP = 8; // characters between two records that are taken for the space between paragraphs
+const PIECE = 3_000; // characters that are laid out at once
+const FENCED = /^(```|~~~)[^]*?(?:^\1.*\n?|(?![^]))/gm;
+const BEGINS = '[\\p{L}\\p{N}"\'“(\\[*_`]'; // what a line of prose begins with
+const WRAPPED = new RegExp(`(?<![^])---\\n[^]*?\\n---$|\\n(?<=^${BEGINS}.{58,}[^ \\\\\\n]\\n)(?=${BEGINS})(?!\\d+[.)] |\\* )`, "gmu");
+const CODE = /^(text\/(x-|css|csv|html|javascript|xml)|application\/(json|toml|xml|x-))/;
 
-/** A part of a text by code points, as the server counts, not by JavaScript's units. */
-function part(text, start, end) {
-  return /[\ud800-\udfff]/.test(text) ? [...text].slice(start, end).join("") : text.slice(start, end);
+/** A text whose places are counted in code points, as the server counts, not in JavaScript's units. */
+class Text {
+  constructor(text) {
+    this.text = text;
+    this.wide = []; // the code points that take two units
+    for (const { index } of text.matchAll(/[\u{10000}-\u{10ffff}]/gu)) this.wide.push(index - this.wide.length);
+    this.length = text.length - this.wide.length;
+  }
+
+  unit(point) {
+    let [low, high] = [0, this.wide.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.wide[middle] < point) low = middle + 1;
+      else high = middle;
+    }
+    return point + low;
+  }
+
+  part(start, end = this.length) {
+    return this.text.slice(this.unit(start), this.unit(end));
+  }
 }
 
-const points = (text) => (/[\ud800-\udfff]/.test(text) ? [...text].length : text.length);
+const isClaim = ({ surface_kind: kind }) => kind === "claim";
+const isCut = ({ span, producer_id: writer, text }) => span && !writer && new Text(text).length === span[1] - span[0];
 
-/** Records in plan order as blocks: those of one kind that follow on each other in the artifact's text are one. */
-function blocks(records) {
+/** Records in plan order as blocks. Those that were cut from `body` are one: itself. */
+function blocks(records, body) {
+  const cut = records.filter(isCut);
+  const text = body === null ? null : new Text(body);
+  if (!text || !cut.length || !cut.every((record) => text.part(...record.span) === record.text)) return together(records);
+  const whole = { kind: "text", text: body, span: [0, text.length], ids: new Set(cut.map(({ record_id }) => record_id)) };
+  return [...together(records.filter(({ record_id }) => !whole.ids.has(record_id))), whole];
+}
+
+/** Blocks of records whose whole text is not known: those of one kind that overlap or follow on each other are one. */
+function together(records) {
   const found = [];
+  let before = null;
   for (const record of records) {
-    const { text, surface_kind: kind, span, record_id: id } = record;
-    const cut = span && !record.producer_id && points(text) === span[1] - span[0];
-    const last = found.at(-1);
-    const gap = cut && last?.span && last.kind === kind && span[0] >= last.span[0] ? span[0] - last.span[1] : Infinity;
+    const { text, surface_kind: kind, record_id: id, producer_id: writer, span } = record;
+    const gap = before && before.surface_kind === kind && isCut(record) ? gapOf(before, record) : Infinity;
     if (gap > GAP) {
-      found.push({ kind, parts: [text], span: cut ? [...span] : null, ids: new Set([id]), generated: Boolean(record.producer_id) });
-      continue;
-    }
-    last.ids.add(id);
-    if (span[1] > last.span[1]) {
-      last.parts.push(gap > 0 ? "\n".repeat(gap) + text : part(text, -gap, points(text)));
+      found.push({ kind, text, span: isCut(record) ? [...span] : null, ids: new Set([id]), writer });
+    } else {
+      const last = found.at(-1);
+      last.text += gap > 0 ? "\n".repeat(gap) + text : new Text(text).part(-gap);
       last.span[1] = span[1];
+      last.ids.add(id);
     }
+    before = isCut(record) ? record : null;
   }
   return found;
 }
 
-/** The artifact as nodes, the passage being the element of class `passage`: `wanted` is {record, span}. */
-export function artifactNodes(view, wanted, words) {
-  const claims = view.records.filter(({ surface_kind: kind }) => kind === "claim");
-  const all = blocks(view.records.filter(({ surface_kind: kind }) => kind !== "claim"));
+/** Characters between two records, negative where they overlap; infinite where they are not of one text. */
+function gapOf(before, record) {
+  const gap = record.span[0] - before.span[1];
+  const onwards = before.span[0] <= record.span[0] && before.span[1] <= record.span[1];
+  const shared = gap < 0 && onwards ? new Text(before.text).part(record.span[0] - before.span[0]) : "";
+  return onwards && record.text.startsWith(shared) ? gap : Infinity;
+}
+
+/** The artifact as nodes, the passage in elements of class `passage`: `wanted` is {record, span}. `body` may be null. */
+export function artifactNodes(view, body, wanted, words) {
+  const all = blocks(view.records.filter((record) => !isClaim(record)), body);
   const record = view.records.find(({ record_id }) => record_id === wanted.record);
-  const span = wanted.span ?? record?.span;
+  const span = record?.span;
   const covers = (block) => span && block.span && block.span[0] <= span[0] && span[1] <= block.span[1];
   const within = all.find((block) => covers(block) && block.ids.has(wanted.record)) ?? all.find(covers);
-  const facts = `version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`;
+  const { media_type: kept = "", text_type: type = kept } = view.records[0].metadata;
+  const claims = view.records.filter(isClaim);
   return [
-    element("p", { className: "faint" }, name(`${view.corpus}/${view.artifact_id}`), ` · ${facts}`),
-    ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words)),
+    element(
+      "p", { className: "faint" },
+      name(`${view.corpus}/${view.artifact_id}`), ` · version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
+    ),
+    changed(wanted, record),
+    ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type)),
     claims.length ? stated(claims, within ? null : wanted.record) : null,
   ].filter(Boolean);
 }
 
-function shown(block, span, whole, words) {
-  const text = block.parts.join("");
-  const pre = element("pre", { dir: "auto" });
-  if (span) {
-    const [start, end] = [span[0] - block.span[0], span[1] - block.span[0]];
-    const passage = element("mark", { className: "passage", tabIndex: -1 }, marked(part(text, start, end), words));
-    pre.append(part(text, 0, start), passage, part(text, end, points(text)));
-  } else if (whole) {
-    Object.assign(pre, { className: "passage", tabIndex: -1 });
-    pre.append(...marked(text, words));
-  } else {
-    pre.append(text);
+/** A record's id says where it stands, so another edition of its artifact may have another text there, or none. */
+function changed(wanted, record) {
+  if (!wanted.record || (record && (!wanted.span || String(wanted.span) === String(record.span)))) return null;
+  const what = record ? "What is marked may be another passage." : "The passage is no longer in it.";
+  return element("p", { className: "note" }, `This artifact has changed since it was found so. ${what}`);
+}
+
+/** A text as parts [text, whether it is code], which are together as long as it is, so that spans hold. */
+function styled(text, type) {
+  if (type !== "text/markdown") return [[text, CODE.test(type)]];
+  const parts = [];
+  let from = 0;
+  for (const { 0: fenced, index } of text.matchAll(FENCED)) {
+    parts.push([flowing(text.slice(from, index)), false], [fenced, true]);
+    from = index + fenced.length;
   }
-  const kind = block.generated ? `${block.kind}, written by a model or a rule` : block.kind;
-  return element("section", { className: "block" }, element("h3", {}, name(kind)), pre);
+  return [...parts, [flowing(text.slice(from)), false]];
+}
+
+/** Markdown whose long lines of prose end where they do on paper: it means a space there. Front matter stays. */
+const flowing = (text) => text.replace(WRAPPED, (found) => (found === "\n" ? " " : found));
+
+function shown(block, span, whole, words, type) {
+  const text = new Text(block.text);
+  const [start, end] = span ? span.map((at) => text.unit(at - block.span[0])) : whole ? [0, block.text.length] : [-1, -1];
+  const pre = element("pre");
+  let at = 0;
+  for (const [part, code] of block.writer ? [[block.text, false]] : styled(block.text, type)) {
+    for (const [from, to] of pieces(part)) {
+      const [first, last] = [start, end].map((unit) => Math.min(Math.max(unit - at, from), to));
+      const passage = first < last ? element("mark", { className: "passage", tabIndex: -1 }, marked(part.slice(first, last), words)) : null;
+      pre.append(element("span", { className: code ? "piece code" : "piece" }, part.slice(from, first), passage, part.slice(last, to)));
+    }
+    at += part.length;
+  }
+  const by = block.writer ? element("span", {}, ", written by ", name(block.writer)) : null;
+  return element("section", { className: "block" }, element("h3", {}, name(block.kind), by), pre);
+}
+
+/** [start, end] of parts of a text that a browser can lay out each by itself, so that only those in view cost anything. */
+function* pieces(text) {
+  for (let from = 0; from < text.length; ) {
+    let to = text.indexOf("\n", from + PIECE) + 1 || text.length;
+    if (to > from + 2 * PIECE) to = text.lastIndexOf(" ", from + 2 * PIECE) + 1;
+    if (to <= from) to = text.codePointAt(from + PIECE - 1) > 0xffff ? from + PIECE + 1 : from + PIECE;
+    yield [from, to];
+    from = to;
+  }
 }
 
 function stated(claims, wanted) {

@@ -71,6 +71,7 @@ export function row(condition, fields, changed) {
     const next = row([which.value, undefined, ""], fields, changed);
     made.replaceWith(next);
     next.querySelector("select").focus();
+    if (read(next)[2]) changed(); // it has a value already, as of true and false
   });
   how.addEventListener("change", changed);
   what.addEventListener("change", changed);

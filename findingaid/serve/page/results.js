@@ -1,30 +1,33 @@
 // Hits, and why each is where it is.
 
+import { leadsTo } from "./address.js";
 import { call } from "./api.js";
-import { element, line, name, number, score } from "./dom.js";
+import { element, line, name, number, score, table } from "./dom.js";
 import { excerpt, marked } from "./words.js";
 
 const RANKERS = { dense: "by meaning", lexical: "by words" };
+const SYNOPSIS = "by way of a synopsis";
+const WAYS = { boost: "with the help of a synopsis", collapsed: SYNOPSIS, gate: SYNOPSIS, neighbours: "by way of a link" };
 const SEED = 300; // characters of the record that led to a hit
 
-/** A hit as an item of the list; `address` gives a link to its passage. */
-export function item(hit, words, address, rank) {
-  const link = element("a", { href: address(hit) }, name(heading(hit)));
-  Object.assign(link.dataset, { corpus: hit.corpus, artifact: hit.artifact_id, record: hit.record_id });
-  const span = hit.span ? element("span", {}, `characters ${number(hit.span[0])}–${number(hit.span[1])}`) : null;
-  const facts = element(
-    "p",
-    { className: "facts" },
-    element("span", {}, name(hit.corpus)),
-    title(hit) === hit.artifact_id ? null : element("span", {}, name(hit.artifact_id)),
-    element("span", {}, name(hit.surface_kind)),
-    span,
-    element("span", {}, `score ${score(hit.score)}`),
-    hit.route ? element("span", {}, `by ${line(hit.route)}`) : null,
+/** A hit as an item of the list. */
+export function item(hit, words, rank) {
+  const facts = [hit.corpus, title(hit) === hit.artifact_id ? null : hit.artifact_id, hit.surface_kind].filter(Boolean);
+  const of = [...facts.map(name), place(hit), `score ${score(hit.score)}`, hit.route ? way(hit) : null];
+  const article = element(
+    "article",
+    { className: "hit" },
+    element("h3", {}, element("a", { ...leadsTo(hit), "aria-describedby": `facts-${rank}` }, name(heading(hit)))),
+    element("p", { className: "facts", id: `facts-${rank}` }, of.filter(Boolean).map((fact) => element("span", {}, fact))),
+    element("p", { className: "text", dir: "auto" }, marked(excerpt(readable(hit), words), words)),
+    why(hit, rank),
   );
-  const text = element("p", { className: "text", dir: "auto" }, marked(excerpt(hit.text.trim(), words), words));
-  const article = element("article", { className: "hit" }, element("h3", {}, link), facts, text, why(hit, rank));
   return element("li", {}, article);
+}
+
+function place({ span, metadata: { page } }) {
+  if (Number.isInteger(page)) return `page ${number(page)}`;
+  return span ? `characters ${number(span[0])}–${number(span[1])}` : null;
 }
 
 function title(hit) {
@@ -39,11 +42,22 @@ function heading(hit) {
   return [title(hit), ...below].join(" › ");
 }
 
+/** The text of a hit to be read in passing: of Markdown without headings, which stand above it, and most of its marks. */
+function readable(hit) {
+  const { media_type: kept, text_type: type = kept } = hit.metadata;
+  if (type !== "text/markdown" && hit.surface_kind !== "readme") return hit.text.trim();
+  const prose = hit.text
+    .replace(/(?<![^])---\n[^]*?\n---$|^#{1,6} .*$|^[|:\s-]+$|^(```|~~~).*$|\*\*/gm, "")
+    .replace(/!?\[([^\]\n]*)\]\([^)\s]*\)/g, "$1")
+    .replace(/\s*\|[\s|]*/g, " · ");
+  return prose.replace(/^[\s·]+|[\s·]+$/g, "") || hit.text.trim();
+}
+
 function why(hit, rank) {
   const details = element("details", {}, element("summary", {}, "Why this result"));
   const body = element("div", {}, ranks(hit.ranks));
   if (hit.weight !== 1) body.append(element("p", { className: "faint" }, `Weight of its kind: ${score(hit.weight)}`));
-  body.append(way(hit));
+  body.append(element("p", { className: "faint" }, hit.route ? `Found ${way(hit)}:` : "The query found it."));
   details.append(body);
   details.addEventListener("toggle", () => showSeed(hit, body), { once: true });
   details.querySelector("summary").setAttribute("aria-label", `Why this result, number ${rank}`);
@@ -51,25 +65,20 @@ function why(hit, rank) {
 }
 
 function ranks(found) {
-  if (!found?.length) return element("p", { className: "faint" }, "No ranking has it: it was led to.");
+  if (!found?.length) return element("p", { className: "faint" }, "No ranking has it.");
   const several = found.some(({ query }) => query > 0);
   const head = ["ranked", ...(several ? ["query"] : []), "place", "its score", "adds"];
   const rows = found.map(({ ranker, query, rank, score: own, share }) => [
     RANKERS[ranker] ?? line(ranker), ...(several ? [number(query + 1)] : []), `#${number(rank)}`, score(own), score(share),
   ]);
-  const cells = (kind, texts) => element("tr", {}, texts.map((text) => element(kind, {}, text)));
-  const table = element("table", {}, element("thead", {}, cells("th", head)), element("tbody", {}, rows.map((row) => cells("td", row))));
-  return element("div", { className: "table" }, table);
+  return table(head, rows);
 }
 
-function way(hit) {
-  if (!hit.route) return element("p", { className: "faint" }, "The query found it itself.");
-  const steps = hit.depth === 1 ? "one step" : `${number(hit.depth)} steps`;
-  const said = hit.depth ? `It was led to, ${steps} by ` : "The query found it, in what was searched by ";
-  return element("p", { className: "faint" }, said, name(hit.route), hit.seed ? ", from:" : ".");
+function way({ route, depth }) {
+  return (WAYS[route] ?? `by ${line(route)}`) + (depth > 1 ? `, ${number(depth)} steps away` : "");
 }
 
-/** What led to a hit: the record with its text, which is looked up when somebody wants to know. */
+/** What led to a hit, which can be opened itself: the record with its text, looked up when somebody wants to know. */
 async function showSeed(hit, body) {
   if (!hit.seed) return;
   const place = element("div", { className: "seed" }, "…");
@@ -80,7 +89,8 @@ async function showSeed(hit, body) {
     const said = record ? record.text.trim() : "";
     const text = said.length > SEED ? `${said.slice(0, SEED)} …` : said;
     const kind = `${record?.surface_kind ?? "record"} of ${artifact.corpus}/${artifact.artifact_id}`;
-    place.replaceChildren(element("p", { className: "faint" }, name(kind)), element("p", { dir: "auto" }, text));
+    const link = element("a", leadsTo({ ...artifact, ...record }), name(kind));
+    place.replaceChildren(element("p", { className: "faint" }, link), element("p", { dir: "auto" }, text));
   } catch (problem) {
     place.replaceChildren(problem.message);
   }

@@ -1,0 +1,56 @@
+// What is asked and what is opened, as the address has it: so both can be linked, and Back undoes them.
+
+/** What an address says. */
+export function stateOf(address) {
+  const given = new URL(address, document.baseURI).searchParams;
+  const span = given.get("span")?.match(/^(\d+)-(\d+)$/);
+  return {
+    query: given.get("q") ?? "",
+    mode: ["dense", "lexical"].includes(given.get("mode")) ? given.get("mode") : "hybrid",
+    corpora: given.getAll("corpus"),
+    route: given.get("route") ?? "",
+    conditions: given.getAll("where").map(condition).filter(Boolean),
+    answer: given.get("answer") === "1",
+    artifact: given.get("artifact") && {
+      id: given.get("artifact"),
+      corpus: given.get("in"),
+      record: given.get("record"),
+      span: span ? [Number(span[1]), Number(span[2])] : null,
+    },
+  };
+}
+
+/** A condition is written as a JSON list of three, since any field or value may hold any character. */
+function condition(text) {
+  try {
+    const made = JSON.parse(text);
+    return Array.isArray(made) && made.length === 3 && made.every((part) => typeof part === "string") ? made : null;
+  } catch {
+    return null;
+  }
+}
+
+export function addressOf(state) {
+  const given = new URLSearchParams();
+  if (state.query) given.set("q", state.query);
+  if (state.mode !== "hybrid") given.set("mode", state.mode);
+  for (const corpus of state.corpora) given.append("corpus", corpus);
+  if (state.route) given.set("route", state.route);
+  for (const one of state.conditions) given.append("where", JSON.stringify(one));
+  if (state.answer) given.set("answer", "1");
+  if (state.artifact) {
+    const { id, corpus, record, span } = state.artifact;
+    for (const [key, value] of Object.entries({ artifact: id, in: corpus, record })) if (value) given.set(key, value);
+    if (span) given.set("span", span.join("-"));
+  }
+  return given.size ? `?${given}` : "./";
+}
+
+export const here = () => stateOf(location.href);
+
+/** The address of a passage, beside the search that is shown. */
+export const passageAddress = ({ corpus, artifact_id: id, record_id: record, span = null }) =>
+  addressOf({ ...here(), artifact: { id, corpus, record, span } });
+
+/** A link to a passage, which opens it on this page. */
+export const leadsTo = (at) => ({ href: passageAddress(at), "data-corpus": at.corpus, "data-record": at.record_id });
