@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import ValidationError
 
 from findingaid.errors import brief
-from findingaid.query.harmless import require_harmless
+from findingaid.query.harmless import harmless
 from findingaid.serve.capabilities import CAPABILITIES, Capability
 from findingaid.serve.problems import UnknownCapabilityError, misshapen
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.query.fields import Field
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,13 @@ class Session:
         except ValidationError as error:
             raise misshapen(name, error) from None
         if where := getattr(asked, "where", None):
-            require_harmless(where)
+            fields = partial(self._fields, getattr(asked, "corpora", None))
+            asked = asked.model_copy(update={"where": harmless(where, fields)})
         plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
         return plain
+
+    def _fields(self, corpora: Sequence[str] | None) -> Iterable[Field]:
+        return chain.from_iterable(self.aid.fields(corpora).values())
 
     def warm(self) -> None:
         """Open the published index and load the model, so that the first question does not wait for them."""
