@@ -69,7 +69,8 @@ def _neighbours(session: Session, asked: inputs.Neighbours) -> dict[str, Any]:
 
 
 def _why(session: Session, asked: inputs.Why) -> dict[str, Any]:
-    return {"links": [link.to_dict() for link in session.aid.why(asked.id, asked.corpora)]}
+    links = session.aid.why(asked.id, asked.corpora, places=not session.elsewhere)
+    return {"links": [link.to_dict() for link in links]}
 
 
 def _impact(session: Session, asked: inputs.Impact) -> dict[str, Any]:

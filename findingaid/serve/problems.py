@@ -70,6 +70,9 @@ class Problem:
         return {"error": {"kind": self.kind, "message": self.message}}
 
 
+LONGEST = 2_000
+"""Characters of a message: what was sent may be quoted in it, whatever its length."""
+
 INTERNAL = Problem("internal", "internal error: the log of the server has it", 500)
 """For what findingaid did not raise: its words may hold anything."""
 
@@ -79,7 +82,8 @@ def problem_of(error: BaseException) -> Problem:
     if not isinstance(error, FindingAidError):
         return INTERNAL
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-    return Problem(kind_of(type(error)), str(error), status)
+    message = " ".join(str(error).split())
+    return Problem(kind_of(type(error)), message if len(message) <= LONGEST else f"{message[:LONGEST]}…", status)
 
 
 def kind_of(error: type[FindingAidError]) -> str:
