@@ -495,7 +495,7 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
-        return Searcher(self.store, self.embedder, self.review)
+        return Searcher(self.store, self.embedder, self.review, tuple(self.corpora))
 
     @property
     def eligibility(self) -> Eligibility:

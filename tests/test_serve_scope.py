@@ -136,6 +136,18 @@ def test_an_id_of_another_corpus_is_one_that_is_not_there(whole: FindingAid, lim
             assert known["error"]["kind"] == "not_found"
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_scores_do_not_tell_which_words_others_have(limited: Session, mode: str) -> None:
+    """Else all words of another corpus could be guessed, one after another."""
+
+    def scores(word: str) -> list[tuple[str, float]]:
+        found = said(limited, "search", {"query": f"auth {word}", "mode": mode, "blend": 0.0, "explain": True})
+        return [(hit["record_id"], hit["score"]) for hit in found["hits"] if hit["score"]]
+
+    assert scores("zanzibar") == scores("mortimer") == scores("qwxyzk")
+    assert scores("zanzibar") != scores("expire")
+
+
 def test_a_claim_that_was_decided_elsewhere_is_not_known_here(tmp_path: Path) -> None:
     aid = indexed(tmp_path, "open", "hidden")
     claim = claim_id("hidden", "Mortimer stole the Zanzibar key.")
