@@ -495,7 +495,7 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """What answers requests, with what it keeps between them."""
-        return Searcher(self.store, self.embedder, self.review)
+        return Searcher(self.store, self.embedder, self.review, tuple(self.corpora))
 
     @property
     def eligibility(self) -> Eligibility:
@@ -556,12 +556,14 @@ class FindingAid:
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
         return passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
 
-    def why(self, wanted: str, corpora: Sequence[str] | None = None) -> list[Link]:
+    def why(self, wanted: str, corpora: Sequence[str] | None = None, *, places: bool = True) -> list[Link]:
         """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
+
+        Without `places` nothing is told of where a source is on this machine, only what it calls the artifact.
 
         Raises QueryError for an unknown id.
         """
-        return self._provenance(corpora).why(wanted)
+        return replace(self._provenance(corpora), places=places).why(wanted)
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """What stands on an artifact. Raises QueryError for an unknown id."""

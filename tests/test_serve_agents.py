@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Iterator
@@ -16,6 +17,7 @@ import orjson
 import pytest
 from mcp import Client, MCPError
 
+from findingaid import Corpus, FindingAid
 from findingaid.config import ServeSettings
 from findingaid.query.harmless import COMPARED, FUNCTIONS
 from findingaid.serve.capabilities import CAPABILITIES
@@ -23,6 +25,9 @@ from findingaid.serve.jsonl import speak
 from findingaid.serve.problems import STATUS, kind_of
 from findingaid.serve.session import Session
 from findingaid.serve.sizing import sized
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.serving import indexed, served
 
@@ -128,6 +133,18 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
         assert "Zanzibar" not in str(refused)
 
 
+def rpc(address: str, method: str, **params: Any) -> Any:
+    """What is answered to a message that the SDK's client would not send."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return httpx2.post(f"{address}/mcp", json=body, headers={"Accept": "application/json, text/event-stream"}).json()
+
+
+@pytest.mark.parametrize("cursor", ["x", "9" * 5_000, "²"])
+def test_a_cursor_that_was_not_given_is_refused(address: str, cursor: str) -> None:
+    assert rpc(address, "resources/list", cursor=cursor)["error"]["message"] == "no such cursor"
+    assert rpc(address, "resources/list", cursor="100")["result"]["resources"] == []
+
+
 def test_the_guards_of_http_stand_before_mcp_too(session: Session) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     with served(session, token="secret", mcp=True, body_bytes=1_000) as address:
@@ -176,7 +193,7 @@ def test_a_bad_line_is_answered_and_ends_nothing(session: Session) -> None:
         b"{", b"garbage", b"\xff\xfe", b"[]", b"3", b"null", b'{"id": 1}', b'{"id": 1, "method": 3}',
         b'{"id": 1, "method": "nope"}', b'{"id": 1, "method": "show"}', b'{"id": 1, "method": "show", "params": []}',
         b'{"id": 1, "method": "status", "extra": 1}', b'{"id": 1, "method": "show", "params": {"id": "\\ud800"}}',
-        b"x" * 5_000, b"[" * 1_900,
+        b"x" * 5_000, b"[" * 1_900, b'{"id": %s, "method": "status"}' % (b"[" * 300 + b"]" * 300),
     ]  # fmt: skip
 
     for line in bad:
@@ -188,9 +205,80 @@ def test_a_bad_line_is_answered_and_ends_nothing(session: Session) -> None:
         assert second["result"]["corpora"]
 
 
+def test_a_panic_of_what_is_called_ends_nothing(tmp_path: Path) -> None:
+    """Lance's are no Exception."""
+
+    class Panic(BaseException):
+        pass
+
+    class Panicking(HashEmbedder):
+        def embed_query(self, text: str) -> Any:
+            if text == "panic":
+                raise Panic("the key is 12345")
+            return super().embed_query(text)
+
+    corpus = Corpus("open", MemorySource({"a.md": text_about("ledger")}), Chunked())
+    aid = FindingAid(Store(str(tmp_path / "index")), Panicking(), {"open": corpus})
+    aid.index()
+
+    first, second = spoken(
+        Session.of(aid),
+        b'{"id": 1, "method": "search", "params": {"query": "panic"}}',
+        b'{"id": 2, "method": "search", "params": {"query": "ledger", "mode": "lexical"}}',
+    )
+
+    assert first["error"]["kind"] == "internal"
+    assert first["error"]["message"] == "internal error: the log of the server has it"
+    assert second["result"]["hits"]
+
+
+def test_an_error_is_one_line_that_is_not_long(session: Session) -> None:
+    params = {"id": "two\nlines " + "x" * 900_000}
+
+    for method in ("why", "show", "impact"):
+        (answer,) = spoken(session, orjson.dumps({"method": method, "params": params}))
+
+        assert answer["error"]["kind"] == "not_found"
+        assert len(answer["error"]["message"]) < 2_100
+        assert "\n" not in answer["error"]["message"]
+
+
+def test_no_id_is_nobodys(session: Session) -> None:
+    """Not everything's that has none of its own."""
+    for method in ("show", "why", "impact", "neighbours"):
+        (answer,) = spoken(session, orjson.dumps({"method": method, "params": {"id": ""}}))
+
+        assert answer["error"]["kind"] == "not_found"
+
+
 def test_the_last_line_needs_no_end_and_no_input_no_answer(session: Session) -> None:
     assert spoken(session) == []
     assert len(spoken(session, b'{"method": "status"}')) == 1
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_server_on_standard_streams_that_waits_for_its_input(cli: Cli) -> None:
+    """And not only when the next line comes."""
+    cli.write("a.md", text_about("ledger"))
+    assert cli.run("index").exit_code == 0
+    command = [sys.executable, "-m", "findingaid", "serve", "mcp", "--config", str(cli.config)]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stderr
+        server.stdin.write(orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + b"\n")
+        server.stdin.flush()
+        assert b'"id":1' in server.stdout.readline()
+
+        server.send_signal(signal.SIGINT)
+        try:
+            code = server.wait(30)
+        finally:
+            server.kill()
+
+        assert code == -signal.SIGINT
+        assert b"Traceback" not in server.stderr.read()
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from findingaid.serve.guards import is_loopback, require_token
 from findingaid.serve.http import run
 from findingaid.serve.openapi import document, is_simple
 from findingaid.serve.session import Session
+from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
@@ -86,6 +87,7 @@ def test_what_an_address_can_hold_is_answered_by_get_as_by_post(address: str) ->
     assert got.json() == post(address, "neighbours", {**asked, "reverse": True}).json()
     assert got.json()["neighbours"]
     assert httpx2.get(f"{address}/v1/search").status_code == 405
+    assert kind(httpx2.get(f"{address}/v1/status/")) == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -257,9 +259,52 @@ def test_pages_of_other_hosts_cannot_ask(address: str) -> None:
     other = httpx2.get(f"{address}/v1/status", headers={"Origin": "http://evil.example"})
     null = httpx2.get(f"{address}/v1/status", headers={"Origin": "null"})
     rebound = httpx2.get(f"{address}/v1/status", headers={"Host": "evil.example"})
+    neither = [httpx2.get(f"{address}/v1/status", headers=h) for h in ({"Host": "["}, {"Origin": "http://["})]
 
     assert own.status_code == 200
-    assert [(r.status_code, kind(r)) for r in (other, null, rebound)] == [(403, "forbidden")] * 3
+    assert [(r.status_code, kind(r)) for r in (other, null, rebound, *neither)] == [(403, "forbidden")] * 5
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
+def test_where_nothing_can_listen_one_line_says_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("FINDINGAID_TOKEN", TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=rf"^serve: cannot listen at {host}:{port}: [\w ]+$"):
+            run(session, ServeSettings(host=host, port=port, token_env="FINDINGAID_TOKEN"))
+
+
+def test_callers_elsewhere_are_told_of_no_place_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(text_about("ledger"))
+    store = str(tmp_path / "index")
+    aid = FindingAid(Store(store), HashEmbedder(), {"open": Corpus("open", Files(str(tmp_path / "docs")), Chunked())})
+    session = Session.of(aid)
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+
+    def told(address: str, **headers: str) -> list[str]:
+        names = ("why", "show", "impact")
+        asked = [httpx2.get(f"{address}/v1/{name}", params={"id": "a.md"}, headers=headers) for name in names]
+        return [r.text for r in (*asked, httpx2.get(f"{address}/readyz"))]
+
+    with served(session) as here, served(session, token=TOKEN) as there:
+        before = told(here), told(there, **bearer)
+        aid.index()
+        after = told(here), told(there, **bearer)
+        (tmp_path / "docs").rename(tmp_path / "moved")
+        lost = told(there, **bearer)
+
+    assert store in before[0][0]
+    assert before[1][:3] == [text.replace(store, "the index") for text in before[0][:3]]
+    assert '"message":"not ready: the log of the server says why"' in before[1][3]
+    assert store not in before[1][3]
+    assert str(tmp_path / "docs" / "a.md") in after[0][0]
+    assert '"id":"Files a.md"' in after[1][0]
+    assert "it cannot be read now" in lost[0]
+    assert not any(str(tmp_path) in text for text in (*before[1], *after[1], *lost))
 
 
 # -- how much ------------------------------------------------------------------------------------------
@@ -314,6 +359,33 @@ def test_what_is_late_is_said_to_be_and_more_than_may_wait_is_sent_away(tmp_path
     assert {(503, "busy"), (504, "timed_out")} == set(answers)
     assert alive.status_code == 200
     assert recovered.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/mcp"])
+def test_a_body_that_does_not_come_is_waited_for_no_longer_than_for_an_answer(session: Session, path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with served(session, mcp=True, timeout=0.3) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(f"{head}Content-Length: 900\r\n\r\n{{".encode())
+            answer = connection.recv(65_536)
+
+    assert answer.startswith(b"HTTP/1.1 504 ")
+    assert b'{"error":{"kind":"timed_out","message":"the body did not come within 0.3 s",' in answer
+
+
+def test_who_leaves_before_the_end_of_a_body_is_no_error_of_the_server(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(session, mcp=True) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n{")
+        while 'route="/mcp"' not in (told := httpx2.get(f"{address}/metrics").text):
+            time.sleep(0.02)
+
+    assert 'route="/mcp",status="499"' in told
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_a_caller_that_leaves_in_the_middle_harms_nobody(address: str) -> None:

@@ -102,7 +102,6 @@ def http(session: Session, settings: ServeSettings) -> None:
         from findingaid.serve.http import run
     except ImportError as error:
         raise _needs("serve", error) from None
-    click.echo(f"http://{settings.host}:{settings.port}", err=True)
     run(session, settings)
 
 
@@ -134,7 +133,6 @@ def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
         raise _needs("mcp,serve" if transport == "http" else "mcp", error) from None
     if transport == "stdio":
         return over_mcp.run(session, settings)
-    click.echo(f"http://{settings.host}:{settings.port}/mcp", err=True)
     return run(session, settings, mcp=True)
 
 

@@ -99,6 +99,9 @@ class Provenance:
     within: Sequence[str]
     """The corpora that may be looked into."""
 
+    places: bool = True
+    """Whether it is told where sources are on this machine."""
+
     # -- why -------------------------------------------------------------------------------------------
 
     def why(self, wanted: str) -> list[Link]:
@@ -109,7 +112,8 @@ class Provenance:
         if rows := self.store.retried(lambda: rows_of(self.store, wanted, self.eligible, self.within)):
             return [self._claim(rows[0]["claim_id"], rows)]
         require_shown(wanted, self.eligible, self.decisions, self.within)
-        if rows := self._records(any_of(equals("record_id", wanted), equals("claim_id", wanted))):
+        named = both(f"NOT {NEITHER}", equals("claim_id", wanted))  # else "" is what most records have there
+        if rows := self._records(any_of(equals("record_id", wanted), named)):
             return [self._record(row) for row in rows]
         if rows := self._records(equals("artifact_id", wanted)):
             keys = {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in rows}
@@ -204,11 +208,11 @@ class Provenance:
         corpus = self.corpora.get(key[0])
         if corpus is None:
             return Link("source", key[0], "", "the configuration has no such corpus")
-        location = _location(corpus, kept)
+        location = _location(corpus, kept, self.places)
         try:
             now = artifact_version(corpus.source.read(key[1]))
         except FindingAidError as error:
-            return Link("source", location, "", str(error))
+            return Link("source", location, "", str(error) if self.places else "it cannot be read now")
         return Link("source", location, "", "" if now == kept.version else "it says something else now")
 
     # -- impact ----------------------------------------------------------------------------------------
@@ -260,12 +264,12 @@ def _decision(decision: Decision) -> Link:
     return Link("decision", str(decision.seq), f"{about}: {decision.reason}" if decision.reason else about)
 
 
-def _location(corpus: Corpus, kept: Kept) -> str:
+def _location(corpus: Corpus, kept: Kept, places: bool) -> str:
     """Where a source has an artifact: the address it gives, its place below a root, or its id there."""
     metadata, artifact_id = kept.artifact.metadata, kept.artifact.artifact_id
     if address := metadata.get("uri"):
         return str(address)
     path = str(metadata.get("path") or artifact_id)
-    return (
-        corpus.source.place(path) if isinstance(corpus.source, _Placing) else f"{type(corpus.source).__name__} {path}"
-    )
+    if places and isinstance(corpus.source, _Placing):
+        return corpus.source.place(path)
+    return f"{type(corpus.source).__name__} {path}"

@@ -17,7 +17,7 @@ from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Rank, Vectors
 from findingaid.store import schemas, vectors
 from findingaid.store.lexical import Lexical, made_with
-from findingaid.store.sql import both, equals
+from findingaid.store.sql import both, equals, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,6 +142,9 @@ class Reader:
     filters: dict[tuple[str, ...], str] = field(default_factory=dict)
     """(filter as it was asked, corpora) -> filter as the table is to read it, of those that were found good."""
 
+    within: Sequence[str] = ()
+    """The only corpora that may be looked into; () for all. A score must not tell which words others have."""
+
     _weights: dict[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -242,7 +245,7 @@ class Reader:
 
     def weigh(self, word: str) -> None:
         """Learn the best score that any record has for a word."""
-        best = self._matching(word, 1, None, ())["_score"].to_pylist()
+        best = self._matching(word, 1, self._scope, ())["_score"].to_pylist()
         self._weights[word] = best[0] if best else None
 
     def attainable(self, text: str) -> float:
@@ -262,7 +265,7 @@ class Reader:
     @cached_property
     def size(self) -> int:
         """How many records there are."""
-        return int(self.records.count_rows())
+        return int(self.records.count_rows(self._scope))
 
     @cached_property
     def made_by(self) -> str | None:
@@ -289,6 +292,11 @@ class Reader:
     def members(self) -> Mapping[str, Sequence[str]]:
         """See `members_of`."""
         return members_of(self.records)
+
+    @cached_property
+    def _scope(self) -> str | None:
+        """The condition of all that may be looked into."""
+        return one_of("corpus", self.within) if self.within and not set(self.within) >= self.kinds.keys() else None
 
     @cached_property
     def _lexical(self) -> Lexical | None:

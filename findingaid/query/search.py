@@ -86,6 +86,8 @@ class Searcher:
     store: Store
     embedder: Embedder
     review: ReviewPolicy = BY_DEFAULT
+    within: Sequence[str] = ()
+    """The only corpora that may be looked into; () for all."""
 
     def search(self, request: Request) -> Hits:
         """The hits of the page asked for; fewer only where fewer match the filters.
@@ -104,7 +106,8 @@ class Searcher:
             if published is None or tag is None or tag != self._kept["tag"]:
                 self._kept.clear()
                 records = self.store.published()
-                published = Reader(records, self._asking, partial(self.store.edges_of, records))
+                edges = partial(self.store.edges_of, records)
+                published = Reader(records, self._asking, edges, within=self.within)
                 self._kept.update(records=published, tag=_tag(published.records))
             return published
 

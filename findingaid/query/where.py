@@ -73,9 +73,12 @@ def parsed(where: str) -> Any:
     from sqlglot.errors import SqlglotError
 
     try:
-        tree: Any = _dialect().parser().parse_into(exp.Condition, _dialect().tokenize(where), where)
+        tokens = dialect().tokenize(where)
+        tree: Any = dialect().parser().parse_into(exp.Condition, tokens, where)
     except SqlglotError as error:
         raise QueryError(_syntax(error)) from None
+    if any("/*" in comment for token in tokens for comment in token.comments):
+        raise QueryError("a comment within a comment")  # which ends for Lance with the inner one
     refused = (exp.Query, exp.AggFunc, exp.Window, exp.Placeholder, exp.Parameter)
     # Lance does not refuse literals of these kinds but panics.
     literals = (exp.National, exp.RawString, exp.ByteString, exp.UnicodeString, exp.Heredoc, exp.BitString)
@@ -115,7 +118,7 @@ def _depth(tree: Any) -> int:
 
 
 @cache
-def _dialect() -> Any:
+def dialect() -> Any:
     """Standard SQL in which a name may also stand in backticks, as it must for Lance."""
     from sqlglot import tokens
     from sqlglot.dialects.dialect import Dialect

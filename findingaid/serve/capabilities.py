@@ -69,10 +69,11 @@ def _neighbours(session: Session, asked: inputs.Neighbours) -> dict[str, Any]:
 
 
 def _why(session: Session, asked: inputs.Why) -> dict[str, Any]:
-    return {"links": [link.to_dict() for link in session.aid.why(asked.id, asked.corpora)]}
+    links = session.aid.why(asked.id, asked.corpora, places=not session.elsewhere)
+    return {"links": [link.to_dict() for link in links]}
 
 
-def _impact(session: Session, asked: inputs.Impact) -> dict[str, Any]:
+def _impact(session: Session, asked: inputs.OfArtifact) -> dict[str, Any]:
     return session.aid.impact(asked.id, asked.corpus).to_dict()
 
 
@@ -165,7 +166,7 @@ CAPABILITIES: Sequence[Capability] = (
     Capability(
         "impact",
         "What stands on an artifact: records, claims, decisions, summary nodes, and what refers to it.",
-        inputs.Impact,
+        inputs.OfArtifact,
         Impact,
         _impact,
     ),

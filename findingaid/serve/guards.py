@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import logging
@@ -14,10 +15,11 @@ from urllib.parse import urlsplit
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from findingaid.errors import ConfigError, FindingAidError
-from findingaid.serve.problems import INTERNAL, Problem, TooLargeError, problem_of
+from findingaid.errors import ConfigError
+from findingaid.serve.problems import INTERNAL, Problem, TimedOutError, TooLargeError, problem_of
 
 log = logging.getLogger("findingaid.serve")
 
@@ -30,6 +32,9 @@ SAFE: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 """Headers of every response that does not set them itself."""
+
+LEFT = 499
+"""The status of a request whose caller did not wait for the end of it, as other servers count it."""
 
 Seen = Callable[[str, int, float], None]
 """Told of each request: its path, status and seconds."""
@@ -56,11 +61,13 @@ def require_token(host: str, token: str | None) -> None:
 
 @dataclass(frozen=True)
 class Rules:
-    """Who may ask how much. `open_paths` need no token: they tell nothing of what is indexed."""
+    """Who may ask how much, and within how many seconds a body must come. `open_paths` need no token: they tell nothing
+    of what is indexed."""
 
     token: str | None
     body_bytes: int
     query_bytes: int
+    seconds: float
     open_paths: frozenset[str]
 
     def refusal(self, path: str, scope: Scope, headers: Headers) -> Problem | None:
@@ -72,7 +79,7 @@ class Rules:
         if not _same_site(headers):
             return Problem("forbidden", "asked from a page of another host", 403)
         if self.token is None:
-            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+            host = _name(f"//{headers.get('host', '')}")
             return None if is_loopback(host) else Problem("forbidden", f"this server is no {host[:80]!r}", 403)
         if path not in self.open_paths and not self._knows(headers.get("authorization", "")):
             return Problem("unauthorized", "a bearer token is needed: Authorization: Bearer …", 401)
@@ -87,7 +94,15 @@ class Rules:
 def _same_site(headers: Headers) -> bool:
     """Whether no page of another host makes a browser ask: that page may be anybody's."""
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    return origin is None or origin.partition("//")[2] == headers.get("host")
+
+
+def _name(address: str) -> str:
+    """The host of an address, "" where it is none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def too_large(most: int) -> TooLargeError:
@@ -104,14 +119,14 @@ class Guards:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        exchange = _Exchange(scope, receive, send, self._rules.body_bytes)
+        exchange = _Exchange(scope, receive, send, self._rules)
         headers = Headers(scope=scope)
         try:
             if refusal := self._rules.refusal(scope["path"], scope, headers):
                 return await exchange.refuse(refusal)
             await self._app(scope, exchange.receive, exchange.send)
-        except FindingAidError as error:
-            await exchange.refuse(problem_of(error))
+        except ClientDisconnect:
+            exchange.status = LEFT
         except Exception:
             log.exception("%s %s %r", exchange.id, scope["method"], scope["path"])
             await exchange.refuse(INTERNAL)
@@ -124,19 +139,26 @@ class Guards:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, rules: Rules) -> None:
         given = Headers(scope=scope).get("x-request-id", "")
         self.id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         self.status = 0
         self.began = time.perf_counter()
-        self._receive, self._send, self._most, self._left = receive, send, most, most
+        self._receive, self._send, self._rules, self._left = receive, send, rules, rules.body_bytes
+        self._until: float | None = asyncio.get_running_loop().time() + rules.seconds
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise TimedOutError(f"the body did not come within {self._rules.seconds:g} s") from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise too_large(self._most)
+                raise too_large(self._rules.body_bytes)
+        if not message.get("more_body"):
+            self._until = None  # from here on it is waited for the caller to leave
         return message
 
     async def send(self, message: Message) -> None:

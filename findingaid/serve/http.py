@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import socket
 import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from findingaid.config import ServeSettings
-from findingaid.errors import FindingAidError
+from findingaid.errors import ConfigError, FindingAidError
 from findingaid.serve.capabilities import Capability
 from findingaid.serve.guards import Guards, Rules, require_token
 from findingaid.serve.openapi import document, is_simple, lists
-from findingaid.serve.problems import InputError, Problem, TimedOutError, problem_of
+from findingaid.serve.problems import InputError, Problem, problem_of
 from findingaid.serve.session import Session
 from findingaid.serve.work import Work
 
@@ -70,8 +71,8 @@ class Metrics:
 class Api:
     """The routes of one session."""
 
-    def __init__(self, session: Session, work: Work, seconds: float) -> None:
-        self._session, self._work, self._seconds = session, work, seconds
+    def __init__(self, session: Session, work: Work) -> None:
+        self._session, self._work = session, work
 
     def routes(self, metrics: Metrics, locked: bool) -> Sequence[BaseRoute]:
         """Everything that is served besides MCP."""
@@ -99,7 +100,7 @@ class Api:
         async def answer(request: Request) -> Response:
             try:
                 texts = request.method != "POST"
-                given = _of_address(request, several) if texts else await _of_body(request, self._seconds)
+                given = _of_address(request, several) if texts else await _of_body(request)
                 called = partial(self._session.call, capability.name, given, texts=texts)
                 return _json(await self._work.run(called))
             except ClientDisconnect:
@@ -114,6 +115,9 @@ class Api:
         try:
             await self._work.run(self._session.warm)
         except FindingAidError as error:
+            if self._session.elsewhere:  # who asks may be anybody
+                log.warning("not ready: %s", error)
+                return _failed(replace(problem_of(error), message="not ready: the log of the server says why"))
             return failure(error, request)
         return _json({"ready": True})
 
@@ -132,15 +136,11 @@ def _of_address(request: Request, several: frozenset[str]) -> dict[str, Any]:
     return {name: asked.getlist(name) if name in several else asked[name] for name in asked}
 
 
-async def _of_body(request: Request, seconds: float) -> Any:
+async def _of_body(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InputError("the body is to be JSON: Content-Type: application/json")
     try:
-        async with asyncio.timeout(seconds):
-            body = await request.body()
-        return orjson.loads(body)
-    except TimeoutError:
-        raise TimedOutError(f"the body did not come within {seconds:g} s") from None
+        return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:
         raise InputError(f"the body is no JSON: {error}") from None
 
@@ -172,11 +172,17 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
     return _json(problem.to_dict(), problem.status, dict(allowed or {}))
 
 
+async def _told(_: Request, error: Exception) -> Response:
+    """Of what no route answered to; guards log it."""
+    return _failed(problem_of(error))
+
+
 def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
-    """The whole of what is served over HTTP, with `mcp` at /mcp, too."""
+    """The whole of what is served over HTTP, with `mcp` at /mcp, too. Who needs a token may be anywhere."""
+    session = replace(session, elsewhere=token is not None)
     work = Work(settings.at_once, settings.waiting, settings.timeout)
     metrics = Metrics(work)
-    routes = [*Api(session, work, settings.timeout).routes(metrics, token is not None)]
+    routes = [*Api(session, work).routes(metrics, token is not None)]
     opened: list[AbstractAsyncContextManager[None]] = []
     if mcp:
         from findingaid.serve.mcp import Streamable
@@ -194,23 +200,36 @@ def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bo
         work.close()
 
     known = frozenset(route.path for route in routes if isinstance(route, Route))
-    handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}
+    handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed, FindingAidError: _told, Exception: _told}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    rules = Rules(token, settings.body_bytes, settings.query_bytes, OPEN)
+    app.router.redirect_slashes = False
+    rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN)
     return Guards(app, rules, partial(metrics.seen, known))
 
 
 def run(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
     """Serve until the process is told to end. The model is loaded beside, so that the server answers at once.
 
-    Raises ConfigError where anybody could ask, as without a token on an address that other machines reach.
+    Raises ConfigError where anybody could ask, as without a token on an address that other machines reach, and where
+    nothing can listen there.
     """
     token = settings.token
     require_token(settings.host, token)
     app = app_of(session, settings, token, mcp)
     _log_to_stderr()
-    threading.Thread(target=_warmed, args=(session,), daemon=True).start()
-    uvicorn.run(app, host=settings.host, port=settings.port, log_level="warning")
+    with _listening(settings.host, settings.port) as listener:
+        threading.Thread(target=_warmed, args=(session,), daemon=True).start()
+        log.info("listening at http://%s:%d%s", settings.host, listener.getsockname()[1], "/mcp" if mcp else "")
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), port), family=family)
+    except OSError as error:
+        raise ConfigError(f"serve: cannot listen at {host}:{port}: {str(error.strerror).partition(' (')[0]}") from None
 
 
 def _log_to_stderr() -> None:

@@ -120,7 +120,7 @@ class Why(Input):
     corpora: Corpora = None
 
 
-class Impact(Input):
+class OfArtifact(Input):
     """An artifact."""
 
     id: Id

@@ -82,7 +82,10 @@ def _read(line: bytes | None, most: int) -> dict[str, Any]:
         raise InputError(f"the line is no JSON: {error}") from None
     if not isinstance(said, dict):
         raise InputError('expected an object such as {"id": 1, "method": "search", "params": {"query": "…"}}')
-    return said
+    try:
+        return said | {"id": orjson.Fragment(orjson.dumps(said.get("id")))}
+    except TypeError:  # it reads what is nested deeper than it writes
+        raise InputError("the id is nested too deeply") from None
 
 
 def _called(session: Session, said: dict[str, Any]) -> dict[str, Any]:

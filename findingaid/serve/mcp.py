@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -17,7 +18,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
 from findingaid import __version__
 from findingaid.config import ServeSettings
@@ -77,7 +79,7 @@ class Mcp:
 
     async def _resources(self, _: Any, asked: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         start = _place(asked.cursor if asked else None)
-        listed = await self._done(self._session.aid.artifacts)
+        listed = await self._done(self._session.artifacts)
         page = listed[start : start + A_PAGE]
         more = str(start + A_PAGE) if start + A_PAGE < len(listed) else None
         found = [
@@ -141,9 +143,10 @@ def _parts(uri: str) -> tuple[str, str]:
 
 
 def _place(cursor: str | None) -> int:
-    if cursor is not None and not cursor.isdecimal():
-        raise MCPError(types.INVALID_PARAMS, "no such cursor")
-    return int(cursor or 0)
+    try:
+        return max(0, int(cursor or 0))
+    except ValueError:  # no number, or one of thousands of digits
+        raise MCPError(types.INVALID_PARAMS, "no such cursor") from None
 
 
 def _problem(error: Exception, what: str) -> Any:
@@ -170,7 +173,13 @@ class Streamable:
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._manager.handle_request(scope, receive, send)
+        """The body is read first, since the SDK makes errors of its own, and tracebacks, of what goes wrong with it."""
+        read = iter([{"type": "http.request", "body": await Request(scope, receive).body()}])
+
+        async def again() -> Message:
+            return next(read, None) or await receive()
+
+        await self._manager.handle_request(scope, again, send)
 
 
 def run(session: Session, settings: ServeSettings) -> None:
@@ -183,4 +192,5 @@ def run(session: Session, settings: ServeSettings) -> None:
             await server.run(incoming, outgoing, server.create_initialization_options())
         work.close()
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it waits for the next line of the input
     anyio.run(speak)

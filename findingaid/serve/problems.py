@@ -75,6 +75,9 @@ class Problem:
         return {"error": {"kind": self.kind, "message": self.message, "see": self.see}}
 
 
+LONGEST = 2_000
+"""Characters of a message: what was sent may be quoted in it, whatever its length."""
+
 INTERNAL = Problem("internal", "internal error: the log of the server has it", 500)
 """For what findingaid did not raise: its words may hold anything."""
 
@@ -84,7 +87,9 @@ def problem_of(error: BaseException) -> Problem:
     if not isinstance(error, FindingAidError):
         return INTERNAL
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-    return Problem(kind_of(type(error)), str(error), status, page_of(error))
+    message = " ".join(str(error).split())
+    message = message if len(message) <= LONGEST else f"{message[:LONGEST]}…"
+    return Problem(kind_of(type(error)), message, status, page_of(error))
 
 
 def kind_of(error: type[FindingAidError]) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import ValidationError
 
-from findingaid.errors import brief
-from findingaid.query.harmless import require_harmless
+from findingaid.errors import FindingAidError, brief
+from findingaid.query.harmless import harmless
 from findingaid.serve.capabilities import CAPABILITIES, Capability
 from findingaid.serve.problems import UnknownCapabilityError, misshapen
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.query.fields import Field
+    from findingaid.query.reader import Key
 
 
 @dataclass(frozen=True)
@@ -23,12 +28,14 @@ class Session:
     """A finding aid as callers from outside have it.
 
     `aid` knows the corpora that may be asked, and no others. `actor` is who proposes claims; without one nothing can
-    be written. `dagster` is where its UI is, for those who look at the index's state.
+    be written. `dagster` is where its UI is, for those who look at the index's state. Callers who are `elsewhere` are
+    told of no place on this machine.
     """
 
     aid: FindingAid
     actor: str | None = None
     dagster: str | None = None
+    elsewhere: bool = False
 
     @classmethod
     def of(
@@ -60,11 +67,32 @@ class Session:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
             raise misshapen(name, error) from None
-        if where := getattr(asked, "where", None):
-            require_harmless(where)
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
+        with self._discreet():
+            if where := getattr(asked, "where", None):
+                fields = partial(self._fields, getattr(asked, "corpora", None))
+                asked = asked.model_copy(update={"where": harmless(where, fields)})
+            plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
         return plain
+
+    def artifacts(self) -> Sequence[tuple[Key, str]]:
+        """(corpus, artifact id) of all that can be opened, with their titles. Raises StoreError."""
+        with self._discreet():
+            return self.aid.artifacts()
+
+    def _fields(self, corpora: Sequence[str] | None) -> Iterable[Field]:
+        return chain.from_iterable(self.aid.fields(corpora).values())
 
     def warm(self) -> None:
         """Open the published index and load the model, so that the first question does not wait for them."""
-        self.aid.searcher.reader().embed("ready")
+        with self._discreet():
+            self.aid.searcher.reader().embed("ready")
+
+    @contextmanager
+    def _discreet(self) -> Iterator[None]:
+        """Errors without the address of the tables, for callers who are elsewhere."""
+        try:
+            yield
+        except FindingAidError as error:
+            if self.elsewhere:
+                error.args = (str(error).replace(self.aid.store.uri, "the index"),)
+            raise

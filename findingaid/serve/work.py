@@ -59,10 +59,20 @@ class Work:
             if self._held >= self._most:
                 raise BusyError(f"{self._most} requests are under way or waiting: ask again in a moment")
             self._held += 1
-        future = self._pool.submit(call)
+        future = self._pool.submit(_tame, call)
         future.add_done_callback(self._ended)
         return future
 
     def _ended(self, _: object) -> None:
         with self._lock:
             self._held -= 1
+
+
+def _tame(call: Callable[[], T]) -> T:
+    """What a call gives; a panic of Lance, which is no Exception, must not end the server."""
+    try:
+        return call()
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
