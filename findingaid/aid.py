@@ -208,19 +208,23 @@ class FindingAid:
         """Bring corpora up to date and publish. What fails is in the report; everything else is published.
 
         `force` does again what is current, without paying again for what is kept of model calls; `pay_again`
-        with it asks the models again, too.
+        with it asks the models again, too. `allow_loss` accepts that a source lists far fewer artifacts than are
+        indexed, and that people's decisions are lost.
         """
         names = self._names(corpora)
-        repaired = self.prepare()
+        repaired = self.prepare(allow_loss=allow_loss)
         spending = self.spending()
         reports = {
             name: self._timed(self._index, name, spending, force, pay_again, allow_loss, progress) for name in names
         }
         return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
 
-    def prepare(self) -> list[str]:
-        """Make the tables that are missing or damaged; says which those were."""
-        return self.store.prepare(self.embedder.dim)
+    def prepare(self, *, allow_loss: bool = False) -> list[str]:
+        """Make the tables that are missing or damaged; says which those were.
+
+        Raises StoreError where people's decisions are lost, unless `allow_loss` lets the log begin anew.
+        """
+        return self.store.prepare(self.embedder.dim, allow_loss=allow_loss)
 
     def finish(self, corpora: Sequence[str] | None = None) -> Finish:
         """Maintain the tables, check what is new in them, and publish it where nothing speaks against that.

@@ -52,14 +52,14 @@ class IndexConfig(dg.Config):
     """With `force`: ask the models again, too."""
 
     allow_loss: bool = False
-    """Accept that a source lists far fewer artifacts than are indexed."""
+    """Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is gone."""
 
 
 @dg.op(out={"plans": dg.Out(), "batches": dg.DynamicOut()})
 def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: FindingAidResource) -> Iterator[Any]:
     """List every source, compare with the ledger, and hand out what is stale in batches."""
     aid = findingaid.open()
-    for line in aid.prepare():
+    for line in aid.prepare(allow_loss=config.allow_loss):
         context.log.warning(line)
     plans: dict[str, CorpusPlan | str] = {}
     for corpus in config.corpora or aid.corpora:

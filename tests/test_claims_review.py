@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -290,3 +291,28 @@ def test_what_cannot_be_decided_is_one_line(reviewing: Reviewing, arguments: lis
 
     assert line == f"Error: {message}"
     assert see.startswith("See docs/reference/errors.md#")
+
+
+def test_a_log_that_is_gone_stops_runs_and_shows_no_claim(aid: FindingAid) -> None:
+    aid.claims.reject(MODEL.claim_id, actor="ann", reason="hearsay")
+    kept = Path(aid.store.uri) / "decisions.lance"
+    kept.rename(kept.with_suffix(".away"))
+
+    assert aid.verify() == ["table decisions is lost: put it back from a backup"]
+    for ask in (aid.index, aid.claims.list, lambda: aid.answer("ink"), lambda: aid.search("ink", surfaces=["claim"])):
+        with pytest.raises(StoreError, match="decisions"):
+            ask()
+    assert not kept.exists()
+    kept.with_suffix(".away").rename(kept)
+    assert aid.index().ok
+    assert aid.claims.show(MODEL.claim_id).review == "rejected"
+
+
+def test_a_log_that_is_gone_for_good_begins_anew_when_somebody_says_so(aid: FindingAid) -> None:
+    aid.claims.reject(MODEL.claim_id, actor="ann", reason="hearsay")
+    shutil.rmtree(Path(aid.store.uri) / "decisions.lance")
+
+    with pytest.raises(StoreError, match="begin without it by `findingaid index --allow-loss`"):
+        aid.index()
+    assert "table decisions was lost: made anew" in aid.index(allow_loss=True).repaired
+    assert aid.claims.history() == []

@@ -109,9 +109,9 @@ class DecisionLog:
         try:
             dataset = self.store.dataset(TABLE)
         except StoreError as error:
-            if NOT_THERE in str(error):  # of a store that no run has touched since there are decisions
+            if NOT_THERE in str(error) and not self.store.exists():
                 return ()
-            raise
+            raise  # lost: what was rejected must not come back as if nobody had decided anything
         with self._lock:
             if dataset.version != self._read[0]:
                 rows = self.store.rows(TABLE, schemas.DECISIONS.names)

@@ -36,7 +36,11 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
 @corpus_option
 @click.option("--force", is_flag=True, help="Do every artifact again; calls that were paid for are not repeated.")
 @click.option("--pay-again", is_flag=True, help="With --force: ask the models again, too.")
-@click.option("--allow-loss", is_flag=True, help="Accept that a source lists far fewer artifacts than are indexed.")
+@click.option(
+    "--allow-loss",
+    is_flag=True,
+    help="Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is gone.",
+)
 @common
 def index(
     aid: FindingAid, corpora: tuple[str, ...], force: bool, pay_again: bool, allow_loss: bool, as_json: bool

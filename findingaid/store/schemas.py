@@ -274,7 +274,7 @@ FIXED = {
 """Every table but `records`, whose vector column is as wide as the embedder's."""
 
 IRREPLACEABLE = ("decisions",)
-"""The tables that nothing can write again: they are never made anew where they hold something."""
+"""The tables that nothing can write again: they are never made anew unless somebody says so."""
 
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """The tables whose rows belong to one artifact, and are counted in its ledger row."""

@@ -167,24 +167,34 @@ class Store:
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def prepare(self, dim: int) -> list[str]:
+    def prepare(self, dim: int, *, allow_loss: bool = False) -> list[str]:
         """Make every table that cannot be used; says which held something before.
 
-        What such a table had held is noticed by the ledger's counts and written again by the same run.
+        What such a table had held is noticed by the ledger's counts and written again by the same run. Raises
+        StoreError for one that nothing can write again; `allow_loss` lets it begin anew where it is not there.
         """
+        wanted = _wanted(dim)
         with self._writing():
             states = self.inspect(dim)
             fresh = set(states) == set(TABLES) and set(states.values()) == {"lost"}
-            for table, state in states.items():
-                if table in schemas.IRREPLACEABLE and state != "lost":
-                    raise StoreError(
-                        f"table {table} of {self.uri} is {state}, and nothing can write again what it holds: put it"
-                        " back from a backup, or move it away"
-                    )
-                self._make(table, _wanted(dim)[table], state)
+            # Those that nothing can write again are made first: where there is any other, they were there.
+            for table in sorted(states, key=lambda table: table not in schemas.IRREPLACEABLE):
+                if table in schemas.IRREPLACEABLE and not fresh:
+                    self._require_kept(table, wanted[table], allow_loss)
+                self._make(table, wanted[table], states[table])
         repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
         self._unusable = {}
         return repaired
+
+    def _require_kept(self, table: str, schema: pa.Schema, allow_loss: bool) -> None:
+        state = self._state(table, schema)  # looked at again: another run may make all tables just now
+        if state is None or (state == "lost" and allow_loss):
+            return
+        otherwise = "or begin without it by `findingaid index --allow-loss`" if state == "lost" else "or move it away"
+        raise StoreError(
+            f"table {table} of {self.uri} is {state}, and nothing can write again what it held: put it back from a"
+            f" backup, {otherwise}"
+        )
 
     def append(self, table: str, rows: pa.Table) -> None:
         """Add rows in one commit; appends never conflict."""

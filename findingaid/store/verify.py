@@ -11,7 +11,7 @@ import pyarrow as pa
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.publishing import Publisher
-from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.store import TABLES, Store
 
 UNIT_TOLERANCE = 5e-3
@@ -31,10 +31,14 @@ def verify(store: Store, dim: int) -> list[str]:
     if set(store.inspect(dim).items()) == {(table, "lost") for table in TABLES}:
         return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
     broken = [
-        f"table {table} is {state}{_why(store, table, state)}: run `findingaid index`"
+        f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}"
         for table, state in store.inspect(dim).items()
     ]
     return broken or [*_ledger(store), *_records(store, dim), *_published(store)]
+
+
+def _cure(table: str) -> str:
+    return "put it back from a backup" if table in IRREPLACEABLE else "run `findingaid index`"
 
 
 def _why(store: Store, table: str, state: str) -> str:
