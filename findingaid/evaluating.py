@@ -29,6 +29,7 @@ from findingaid.query import Recency
 from findingaid.registry import one_line
 from findingaid.sources.records import Records
 from findingaid.store import Store
+from findingaid.store.schemas import CACHES
 from findingaid.store.sql import one_of
 from findingaid.strategies.whole_text import WholeText
 
@@ -36,9 +37,6 @@ LOGGER = logging.getLogger("findingaid")
 
 MADE_BY_A_RUN = ("corpora", "embedder", "lexical", "synthesizer")
 """Settings that change what is indexed."""
-
-CACHES = ("embeddings", "calls")
-"""What one index of a set takes over from another, so that nothing is paid twice."""
 
 WORDS = re.compile(r"\s+(?=[\w.]+=)")
 """What parts KEY=VALUE from the next; a value may have spaces in it."""

@@ -176,10 +176,12 @@ class Store:
         wanted = _wanted(dim)
         with self._writing():
             states = self.inspect(dim)
-            fresh = set(states) == set(TABLES) and set(states.values()) == {"lost"}
+            lost = {table for table, state in states.items() if state == "lost"}
+            fresh = lost == set(TABLES)
+            unused = lost >= set(TABLES) - set(schemas.CACHES)  # which may be another store's, to begin with
             # Those that nothing can write again are made first: where there is any other, they were there.
             for table in sorted(states, key=lambda table: table not in schemas.IRREPLACEABLE):
-                if table in schemas.IRREPLACEABLE and not fresh:
+                if table in schemas.IRREPLACEABLE and not unused:
                     self._require_kept(table, wanted[table], allow_loss)
                 self._make(table, wanted[table], states[table])
         repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
