@@ -1,10 +1,11 @@
-"""A change beside CocoIndex, LlamaIndex and LangChain: the same files, the same cut, an embedder that costs nothing.
+"""A change beside CocoIndex, LlamaIndex, LangChain and ir: the same files, the same cut, an embedder without a cost.
 
 They are no dependency of this project. To have them, in a folder of their own:
 
     python -m venv OTHERS
     OTHERS/bin/pip install cocoindex==1.0.26 langchain==1.4.7 langchain-community==0.4.2 llama-index-core==0.14.25 \
         llama-index-vector-stores-lancedb==0.6.0 lancedb==0.40.0 pandas semantic-text-splitter
+    OTHERS/bin/pip install --no-deps ir==0.1.61 cw dol ef i2 vd
     python -m benchmarks.beside_others OTHERS/bin/python
 """
 
@@ -18,9 +19,8 @@ from tempfile import TemporaryDirectory
 
 import findingaid
 from benchmarks import corpus, floor
-from benchmarks.others import FILES, OVERLAP, measured, wanted
+from benchmarks.others import FILES, NAMES, OVERLAP, measured, wanted
 
-NAMES = ("cocoindex", "llamaindex", "langchain")
 DIMS = {"first": 384, "second": 256}
 
 

@@ -1,17 +1,18 @@
-"""CocoIndex, LlamaIndex and LangChain at the work of `benchmarks.beside_others`, which says how to install them.
+"""CocoIndex, LlamaIndex, LangChain and ir at the work of `benchmarks.beside_others`, which says how to install them.
 
     python -m benchmarks.others NAME FOLDER
 
-Prints JSON: of each kind of run the seconds, the rows of the table after it, and how many of these are not as the files
-and settings then want them. Each is put together as its documentation does it, over LanceDB, in one process, with the
-splitter that findingaid uses and an embedder that costs next to nothing.
+Prints JSON: of each kind of run the seconds, the rows after it, and how many of these are not as the files and settings
+then want them. Each is put together as its documentation does it, in one process, with findingaid's splitter and an
+embedder that costs next to nothing: over LanceDB, but ir over its own files, since it has no other store.
 """
 
 # mypy: ignore-errors
-# None of the three is installed where types are checked.
+# None of them is installed where types are checked.
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import lancedb
+import numpy as np
 from semantic_text_splitter import MarkdownSplitter
 
 from benchmarks import corpus
@@ -73,11 +75,18 @@ def wanted(root: Path, size: int) -> set[str]:
     return {text for path in root.rglob("*.md") for text in chunks(path.read_text(), size)}
 
 
-def stale_rows(root: Path, state: Path, size: int, embedder: str) -> tuple[int, int]:
+Rows = Callable[[], list[tuple[str, float]]]
+"""The text of every row, and the first number of its vector."""
+
+
+def rows_of_table(state: Path) -> list[tuple[str, float]]:
     rows = lancedb.connect(str(state / "lance")).open_table("chunks").to_arrow()
-    texts = wanted(root, size)
-    found = zip(rows["text"].to_pylist(), (first[0] for first in rows["vector"].to_pylist()), strict=True)
-    return len(rows), sum(text not in texts or abs(vector(text, embedder)[0] - first) > 1e-6 for text, first in found)
+    return list(zip(rows["text"].to_pylist(), (each[0] for each in rows["vector"].to_pylist()), strict=True))
+
+
+def stale_rows(root: Path, rows: Rows, size: int, embedder: str) -> tuple[int, int]:
+    texts, found = wanted(root, size), rows()
+    return len(found), sum(text not in texts or abs(vector(text, embedder)[0] - first) > 1e-6 for text, first in found)
 
 
 def langchain(root: Path, state: Path) -> Run:
@@ -165,7 +174,6 @@ def cocoindex(root: Path, state: Path) -> Run:
     from typing import Annotated
 
     import cocoindex as coco
-    import numpy as np
     from cocoindex.connectors import lancedb as target
     from cocoindex.connectors import localfs
     from cocoindex.resources.file import FileLike, PatternFilePathMatcher
@@ -213,8 +221,40 @@ def cocoindex(root: Path, state: Path) -> Run:
     return run
 
 
+def of_ir(root: Path, state: Path) -> Run:
+    os.environ["IR_DATA_DIR"] = str(state / "ir")
+    import ir
+
+    class Cut:
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def decompose(self, artifact_id: str, raw: str, metadata: dict[str, Any]) -> ir.IndexPlan:
+            cut = [ir.Surface(artifact_id, "chunk", text, "chunk") for text in chunks(raw, self.size)]
+            return ir.IndexPlan(dict(metadata), cut)
+
+    def run(size: int, embedder: str) -> None:
+        def embed(texts: Any, **_: Any) -> Any:
+            return np.array([vector(text, embedder) for text in texts], dtype=np.float32)
+
+        embed._ir_id = embedder  # by which it knows one function from another
+        ir.build(ir.CorpusSource.from_files(root, name="chunks", strategy=Cut(size), embedder=embed))
+
+    return run
+
+
+def rows_of_ir(_: Path) -> list[tuple[str, float]]:
+    import ir
+
+    store = ir.open_corpus("chunks").store
+    records = map(store.get_record, store.record_ids())
+    return [(record.text, float(record.vector[0])) for record in records]
+
+
+NAMES = {"cocoindex": cocoindex, "ir": of_ir, "langchain": langchain, "llamaindex": llamaindex}
+
 if __name__ == "__main__":
     name, folder = sys.argv[1], Path(sys.argv[2])
     files = corpus.write(folder, FILES)
-    run = {"cocoindex": cocoindex, "langchain": langchain, "llamaindex": llamaindex}[name](files, folder)
-    print(json.dumps(measured(run, files, partial(stale_rows, files, folder))))
+    rows = partial(rows_of_ir if name == "ir" else rows_of_table, folder)
+    print(json.dumps(measured(NAMES[name](files, folder), files, partial(stale_rows, files, rows))))
