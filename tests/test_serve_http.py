@@ -374,17 +374,19 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer_than_for_an_answer(se
     assert b'{"error":{"kind":"timed_out","message":"the body did not come within 0.3 s",' in answer
 
 
+@pytest.mark.parametrize("path", ["/v1/search", "/mcp"])
 def test_who_leaves_before_the_end_of_a_body_is_no_error_of_the_server(
-    session: Session, caplog: pytest.LogCaptureFixture
+    session: Session, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     with served(session, mcp=True) as address:
         host, _, port = address.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n{")
-        while 'route="/mcp"' not in (told := httpx2.get(f"{address}/metrics").text):
+            said = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900"
+            connection.sendall(f"{said}\r\n\r\n{{".encode())
+        while f'route="{path}"' not in (told := httpx2.get(f"{address}/metrics").text):
             time.sleep(0.02)
 
-    assert 'route="/mcp",status="499"' in told
+    assert f'route="{path}",status="499"' in told
     assert [record for record in caplog.records if record.exc_info] == []
 
 

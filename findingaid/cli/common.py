@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 import click
@@ -22,12 +22,13 @@ class OneLine(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         super().show(file)
-        see(self._page)
+        click.echo(f"See {self._page}", err=True)
 
 
-def see(page: str = PAGE) -> None:
-    """Lead to the documentation of what went wrong."""
-    click.echo(f"See {page}", err=True)
+def tell(problems: Iterable[str]) -> None:
+    """Print what went wrong beside what did not, a line each, and where the documentation says more."""
+    if lines := [f"Error: {problem}" for problem in problems]:
+        click.echo("\n".join([*lines, f"See {PAGE}"]), err=True)
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, config_option, corpus_option, json_option, one_line_errors, see
+from findingaid.cli.common import common, config_option, corpus_option, json_option, one_line_errors, tell
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json
 
 if TYPE_CHECKING:
@@ -114,10 +114,8 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
         say_json({"generated_by": made.generated_by, "cases": len(made.cases), "problems": list(made.problems)})
     else:
         say(escape(f"{len(made.cases)} cases by {made.generated_by} in {output}"))
-        for problem in made.problems:
-            click.echo(f"Error: {problem}", err=True)
+        tell(made.problems)
     if made.problems:
-        see()
         sys.exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option, see
+from findingaid.cli.common import common, corpus_option, tell
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, sp
     for name, c in report.corpora.items():
         for line in filter(None, (c.warning, c.spent and f"{spent}{c.spent}", c.left)):
             say(escape(f"{name}: {line}"))
-    for problem in (problems := list(report.problems())):
-        click.echo(f"Error: {problem}", err=True)
-    if problems:
-        see()
+    tell(report.problems())
     return None
 
 

@@ -17,7 +17,7 @@ import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
@@ -98,27 +98,21 @@ class Api:
         simple, several = is_simple(capability), lists(capability)
 
         async def answer(request: Request) -> Response:
-            try:
-                texts = request.method != "POST"
-                given = _of_address(request, several) if texts else await _of_body(request)
-                called = partial(self._session.call, capability.name, given, texts=texts)
-                return _json(await self._work.run(called))
-            except ClientDisconnect:
-                return Response(status_code=400)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the caller is told in one shape
-                return failure(error, request)
+            texts = request.method != "POST"
+            given = _of_address(request, several) if texts else await _of_body(request)
+            return _json(await self._work.run(partial(self._session.call, capability.name, given, texts=texts)))
 
         return Route(f"/v1/{capability.name}", answer, methods=["POST", "GET"] if simple else ["POST"])
 
-    async def _ready(self, request: Request) -> Response:
+    async def _ready(self, _: Request) -> Response:
         """Whether a search would be answered: something is published, by this embedder, and the model is loaded."""
         try:
             await self._work.run(self._session.warm)
         except FindingAidError as error:
-            if self._session.elsewhere:  # who asks may be anybody
-                log.warning("not ready: %s", error)
-                return _failed(replace(problem_of(error), message="not ready: the log of the server says why"))
-            return failure(error, request)
+            if not self._session.elsewhere:
+                raise
+            log.warning("not ready: %s", error)  # who asks may be anybody
+            return _failed(replace(problem_of(error), message="not ready: the log of the server says why"))
         return _json({"ready": True})
 
 
@@ -145,14 +139,6 @@ async def _of_body(request: Request) -> Any:
         raise InputError(f"the body is no JSON: {error}") from None
 
 
-def failure(error: Exception, request: Request) -> Response:
-    """The response to what went wrong."""
-    problem = problem_of(error)
-    if problem.kind == "internal":
-        log.exception("%r failed", request.url.path, exc_info=error)
-    return _failed(problem)
-
-
 def _failed(problem: Problem) -> Response:
     headers = {"Retry-After": "1"} if problem.status == 503 else None
     return _json(problem.to_dict(), problem.status, headers)
@@ -173,7 +159,7 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
 
 
 async def _told(_: Request, error: Exception) -> Response:
-    """Of what no route answered to; guards log it."""
+    """The response to what went wrong, in one shape whatever it is; guards log what findingaid did not raise."""
     return _failed(problem_of(error))
 
 

@@ -28,12 +28,10 @@ NAMED = 3
 
 def verify(store: Store, dim: int) -> list[str]:
     """Problems of the tables themselves; when they are whole, those between them."""
-    if set(store.inspect(dim).items()) == {(table, "lost") for table in TABLES}:
+    states = store.inspect(dim)
+    if states == dict.fromkeys(TABLES, "lost"):
         return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
-    broken = [
-        f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}"
-        for table, state in store.inspect(dim).items()
-    ]
+    broken = [f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}" for table, state in states.items()]
     return broken or [*_ledger(store), *_records(store, dim), *_published(store)]
 
 
