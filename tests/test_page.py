@@ -170,6 +170,11 @@ class Page:
         until(lambda: bool(self.all("#artifact .passage")), "no passage is marked")
         return self.one("#artifact .passage")
 
+    def opens_first(self) -> Any:
+        """The passage of the first result, opened."""
+        self.one("#hits h3 a").click()
+        return self.passage()
+
     def in_view(self, found: Any) -> bool:
         script = "const at = arguments[0].getBoundingClientRect(); return at.top >= 0 && at.top < innerHeight"
         return bool(self.run(script, found))
@@ -280,8 +285,7 @@ def test_an_excerpt_of_markdown_is_without_most_of_its_marks(page: Page) -> None
 
 def test_an_address_has_all_of_a_search_and_of_what_is_opened(page: Page) -> None:
     page.open(q="tokens", mode="lexical", corpus="docs", route="boost")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
     address, results = page.driver.current_url, page.texts("#hits h3")
     page.driver.get("about:blank")
 
@@ -299,8 +303,7 @@ def test_back_closes_what_was_opened_and_then_undoes_the_search(page: Page) -> N
     page.one("#q").send_keys(" brewed\n")
     page.waits(lambda: "tea+brewed" in page.query, "no search")
     page.shows("best first")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     page.driver.back()
     page.waits(lambda: not page.all("#artifact[open]"), "the artifact stays open")
@@ -354,8 +357,7 @@ def test_each_result_says_why_it_is_there(page: Page) -> None:
 
 def test_an_opened_artifact_shows_all_of_its_text_with_the_passage_in_view(page: Page) -> None:
     page.open(q="day 41", mode="lexical", corpus="docs")
-    page.one("#hits h3 a").click()
-    passage = page.passage()
+    passage = page.opens_first()
 
     assert "day 41" in passage.text
     assert page.in_view(passage)
@@ -365,8 +367,7 @@ def test_an_opened_artifact_shows_all_of_its_text_with_the_passage_in_view(page:
 
 def test_a_line_of_any_length_opens_with_its_passage_in_view(page: Page) -> None:
     page.open(q="green heron fishes", corpus="odd", mode="lexical")
-    page.one("#hits h3 a").click()
-    passage = page.passage()
+    passage = page.opens_first()
 
     assert "green heron fishes" in passage.text
     assert page.in_view(passage)
@@ -378,8 +379,7 @@ def test_a_line_of_any_length_opens_with_its_passage_in_view(page: Page) -> None
 
 def test_code_is_shown_as_it_stands_between_its_records_too(page: Page) -> None:
     page.open(q="saffron pour cups", corpus="odd", mode="lexical")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     assert page.run("return document.querySelector('#artifact pre').textContent") == CODE
     assert "mono" in page.one(".piece").value_of_css_property("font-family")
@@ -387,8 +387,7 @@ def test_code_is_shown_as_it_stands_between_its_records_too(page: Page) -> None:
 
 def test_what_runs_from_right_to_left_does(page: Page) -> None:
     page.open(q="تنتهي", corpus="odd", mode="lexical")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     ends = """
     const at = document.querySelector("#artifact mark mark").getBoundingClientRect();
@@ -401,8 +400,7 @@ def test_what_runs_from_right_to_left_does(page: Page) -> None:
 def test_turns_of_a_session_are_each_a_text_of_their_own(page: Page) -> None:
     page.open(q="same names spelled differently merged", corpus="sessions", mode="lexical")
     first = page.texts("#hits h3")[0]
-    page.one("#hits h3 a").click()
-    passage = page.passage()
+    passage = page.opens_first()
 
     assert first == "Import of the parish registers"
     assert passage.text == "Good. Do the same names spelled differently get merged?"
@@ -436,8 +434,7 @@ def test_records_whose_texts_only_seem_to_overlap_are_not_taken_for_one(page: Pa
 
 def test_a_link_to_what_has_changed_since_says_so(page: Page) -> None:
     page.open(q="tea brewed", corpus="notes")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
     address = page.driver.current_url
     assert "changed since" not in page.text
 
@@ -540,8 +537,7 @@ def test_a_slash_in_the_query_is_a_slash(page: Page) -> None:
 def test_a_screen_reader_finds_landmarks_names_and_news(page: Page) -> None:
     page.open(q="tokens expire", answer="1", where=json.dumps(["path", "starts", "auth"]))
     page.one("#state").click()
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     roles = {selector: page.one(selector).aria_role for selector in ("header", "main", "#ask", "#artifact")}
     assert roles == {"header": "banner", "main": "main", "#ask": "search", "#artifact": "dialog"}
@@ -606,8 +602,7 @@ def test_no_other_host_is_asked_for_anything(page: Page) -> None:
     page.driver.get_log("performance")
     page.open(q="tokens expire", answer="1")
     page.one("#state").click()
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     events = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
     sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
@@ -622,8 +617,7 @@ def test_every_text_stands_out_in_light_and_dark(page: Page, scheme: str) -> Non
     page.open(q="tokens expire", answer="1", corpus="docs")
     page.one("#state").click()
     page.shows("failed")
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
 
     assert page.run(CONTRAST) == {}
     assert page.run(EDGES) == []
@@ -822,8 +816,7 @@ def test_axe_finds_nothing_that_keeps_people_out(page: Page, scheme: str) -> Non
     page.shows("synopsis of docs/", "Failed in docs")
     assert named() == {}
 
-    page.one("#hits h3 a").click()
-    page.passage()
+    page.opens_first()
     assert named() == {}
 
     page.looks(PHONE, scheme)
