@@ -21,8 +21,9 @@ test-slow: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m tools.layout
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	cd build/layout && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml
 	$(BIN)/python tools/minilm_graph.py --check
 
 # The Dagster UI, on http://localhost:3000
@@ -41,7 +42,7 @@ readme: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/site
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
 	touch $@

@@ -1,4 +1,4 @@
-"""The checks of a corpus in Dagster: those that every run makes of what is new, and all of it on demand."""
+"""Dagster checks of a corpus: every run checks the new rows, and "Execute" in the UI checks all rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,34 +7,39 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.checks import CLAIMS, FAILURES, LEDGER, NODES, ORPHANS, QUALITY, SYNOPSES, CheckResult, checks_of
-from findingaid.model import Corpus, Outcome
+from findingaid.corpus import Corpus
+from findingaid.indexing.checks import FAILURES, LEDGER, ORPHANS, OUTCOME_CHECKS, QUALITY, CheckResult, checks_of
+from findingaid.model import Outcome
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
+from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import asset_key
 from findingaid_dagster.assets.plots import bars, histogram, levels
 from findingaid_dagster.resources import opened
 
 NAMED = 50
-"""Failed artifacts that a check lists."""
+"""Number of failed artifacts that a check lists."""
 
 PREVIEWED = 5
 PREVIEW = 200
-"""Rows that a preview has, and characters of a text in it."""
+"""Number of rows in a preview, and of characters of a text in it."""
+
+WAITS = "pending: "
+"""Prefix of the check facts that count pending outputs, one fact per reason."""
 
 DRAWN = 100_000
-"""Surfaces whose length is drawn, at most: enough for the picture, and its cost stays small."""
+"""Maximum number of surfaces in the histogram of lengths: enough for the picture, at a small cost."""
 
 
 def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
-    """Every check of a corpus, over all of its records; what "Execute" on a check runs.
+    """Return every check of a corpus, over all of its records, as run by "Execute" on a check.
 
-    Runs that build make the same checks of what is new, publish only when the blocking ones pass, and log them.
+    A run that builds makes the same checks on new rows, logs them, and publishes only if the blocking ones pass.
     """
     corpus = of.name
     specs = [
         dg.AssetCheckSpec(
-            check.name, asset=asset_key(corpus, check.stage), description=check.description, blocking=check.blocking
+            check.name, asset=asset_key(of, check.stage), description=check.description, blocking=check.blocking
         )
         for check in checks_of(of)
     ]
@@ -43,7 +48,7 @@ def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
     def check_all(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         aid = opened(context.resources, resource_key)
         for result in aid.check([corpus]):
-            key = dg.AssetCheckKey(asset_key(corpus, result.check.stage), result.check.name)
+            key = dg.AssetCheckKey(asset_key(of, result.check.stage), result.check.name)
             if key in context.selected_asset_check_keys:
                 yield dg.AssetCheckResult(asset_key=key.asset_key, check_name=key.name, **_outcome(aid, result))
 
@@ -51,16 +56,21 @@ def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
 
 
 def log_checks(context: dg.OpExecutionContext, aid: FindingAid, results: Sequence[CheckResult]) -> None:
-    """Log what the checks at the end of a run found."""
+    """Log the results of the checks at the end of a run."""
     for result in results:
-        key = asset_key(result.corpus, result.check.stage)
+        key = asset_key(aid.corpora[result.corpus], result.check.stage)
         found = dg.AssetCheckEvaluation(asset_key=key, check_name=result.check.name, **_outcome(aid, result))
-        context.log_event(found)  # type: ignore[arg-type]  # its annotation leaves out what it documents
+        context.log_event(found)  # type: ignore[arg-type]  # its annotation omits a documented event type
 
 
 def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:
     severity = dg.AssetCheckSeverity.ERROR if result.check.blocking else dg.AssetCheckSeverity.WARN
-    metadata = {name: _number(found) for name, found in result.facts.items()}
+    told: dict[str, float] = {}
+    for name, found in result.facts.items():
+        why = name.removeprefix(WAITS)
+        key = name if why == name else f"{WAITS}{filter_reason(why, aid.previews)}"
+        told[key] = told.get(key, 0) + found
+    metadata = {name: _number(found) for name, found in told.items()}
     return {
         "passed": result.passed,
         "severity": severity,
@@ -74,7 +84,7 @@ def _number(value: float) -> dg.IntMetadataValue | dg.FloatMetadataValue:
 
 
 def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
-    """What makes a check worth opening."""
+    """Yield the plots and tables that a check shows, as (name, metadata value)."""
     check, corpus = result.check, result.corpus
     where = equals("corpus", corpus)
     if check is FAILURES:
@@ -83,20 +93,25 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
     elif check is ORPHANS:
         found = aid.store.dataset("surfaces").to_table({"n": "character_length(text)"}, filter=where, limit=DRAWN)
         if lengths := found["n"].to_pylist():
-            yield "length", histogram(lengths, "How long surfaces are", "characters", "surfaces")
-    elif check in {SYNOPSES, CLAIMS, NODES}:
+            yield "length", histogram(lengths, "Lengths of surfaces", "characters", "surfaces")
+    elif check in OUTCOME_CHECKS:
         outcomes = {o.value: result.facts[o] for o in Outcome if o in result.facts}
-        if outcomes.keys() - {"skipped"}:  # else nothing was asked of anyone
-            yield "outcomes", bars(outcomes, f"What became of {check.stage.replace('_', ' ')}", "artifacts")
+        if outcomes.keys() - {"skipped"}:  # otherwise no model was called
+            yield "outcomes", bars(outcomes, f"Outcomes of {check.stage.replace('_', ' ')}", "artifacts")
     elif check is QUALITY and "floor" in result.facts:
-        yield "quality", levels(result.facts, "What known questions found")
+        yield "quality", levels(result.facts, "Quality on known questions")
     elif check is LEDGER:
         columns = ["artifact_id", "surface_kind", "surface_index", "text", "text_start"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()
-        for row in rows:
-            row["text"] = row["text"][row.pop("text_start") :]
         if rows:
-            yield "preview", table(rows)
+            yield "preview", table([record_preview(row, aid.previews) for row in rows])
+
+
+def record_preview(row: Mapping[str, Any], previews: bool) -> dict[str, Any]:
+    """Return a record as a preview shows it: with its text if `previews`, else with the length of its text."""
+    text = row["text"][row["text_start"] :]
+    shown = {name: value for name, value in row.items() if name not in {"text", "text_start"}}
+    return shown | ({"text": text} if previews else {"characters": len(text)})
 
 
 def _indexed(aid: FindingAid, where: str) -> Iterator[tuple[str, Any]]:
@@ -104,7 +119,8 @@ def _indexed(aid: FindingAid, where: str) -> Iterator[tuple[str, Any]]:
     yield "bytes", sum(rows["bytes"].to_pylist())
     now = datetime.now(UTC)
     days = [(now - updated).total_seconds() / 86_400 for updated in rows["updated"].to_pylist()]
-    yield "age", histogram(days, "When artifacts were indexed", "days ago", "artifacts")
+    if days:
+        yield "age", histogram(days, "Ages of artifacts", "days ago", "artifacts")
 
 
 def _failed(aid: FindingAid, corpus: str) -> Iterator[tuple[str, Any]]:
@@ -112,13 +128,13 @@ def _failed(aid: FindingAid, corpus: str) -> Iterator[tuple[str, Any]]:
     if failures:
         rows = [
             {"artifact": f.artifact_id, "runs": f.runs, "stage": f.stage, "kind": f.kind, "why": f.message}
-            for f in failures[:NAMED]
+            for f in filter_failures(failures[:NAMED], aid.previews)
         ]
         yield "failed artifacts", table(rows)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """Rows of numbers and texts as Dagster shows them, long texts cut."""
+    """Convert rows of numbers and texts to a Dagster table; long texts are cut."""
     return dg.MetadataValue.table([dg.TableRecord({name: _cut(value) for name, value in row.items()}) for row in rows])
 
 

@@ -1,80 +1,89 @@
-"""The assets of one corpus, as one operation that does whichever of them are asked for.
+"""Assets of one corpus, built by one operation that runs the selected stages.
 
-One operation and not one each: its partitions get their own data versions, which Dagster lets only hand-logged
-events have, and a step that hand-logs its events would make Dagster skip the steps after it.
+There is one operation for all stages because each partition needs its own data version. Dagster allows that only for
+events that the step logs itself, and it would skip the steps after a step that logs its own events. Only the published
+records are an output of the step: they have no partitions, and assets after them run in order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.errors import SourceError
-from findingaid.indexing import Indexer
+from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.model import Listing, Stage
-from findingaid.plan import CorpusPlan
-from findingaid_dagster.assets.artifacts import artifacts
+from findingaid.reports import BatchReport
+from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import log_checks
-from findingaid_dagster.assets.claims import claims
-from findingaid_dagster.assets.embeddings import embeddings
-from findingaid_dagster.assets.keys import artifact_id_of, asset_key, partitions_of
-from findingaid_dagster.assets.records import records
-from findingaid_dagster.assets.summary_nodes import summary_nodes
-from findingaid_dagster.assets.surfaces import surfaces
+from findingaid_dagster.assets.disclosure import filter_failures, filter_report
+from findingaid_dagster.assets.failures import HELD, fail_run
+from findingaid_dagster.assets.keys import PUBLISHED, artifact_id_of, asset_key
+from findingaid_dagster.assets.published import as_result, publications, read_published
+from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
-from findingaid_dagster.assets.synopses import synopses
-from findingaid_dagster.resources import opened
+from findingaid_dagster.events import log_asset_events
+from findingaid_dagster.resources import in_one_line, opened
 
 NAMED = 20
-"""Artifact ids that a line of the log names."""
-
-SPECS = {
-    Stage.ARTIFACTS: artifacts,
-    Stage.SURFACES: surfaces,
-    Stage.SYNOPSES: synopses,
-    Stage.CLAIMS: claims,
-    Stage.SUMMARY_NODES: summary_nodes,
-    Stage.EMBEDDINGS: embeddings,
-    Stage.RECORDS: records,
-}
+"""Number of artifact ids in a line of the log."""
 
 
 class MaterializeConfig(dg.Config):
-    """What a materialization may be told, in the launchpad or by run configuration."""
+    """Options of a materialization, set in the launchpad or by run configuration."""
 
     force: bool = False
-    """Do the selected stages again, also where nothing changed; calls that were paid for are not repeated."""
+    """Run the selected stages again even if nothing changed; cached model calls are not repeated."""
 
     pay_again: bool = False
-    """With `force`: ask the models again, too."""
+    """With `force`, also call the models again."""
 
 
-def corpus_assets(indexer: Indexer, resource_key: str) -> dg.AssetsDefinition:
-    """The assets `corpus/artifacts` to `corpus/records`, partitioned an artifact."""
-    corpus = indexer.corpus
+def corpus_assets(
+    indexer: Indexer,
+    resource_key: str,
+    pool: str | None = None,
+    op_tags: Mapping[str, Any] = MappingProxyType({}),
+    translation: Translation = unchanged,
+) -> dg.AssetsDefinition:
+    """Return the assets `corpus/artifacts` to `corpus/records`, one partition per artifact, and `corpus/published`."""
+    corpus, published = indexer.corpus, asset_key(indexer.of, PUBLISHED)
+    translate = partial(translated, translation, indexer.of)
 
     @dg.multi_asset(
         name=f"{corpus}_index",
-        specs=[SPECS[stage](indexer) for stage in indexer.of.stages],
+        specs=[
+            *(translate(stage, stage_spec(indexer, stage)) for stage in indexer.of.stages),
+            translate(PUBLISHED, published_spec(indexer)),
+        ],
         can_subset=True,
-        partitions_def=partitions_of(corpus),
         backfill_policy=dg.BackfillPolicy.single_run(),
         required_resource_keys={resource_key},
+        pool=pool,
+        op_tags=op_tags,
     )
     def build(context: dg.AssetExecutionContext, config: MaterializeConfig) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
-        """Take the selected artifacts through the selected stages, check, then publish."""
-        stages = [stage for stage in indexer.of.stages if asset_key(corpus, stage) in context.selected_asset_keys]
-        ids = [artifact_id_of(key) for key in context.partition_keys]
+        """Run the selected stages for the selected artifacts, then check and publish."""
+        stages = [stage for stage in indexer.of.stages if asset_key(indexer.of, stage) in context.selected_asset_keys]
+        ids = [artifact_id_of(key) for key in context.partition_keys] if stages else []
         aid = opened(context.resources, resource_key)
-        try:
-            failed = materialize(context.op_execution_context, aid, corpus, ids, stages, config)
-        except SourceError as error:
-            raise dg.Failure(f"{corpus}: {error}", allow_retries=False) from None
+        op_context = context.op_execution_context
+        with in_one_line(f"{corpus}: "):
+            failed, visible, before, reports = materialize(op_context, aid, corpus, ids, stages, config)
+        # Only this event is an output. `sync` logged those of the stages, one per partition with its own data version.
+        wanted = visible and published in context.selected_asset_keys
+        for event in publications(op_context, aid, before, reports, [corpus] if wanted else []):
+            if wanted and event.asset_key == published:
+                yield as_result(event)
+            else:
+                log_asset_events(op_context, [event])
+        if published in context.selected_asset_keys and not visible and not failed:
+            failed = [HELD]
         if failed:
-            raise dg.Failure(
-                f"{len(failed)} of {len(ids)} artifacts failed: {'; '.join(failed[:5])}", allow_retries=False
-            )
-        yield from ()  # events are logged by hand, one a partition with its own data version
+            what = f"{len(failed)} of {len(ids)} artifacts failed" if ids else "not published"
+            raise fail_run(op_context, what, failed)
 
     return build
 
@@ -86,41 +95,60 @@ def materialize(
     artifact_ids: list[str],
     stages: list[Stage],
     config: MaterializeConfig,
-) -> list[str]:
-    """Build some stages of some artifacts and publish; returns what failed, one line each."""
-    for line in aid.prepare():
+) -> tuple[list[str], bool, dict[str, Contents], dict[str, BatchReport]]:
+    """Build these stages of these artifacts and publish.
+
+    Returns the failures, one line each; whether readers see the newest records; their contents before; and the report.
+    """
+    run = aid.open_run(context.run_id)
+    for line in run.prepare():
         context.log.warning(line)
-    indexer = aid.indexer(corpus, aid.spending(context.run_id))
-    discovery = indexer.of.source.discover()
-    wanted = set(artifact_ids)
-    listings = [listing for listing in discovery.listings if listing.artifact_id in wanted]
-    failures = [failure for failure in discovery.failures if failure.artifact_id in wanted]
-    gone = wanted - {listing.artifact_id for listing in listings} - {failure.artifact_id for failure in failures}
-    failed = [str(failure) for failure in failures]
-    failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in sorted(gone)]
-    for batch in CorpusPlan(corpus, len(listings), listings, ()).batches():
-        context.log.info(f"{corpus}: {len(batch)} artifacts: {named(batch)}")
-        report = indexer.build(batch, stages, config.force, config.pay_again)
-        failed += map(str, report.failed)
-        if report.truncated.warning:
-            context.log.warning(f"{corpus}: {report.truncated.warning}")
-        if report.pending:
-            context.log.warning(f"{corpus}: {report.pending} synopses are pending: {report.waiting}")
-        if report.pending_claims:
-            context.log.warning(f"{corpus}: claims of {report.pending_claims} artifacts are pending: {report.waiting}")
-        for line in report.refused:
-            context.log.warning(f"{corpus}: refused: {line}")
-        sync(context, indexer, [listing.artifact_id for listing in batch], stages)
-    end = aid.finish([corpus])
-    log_checks(context, aid, end.checks)
-    if end.unpublished:
-        failed.append(f"not published, readers keep the version before: {end.unpublished}")
+    indexer, total = run.indexer(corpus), BatchReport()
+    failed: list[str] = []
+    built: list[str] = []
+    if stages:
+        plan = run.plan_selected(corpus, artifact_ids)
+        indexer.begin(plan)
+        options = BuildOptions(stages, config.force, pay_again=config.pay_again)
+        failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
+        failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
+        for batch in plan.batches():
+            context.log.info(f"{corpus}: {len(batch)} artifacts: {named(batch)}")
+            ids = [listing.artifact_id for listing in batch]
+            report = filter_report(indexer.build(batch, options), ids, aid.previews)
+            failed += map(str, report.failed)
+            failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
+            _warn(context, corpus, report)
+            sync(context, indexer, ids, [stage for stage in stages if stage is not Stage.RECORDS], aid.previews)
+            built += ids
+            total += report
+    before = read_published(aid)
+    closed = run.close([corpus])
+    if Stage.RECORDS in stages and closed.visible:
+        sync(context, indexer, built, [Stage.RECORDS], aid.previews)
+    log_checks(context, aid, closed.checks)
+    if closed.unpublished:
+        failed.append(f"not published, readers keep the previous version: {closed.unpublished}")
+    if closed.held:
+        context.log.warning(f"{corpus}: {HELD}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")
-    return failed
+    return failed, closed.visible, before, {corpus: total}
+
+
+def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:
+    """Log what a batch left out: texts cut off, outputs that are pending, and refused claims."""
+    if report.truncated.warning:
+        context.log.warning(f"{corpus}: {report.truncated.warning}")
+    if report.pending:
+        context.log.warning(f"{corpus}: {report.pending} synopses are pending: {report.waiting}")
+    if report.pending_claims:
+        context.log.warning(f"{corpus}: claims of {report.pending_claims} artifacts are pending: {report.waiting}")
+    for line in report.refused:
+        context.log.warning(f"{corpus}: refused a claim: {line}")
 
 
 def named(listings: Sequence[Listing]) -> str:
-    """The ids of the artifacts of a batch for a log line, the first of many."""
+    """Format the artifact ids of a batch for a log line; only the first `NAMED` are named."""
     ids = ", ".join(listing.artifact_id for listing in listings[:NAMED])
     return ids + (", …" if len(listings) > NAMED else "")

@@ -1,4 +1,4 @@
-"""Pictures for people who would rather look than read: small PNG images inside Markdown."""
+"""Plots for check results: small PNG images embedded in Markdown."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, BAR = "#8b93a3", "#5b6ee1"  # read well on Dagster's light and dark pages
+INK, BAR = "#8b93a3", "#5b6ee1"  # legible on Dagster's light and dark pages
 
 BINS = 24
 
 
 def histogram(values: Sequence[float], title: str, x: str, y: str) -> dg.MarkdownMetadataValue:
-    """How often values of which size occur. The last bar holds all beyond the 99th percentile."""
+    """Plot the distribution of values. The last bar contains all values beyond the 99th percentile."""
     figure, axes = _axes(title)
     top = float(np.percentile(values, 99)) or 1.0
     axes.hist(np.minimum(values, top), bins=BINS, color=BAR)
@@ -30,7 +30,7 @@ def histogram(values: Sequence[float], title: str, x: str, y: str) -> dg.Markdow
 
 
 def bars(counts: Mapping[str, float], title: str, x: str) -> dg.MarkdownMetadataValue:
-    """A bar a name, with its count."""
+    """Plot one labelled bar per name."""
     figure, axes = _axes(title)
     drawn = axes.barh(list(counts), list(counts.values()), color=BAR)
     axes.bar_label(drawn, [f"{n:,}" for n in counts.values()], color=INK, padding=3)
@@ -41,7 +41,7 @@ def bars(counts: Mapping[str, float], title: str, x: str) -> dg.MarkdownMetadata
 
 
 def levels(facts: Mapping[str, float], title: str) -> dg.MarkdownMetadataValue:
-    """Measures from 0 to 1 as bars, the first with its interval, and the floor as a line."""
+    """Plot measures from 0 to 1 as bars, the first with its interval, and the floor as a line."""
     figure, axes = _axes(title)
     shown = {name: value for name, value in facts.items() if name not in {"cases", "floor", "low", "high"}}
     axes.barh(list(shown), list(shown.values()), color=BAR)
@@ -55,7 +55,7 @@ def levels(facts: Mapping[str, float], title: str) -> dg.MarkdownMetadataValue:
 
 
 def _axes(title: str) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure  # here, since it takes longer to load than the whole code location
+    from matplotlib.figure import Figure  # imported here: it takes longer to load than the whole code location
 
     figure = Figure(figsize=(5.5, 2.4), dpi=110, layout="constrained")
     axes = figure.add_subplot()

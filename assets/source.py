@@ -1,61 +1,64 @@
-"""What the source holds now, observed: shows in the UI which partitions a run would read again."""
+"""Observable source asset of a corpus: shows in the UI which partitions a run would read again."""
 
 import warnings
+from collections.abc import Iterator
 
 import dagster as dg
 
-from findingaid.indexing import Indexer
-from findingaid.model import Corpus
-from findingaid_dagster.assets.keys import add_partitions, partition_key, partitions_of, source_key
-from findingaid_dagster.events import logged_data_versions
+from findingaid.corpus import Corpus
+from findingaid.indexing.indexer import Indexer
+from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, partition_key
+from findingaid_dagster.assets.specs import Translation, source_spec, translated, unchanged
+from findingaid_dagster.events import log_asset_events, logged_data_versions
 from findingaid_dagster.resources import opened
 
-# Both are in beta in the pinned dagster; tests/test_dagster.py shows what is relied on.
-warnings.filterwarnings(
-    "ignore", "(Function `observable_source_asset`|Class `DataVersionsByPartition`)", dg.BetaWarning
-)
+# In beta in the pinned dagster; tests/code_location/test_code_location.py tests the behaviour relied on.
+warnings.filterwarnings("ignore", "Function `multi_observable_source_asset`", dg.BetaWarning)
 
 
-def source(of: Corpus, resource_key: str) -> dg.SourceAsset:
-    """The source of a corpus. Observing it lists the artifacts, reads none, and reports those that changed."""
-
+def source(of: Corpus, resource_key: str, translation: Translation = unchanged) -> dg.AssetsDefinition:
+    """Return the source asset of a corpus. Observing it lists artifacts, reads none, and reports the changed ones."""
     corpus = of.name
 
-    @dg.observable_source_asset(
-        key=source_key(corpus),
-        partitions_def=partitions_of(corpus),
-        group_name=of.group or corpus,
-        tags=of.tags,
-        description="The artifacts as their source lists them. Observe it to see which partitions are stale.",
+    @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]  # dagster leaves it untyped
+        name=f"{corpus}_source",
+        specs=[translated(translation, of, SOURCE, source_spec(of))],
         required_resource_keys={resource_key},
     )
-    def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-        found = changed(context.instance, opened(context.resources, resource_key).indexer(corpus))
+    def observe(context: dg.OpExecutionContext) -> Iterator[dg.ObserveResult]:
+        found = changed_partitions(context.instance, opened(context.resources, resource_key).indexer(corpus))
         add_partitions(context.instance, corpus, list(found))
-        return dg.DataVersionsByPartition({key: version for key, version in found.items() if version})
+        # Only events that the step logs itself may each have a partition and a version of their own.
+        log_asset_events(context, [observation(of, key, version) for key, version in found.items() if version])
+        yield from ()
 
-    return observe
+    assets: dg.AssetsDefinition = observe
+    return assets
 
 
-def changed(instance: dg.DagsterInstance, indexer: Indexer) -> dict[str, str]:
-    """partition -> version of what the source lists otherwise than last observed; "" where it gives no version.
+def changed_partitions(instance: dg.DagsterInstance, indexer: Indexer) -> dict[str, str]:
+    """Map each partition that is new or differs from its last observation to its version.
 
-    Raises SourceError.
+    The version is "" if the source gives none. Raises SourceError.
     """
-    listings = indexer.of.source.discover().listings
-    found = {partition_key(listing.artifact_id): observed_version(listing.stamp) for listing in listings}
+    skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.corpus).items()}
+    found = {
+        partition_key(listing.artifact_id): observed_version(listing.stamp)
+        for listing in indexer.of.source.discover().listings
+        if skipped.get(listing.artifact_id) != observed_version(listing.stamp)
+    }
     there = set(instance.get_dynamic_partitions(indexer.corpus))
-    known = logged_data_versions(instance, source_key(indexer.corpus), observed=True)
-    # What was deleted and came back has been observed before, but is as new.
+    known = logged_data_versions(instance, asset_key(indexer.of, SOURCE), observed=True)
+    # An artifact that was deleted and is back has an earlier observation, but counts as new.
     return {key: v for key, v in found.items() if key not in there or (v and v != known.get(key))}
 
 
-def observation(corpus: str, key: str, version: str) -> dg.AssetObservation:
-    """What tells Dagster that an artifact was listed with this version."""
+def observation(of: Corpus, key: str, version: str) -> dg.AssetObservation:
+    """Return the event that tells Dagster that an artifact was listed with this version."""
     tags = {"dagster/data_version": version, "dagster/data_version_is_user_provided": "true"}
-    return dg.AssetObservation(source_key(corpus), partition=key, tags=tags)
+    return dg.AssetObservation(asset_key(of, SOURCE), partition=key, tags=tags)
 
 
 def observed_version(stamp: str) -> str:
-    """A stamp as a data version; whether it can be trusted is nothing that Dagster compares."""
+    """Return a stamp as a data version, without the "?" that marks it as uncertain: Dagster compares only versions."""
     return stamp.rstrip("?")

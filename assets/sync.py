@@ -1,6 +1,6 @@
-"""Telling a Dagster instance what the ledger knows: partition keys, and a materialization for every new version.
+"""Synchronization of a Dagster instance with the ledger: partition keys, and a materialization per new version.
 
-The ledger is what decides; the instance is a view of it. So the same function serves the `index` job, a
+The ledger is authoritative, and the instance is a view of it. The same function therefore serves the `index` job, a
 materialization from the UI, and an instance that is behind because the CLI did the work.
 """
 
@@ -11,33 +11,50 @@ from typing import Any
 import dagster as dg
 import orjson
 
-from findingaid.indexing import Indexer
-from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY, WRITTEN, Corpus, Outcome, Stage
-from findingaid.query import corpus_fields
+from findingaid.corpus import Corpus
+from findingaid.indexing.indexer import Indexer
+from findingaid.model import CLAIM, SUMMARY, WRITTEN, Outcome, Stage
+from findingaid.query.search import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid.store.sql import equals
-from findingaid_dagster.assets.checks import table
-from findingaid_dagster.assets.keys import add_partitions, asset_key, deps_of, partition_key, record_columns, source_key
+from findingaid_dagster.assets.checks import record_preview, table
+from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
+from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, deps_of, inputs_of, partition_key
 from findingaid_dagster.assets.source import observation, observed_version
-from findingaid_dagster.events import event_pointer, latest_event_ids, log_asset_events, logged_data_versions
+from findingaid_dagster.assets.specs import record_columns
+from findingaid_dagster.events import (
+    current_data_version,
+    event_pointer,
+    latest_event_ids,
+    log_asset_events,
+    logged_data_versions,
+    spec_inputs,
+)
 
 PREVIEWED = 5
-"""Records of an artifact that its partition shows."""
+"""Number of records of an artifact that its partition shows."""
+
+LOGGED_AT_ONCE = 1000
+"""Number of artifacts whose records are in memory while their events are logged."""
 
 FAILED_INPUT = "failed"
-"""The data version recorded for an input that failed, such as a synopsis; when it comes, Dagster sees it as new."""
+"""Data version recorded for a failed input, such as a synopsis. Once the input exists, Dagster sees it as new."""
 
 
 def sync(
     context: dg.OpExecutionContext,
     indexer: Indexer,
     artifact_ids: Sequence[str] | None = None,
-    again: Collection[Stage] = (),
+    again: Collection[Stage] | None = None,
+    previews: bool = False,
+    *,
+    visible: bool = True,
 ) -> None:
-    """Log what the instance does not know yet of these artifacts, or of the whole corpus.
+    """Log everything about these artifacts, or the whole corpus, that the instance does not know yet.
 
-    `again` are the stages of a materialization by name: those are logged, even with the same version, and no
-    others, which nobody looked at.
+    `again` are the stages that a materialization selected. Only these are logged, even at the same version, since the
+    run did not touch the other stages. Records are logged only if readers see them, as `visible` tells, and artifacts
+    that failed are not. Texts are logged only with `previews`.
     """
     instance, corpus = context.instance, indexer.corpus
     rows = indexer.ledger.rows(corpus, artifact_ids)
@@ -45,50 +62,95 @@ def sync(
     keys = {i: partition_key(i) for i in rows}
     asked = None if artifact_ids is None else list(keys.values())
     observed: set[str] = set()
-    if not again or Stage.ARTIFACTS in again:
-        observed = _observe(context, corpus, {i: row for i, row in rows.items() if _was_read(row)}, keys, asked)
-    if not again:
-        # A records version covers all that came before it: where it is known, everything is but the source's stamp.
-        known = logged_data_versions(instance, asset_key(corpus, Stage.RECORDS), asked)
+    if again is None or Stage.ARTIFACTS in again:
+        observed = _observe(context, indexer.of, {i: row for i, row in rows.items() if _was_read(row)}, keys, asked)
+    if again is None:
+        # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
+        known = logged_data_versions(instance, asset_key(indexer.of, Stage.RECORDS), asked)
         rows = {i: row for i, row in rows.items() if row.records != known.get(keys[i]) or i in observed}
     due = _due(instance, indexer.of, rows, keys, observed, again)
-    records = _first_records(indexer, set().union(*due.values()))
-    written = {Stage.CLAIMS: _first_claims, Stage.SUMMARY_NODES: _summaries}
-    for stage, ids in due.items():
-        pointer = event_pointer(instance)
-        shown = written[stage](indexer, ids) if stage in written else records
-        events = [_event(indexer, stage, rows[i], keys[i], pointer, shown[i]) for i in ids]
-        if stage is Stage.RECORDS and events:
-            events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
-        log_asset_events(context, events)
+    if not visible:
+        del due[Stage.RECORDS]
+    ids = sorted(set().union(*due.values()))
+    for start in range(0, len(ids), LOGGED_AT_ONCE):
+        part = set(ids[start : start + LOGGED_AT_ONCE])
+        logged = {stage: [i for i in of if i in part] for stage, of in due.items()}
+        _log(context, indexer, logged, rows, keys, previews)
+    built = set().union(*(of for stage, of in due.items() if stage is not Stage.RECORDS))
     for stage in WRITTEN:
-        told = sorted(rows if stage in again else set().union(*due.values()))
+        told = sorted(rows if stage in (again or ()) else built)
         log_asset_events(
-            context, [_unsettled(corpus, stage, rows[i], keys[i]) for i in told if _reason(rows[i], stage)]
+            context,
+            [_unsettled(indexer.of, stage, rows[i], keys[i], previews) for i in told if _is_unsettled(rows[i], stage)],
         )
 
 
-def _reason(row: LedgerRow, stage: Stage) -> str:
-    """Why an artifact has no synopsis, claims or summary node yet; "" where it has some, or needs none."""
+def _log(
+    context: dg.OpExecutionContext,
+    indexer: Indexer,
+    due: Mapping[Stage, Sequence[str]],
+    rows: Mapping[str, LedgerRow],
+    keys: Mapping[str, str],
+    previews: bool,
+) -> None:
+    """Log a materialization of each stage, in order, for the artifacts that are due."""
+    records = _first_records(indexer, set().union(*due.values()))
+    written = {Stage.CLAIMS: _first_claims, Stage.SUMMARY_NODES: _summaries}
+    for stage, ids in due.items():
+        pointer, added = event_pointer(context.instance), _added_inputs(context, indexer.of, stage)
+        shown = written[stage](indexer, ids) if stage in written else records
+        events = [
+            _event(indexer, stage, rows[i], keys[i], pointer, added, _metadata(stage, rows[i], shown[i], previews))
+            for i in ids
+        ]
+        if stage is Stage.RECORDS and events and previews:
+            events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
+        log_asset_events(context, events)
+
+
+def _added_inputs(context: dg.OpExecutionContext, of: Corpus, stage: Stage) -> dict[dg.AssetKey, str]:
+    """Map each input that is in the spec of the code location, and is not findingaid's own, to its data version.
+
+    Without its version in each event, Dagster would call it a new dependency, and the partition stale, for ever.
+    """
+    added = spec_inputs(context, asset_key(of, stage)).difference(inputs_of(of, stage))
+    return {key: current_data_version(context.instance, key) for key in added}
+
+
+def _is_unsettled(row: LedgerRow, stage: Stage) -> bool:
+    """Check whether the output of this stage failed or is pending, and the ledger has the reason."""
     unsettled = row.outcome(stage) in {Outcome.FAILED, Outcome.PENDING}
-    return row.failed_message if unsettled and row.failed_stage in {"", stage} else ""
+    return bool(unsettled and row.failed_stage in {"", stage} and row.failed_message)
 
 
-def _unsettled(corpus: str, stage: Stage, row: LedgerRow, key: str) -> dg.AssetObservation:
-    """What became of what was not written. No materialization: there is nothing, and the partition is stale."""
-    metadata = {"outcome": row.outcome(stage), "reason": _reason(row, stage)}
-    return dg.AssetObservation(asset_key(corpus, stage), partition=key, metadata=metadata)
+def _unsettled(of: Corpus, stage: Stage, row: LedgerRow, key: str, previews: bool) -> dg.AssetObservation:
+    """Return an observation of the failed or pending output of a stage.
+
+    It is not a materialization, because there is no output and the partition stays stale.
+    """
+    metadata = {"outcome": row.outcome(stage)}
+    if row.failure:
+        (failure,) = filter_failures([row.failure], previews)
+        metadata |= {"kind": failure.kind, "reason": failure.message}
+    else:
+        metadata |= {"reason": filter_reason(row.failed_message, previews)}
+    return dg.AssetObservation(asset_key(of, stage), partition=key, metadata=metadata)
 
 
 def _schema(indexer: Indexer) -> dict[str, Any]:
-    """The columns of a corpus's records as they are now; Dagster shows those of the latest materialization."""
+    """Return the current columns of a corpus's records; Dagster shows those of the latest materialization."""
     found = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.corpus]))
     return {"dagster/column_schema": record_columns(found[indexer.corpus])}
 
 
 def _was_read(row: LedgerRow) -> bool:
-    """Whether the row's stamp is that of the last reading: one that failed keeps the stamp of the reading before."""
-    return row.artifacts is not None and row.failed_stage in {"", *WRITTEN}
+    """Check whether the last reading succeeded: after a failed one, the row keeps the stamp of the one before."""
+    return row.artifacts is not None and not _is_failed(row)
+
+
+def _is_failed(row: LedgerRow, stage: Stage | None = None) -> bool:
+    """Check whether an artifact failed as a whole, or in the output that a model writes for this stage."""
+    return row.failed_stage not in {"", *WRITTEN} or (stage in WRITTEN and row.outcome(stage) == Outcome.FAILED)
 
 
 def _due(
@@ -97,47 +159,47 @@ def _due(
     rows: Mapping[str, LedgerRow],
     keys: Mapping[str, str],
     observed: Collection[str],
-    again: Collection[Stage],
+    again: Collection[Stage] | None,
 ) -> dict[Stage, list[str]]:
-    """stage -> artifacts to log it of, in the order of the stages."""
+    """Map each stage, in order, to the artifacts whose materialization is to be logged."""
     wanted = [keys[i] for i in rows]
-    ids = {stage: latest_event_ids(instance, asset_key(of.name, stage), wanted) for stage in of.stages}
+    ids = {stage: latest_event_ids(instance, asset_key(of, stage), wanted) for stage in of.stages}
     changed: dict[Stage, set[str]] = {}
     due: dict[Stage, list[str]] = {}
     for stage in of.stages:
-        known = logged_data_versions(instance, asset_key(of.name, stage), wanted)
+        known = logged_data_versions(instance, asset_key(of, stage), wanted)
         changed[stage] = {i for i, row in rows.items() if row.version(stage) != known.get(keys[i])}
-        # A new version of an input must be named by what stands on it, even where that came out the same.
+        # A stage must name the new version of an input, even if its own output is unchanged.
         stale = changed[stage].union(
             *(changed[dep] for dep in deps_of(of, stage)), observed if stage is Stage.ARTIFACTS else ()
         )
         stale |= {
             i for i in rows for dep in deps_of(of, stage) if ids[dep].get(keys[i], 0) > ids[stage].get(keys[i], 0)
         }
-        asked = set(rows) if stage in again else set() if again else stale
-        due[stage] = sorted(i for i in asked if rows[i].version(stage) is not None)
+        asked = stale if again is None else set(rows) if stage in again else set()
+        due[stage] = sorted(i for i in asked if rows[i].version(stage) is not None and not _is_failed(rows[i], stage))
     return due
 
 
 def _observe(
     context: dg.OpExecutionContext,
-    corpus: str,
+    of: Corpus,
     rows: Mapping[str, LedgerRow],
     keys: Mapping[str, str],
     asked: Sequence[str] | None,
 ) -> set[str]:
-    """Log the stamps that artifacts were read at and the instance has not seen.
+    """Log the stamps at which artifacts were read, if the instance has not seen them.
 
-    Returns the artifacts whose source was observed after they were materialized, by this or before: Dagster calls
-    those stale until they are logged again.
+    Returns the artifacts whose source was observed, by this call or before, after their latest materialization.
+    Dagster shows those as stale until they are logged again.
     """
-    asset = source_key(corpus)
+    asset = asset_key(of, SOURCE)
     known = logged_data_versions(context.instance, asset, asked, observed=True)
     stamps = {i: observed_version(row.stamp) for i, row in rows.items()}
     unseen = sorted(i for i, stamp in stamps.items() if stamp and stamp != known.get(keys[i]))
-    log_asset_events(context, [observation(corpus, keys[i], stamps[i]) for i in unseen])
+    log_asset_events(context, [observation(of, keys[i], stamps[i]) for i in unseen])
     observed = latest_event_ids(context.instance, asset, asked, observed=True)
-    made = latest_event_ids(context.instance, asset_key(corpus, Stage.ARTIFACTS), asked)
+    made = latest_event_ids(context.instance, asset_key(of, Stage.ARTIFACTS), asked)
     return {i for i in rows if observed.get(keys[i], 0) > made.get(keys[i], 0)}
 
 
@@ -150,12 +212,20 @@ def _sync_keys(instance: dg.DagsterInstance, corpus: str, rows: Iterable[str], w
 
 
 def _event(
-    indexer: Indexer, stage: Stage, row: LedgerRow, key: str, pointer: int, shown: Sequence[Mapping[str, Any]]
+    indexer: Indexer,
+    stage: Stage,
+    row: LedgerRow,
+    key: str,
+    pointer: int,
+    added: Mapping[dg.AssetKey, str],
+    metadata: Mapping[str, Any],
 ) -> dg.AssetMaterialization:
+    """Return the event of one partition; `added` are inputs that a team gave the asset, with their data versions."""
     version = row.version(stage) or ""
-    inputs = {f"{indexer.corpus}/{dep.value}": row.version(dep) or FAILED_INPUT for dep in deps_of(indexer.of, stage)}
+    own = {asset_key(indexer.of, dep): row.version(dep) or FAILED_INPUT for dep in deps_of(indexer.of, stage)}
     if stage is Stage.ARTIFACTS:
-        inputs = {source_key(indexer.corpus).to_user_string(): observed_version(row.stamp)}
+        own = {asset_key(indexer.of, SOURCE): observed_version(row.stamp)}
+    inputs = {asset.to_user_string(): found for asset, found in {**own, **added}.items()}
     tags = {
         "dagster/code_version": indexer.recipe.code_version(stage),
         "dagster/data_version": version,
@@ -163,49 +233,67 @@ def _event(
         **{f"dagster/input_data_version/{asset}": found for asset, found in inputs.items()},
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
-    return dg.AssetMaterialization(
-        asset_key(indexer.corpus, stage), partition=key, tags=tags, metadata=_metadata(stage, row, shown)
-    )
+    return dg.AssetMaterialization(asset_key(indexer.of, stage), partition=key, tags=tags, metadata=metadata)
 
 
-def _metadata(stage: Stage, row: LedgerRow, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What Dagster shows of one artifact's partition; `records` are its first, in plan order."""
-    if stage in OF_CLAIMS:
-        return _metadata_of_claims(stage, row, records)
-    cut = [record for record in records if record["surface_kind"] not in {CLAIM, SUMMARY}]
-    synopsis = next((record for record in cut if record["producer_id"]), None)
+def _metadata(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
+    """Return the metadata of one artifact's partition; `shown` are its first records or claims, or its summary node."""
     match stage:
         case Stage.ARTIFACTS:
             return {"bytes": row.bytes}
-        case Stage.SURFACES:
-            own = [record for record in cut if record is not synopsis]
-            return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(own, "text")}
-        case Stage.SYNOPSES:
-            text = {"synopsis": synopsis["text"], "written by": synopsis["producer_id"]} if synopsis else {}
-            return {"outcome": row.synopsis_outcome, **text}
+        case Stage.CLAIMS:
+            return _of_claims(row, shown, previews)
+        case Stage.SUMMARY_NODES:
+            return _of_node(row, shown, previews)
         case Stage.EMBEDDINGS:
             return {"texts": row.n_records}
-    return {"dagster/partition_row_count": row.n_records, "preview": _preview(records, "record_id")}
+    cut = [record for record in shown if record["surface_kind"] not in {CLAIM, SUMMARY}]
+    synopsis = next((record for record in cut if record["producer_id"]), None)
+    if stage is Stage.SURFACES:
+        own = [record_preview(record, previews) for record in cut if record is not synopsis]
+        return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(own)}
+    if stage is Stage.SYNOPSES:
+        return {"outcome": row.synopsis_outcome, **_of_synopsis(synopsis, previews)}
+    return {"dagster/partition_row_count": row.n_records, "preview": _preview(shown, "record_id")}
 
 
-def _metadata_of_claims(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The same of claims, `shown` being the first of them, and of the summary node, if there is one."""
-    if stage is Stage.CLAIMS:
-        preview = {"preview": table(shown)} if shown else {}
-        counts = {"refused": row.refused, "dagster/partition_row_count": row.n_claims}
-        return {"outcome": row.claims_outcome, **counts, **preview}
-    summary = {"summary": dg.MetadataValue.md(str(shown[0]["text"]))} if shown else {}
-    return {"outcome": row.summary_nodes_outcome, **summary}
+def _of_synopsis(synopsis: Mapping[str, Any] | None, previews: bool) -> dict[str, Any]:
+    if synopsis is None:
+        return {}
+    text = synopsis["text"]
+    return {"written by": synopsis["producer_id"], **({"synopsis": text} if previews else {"characters": len(text)})}
+
+
+def _of_claims(row: LedgerRow, claims: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
+    found = {"outcome": row.claims_outcome, "refused": row.refused, "dagster/partition_row_count": row.n_claims}
+    if not claims:
+        return found
+    names = ("type", "text", "evidence", "confidence") if previews else ("claim_id", "evidence", "confidence")
+    return found | {"preview": table([{name: claim[name] for name in names} for claim in claims])}
+
+
+def _of_node(row: LedgerRow, nodes: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"outcome": row.summary_nodes_outcome}
+    if not nodes:
+        return found
+    points = orjson.loads(nodes[0]["bullets"])
+    if not previews:
+        return found | {"points": len(points)}
+    return found | {"summary": dg.MetadataValue.md("\n".join(f"- {text}" for text, _ in points))}
 
 
 def _preview(records: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:
+    shown = (*columns, *(name for name in ("text", "characters") if not columns))
     return table(
-        [{"kind": r["surface_kind"], "index": r["surface_index"], **{c: r[c] for c in columns}} for r in records]
+        [
+            {"kind": r["surface_kind"], "index": r["surface_index"], **{c: r[c] for c in shown if c in r}}
+            for r in records
+        ]
     )
 
 
 def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """artifact id -> its first records."""
+    """Load the first records of each artifact, by artifact id."""
     columns = (
         "corpus",
         "artifact_id",
@@ -220,27 +308,26 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(found.to_pylist(), key=lambda row: row["surface_index"]):
         if row["corpus"] == indexer.corpus:
-            shown[row["artifact_id"]].append(row | {"text": row["text"][row["text_start"] :]})
+            shown[row["artifact_id"]].append(row)
     return shown
 
 
 def _first_claims(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """artifact id -> its first claims."""
-    columns = ("artifact_id", "position", "type", "text", "evidence", "confidence")
+    """Load the first claims of each artifact, by artifact id."""
+    columns = ("artifact_id", "claim_id", "position", "type", "text", "evidence", "confidence")
     where = f"position < {PREVIEWED} AND {equals('corpus', indexer.corpus)}"
     found = indexer.store.lookup("claims", "artifact_id", artifact_ids, columns, where)
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.sort_by("position").to_pylist():
-        del row["position"]
-        shown[row.pop("artifact_id")].append(row)
+        shown[row["artifact_id"]].append(row)
     return shown
 
 
 def _summaries(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """artifact id -> its summary node's points as a list of Markdown, if it has one."""
+    """Load the summary node of each artifact that has one, by artifact id."""
     where = equals("corpus", indexer.corpus)
     found = indexer.store.lookup("summary_nodes", "artifact_id", artifact_ids, ("artifact_id", "bullets"), where)
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.to_pylist():
-        shown[row["artifact_id"]] = [{"text": "\n".join(f"- {text}" for text, _ in orjson.loads(row["bullets"]))}]
+        shown[row["artifact_id"]] = [row]
     return shown

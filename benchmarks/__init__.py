@@ -1,5 +1,5 @@
-"""Speed, as ratios beside a floor or a peer in the same run: `make bench`."""
+"""Benchmarks of speed, as ratios to a minimal program or to other tools in the same run: `make bench`."""
 
 import os
 
-os.environ.setdefault("LANCEDB_LOG", "error")  # bare hybrid search warns of its own columns, twice a query
+os.environ.setdefault("LANCEDB_LOG", "error")  # LanceDB's hybrid search warns about its own columns, twice per query

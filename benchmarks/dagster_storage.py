@@ -1,7 +1,7 @@
-"""What Dagster adds to the work itself: events in its storage, ticks of the sensor, loading the code location.
+"""Benchmarks of Dagster's overhead: events in its storage, sensor ticks, loading the code location.
 
-Ours is the `index` job less the library on the same work. Beside it stands the least that Dagster's own way
-costs: a plain asset that does nothing, its partitions materialized in one run, on the storage as it comes.
+Our overhead is the time of the `index` job minus that of the library for the same work. It is compared with the least
+that plain Dagster costs: an asset that does nothing, its partitions materialized in one run, with default storage.
 """
 
 import itertools
@@ -25,17 +25,17 @@ from tools.postgres import programs, server
 
 FILES, FEW, MANY = 2_000, 1_000, 10_000
 SAMPLE = 200
-"""Of the partitions that Dagster's own way is measured on where all would take minutes."""
+"""Number of partitions on which plain Dagster is measured if all of them would take minutes."""
 
 CORPORA = 50
 PLAIN = {"telemetry": {"enabled": False}}
 QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
-OURS = Path(__file__).parent.parent / "dagster.yaml"
+OURS = Path(__file__).parent.parent / ".dagster" / "dagster.yaml"
 
 
 @contextmanager
 def instance(folder: Path, dagster_yaml: str) -> Iterator[dg.DagsterInstance]:
-    """A new instance; events are batched only once a code location of ours is loaded."""
+    """Open a new Dagster instance; events are batched only after a code location of findingaid is loaded."""
     folder.mkdir(parents=True)
     (folder / "dagster.yaml").write_text(dagster_yaml)
     os.environ["DAGSTER_HOME"] = str(folder)
@@ -49,7 +49,7 @@ def instance(folder: Path, dagster_yaml: str) -> Iterator[dg.DagsterInstance]:
 
 
 def job(folder: Path) -> Iterator[Row]:
-    """The job against the library on the same work; both in this process, so start-up is apart."""
+    """Compare the job with the library on the same work; both run in this process, so start-up time is excluded."""
     root = corpus.write(folder, FILES)
     settle()
     cold, again, added = indexed(folder / "job", root, FILES, OURS.read_text())
@@ -63,7 +63,11 @@ def job(folder: Path) -> Iterator[Row]:
 
 
 def indexed(folder: Path, root: Path, count: int, dagster_yaml: str) -> tuple[float, float, float]:
-    """Seconds of the `index` job, of the job once more, and milliseconds an artifact and asset over the library's."""
+    """Run the library and the `index` job twice over the same files.
+
+    Returns the seconds of the first job, the seconds of the second job, and the milliseconds per artifact and asset by
+    which the first job is slower than the library.
+    """
     folder.mkdir()
     config = corpus.config(folder, root)
     library, _ = timed(findingaid.open(config, {"store": str(folder / "library")}).index)
@@ -76,7 +80,10 @@ def indexed(folder: Path, root: Path, count: int, dagster_yaml: str) -> tuple[fl
 
 
 def ordinary(folder: Path, count: int, measured: int, dagster_yaml: str) -> float:
-    """Milliseconds a partition that Dagster takes by itself, less what a run takes anyhow; of the first `measured`."""
+    """Return the milliseconds per partition of plain Dagster, without the fixed time of a run.
+
+    Of `count` partitions the first `measured` are materialized.
+    """
 
     @dg.asset(
         partitions_def=dg.StaticPartitionsDefinition([f"{key:05d}" for key in range(count)]),
@@ -101,7 +108,7 @@ def ordinary(folder: Path, count: int, measured: int, dagster_yaml: str) -> floa
 
 
 def events(folder: Path) -> Iterator[Row]:
-    """Ours beside Dagster's own way, on SQLite and, where it is installed, on Postgres."""
+    """Compare our event storage with plain Dagster, on SQLite and, if installed, on Postgres."""
     roots = {count: corpus.write(folder / str(count), count) for count in (FEW, MANY)}
     settle()
     yield from beside(folder, roots, "SQLite", OURS.read_text, lambda: yaml.safe_dump(PLAIN))
@@ -119,7 +126,7 @@ def events(folder: Path) -> Iterator[Row]:
 def beside(
     folder: Path, roots: dict[int, Path], name: str, ours: Callable[[], str], stock: Callable[[], str]
 ) -> Iterator[Row]:
-    """`ours` and `stock` give a dagster.yaml for a storage with nothing in it."""
+    """Compare both on one kind of storage; `ours` and `stock` return a dagster.yaml for an empty storage."""
     for count, root in roots.items():
         places = [folder / f"{name}-{count}-{number}" for number in range(3 if count == FEW else 1)]
         added = min(indexed(place, root, count, ours())[2] for place in places)
@@ -135,7 +142,7 @@ def beside(
 
 
 def sensor_tick(config: Path) -> Row:
-    """A tick over an index in which nothing changed, as the daemon takes it: the resource opened anew."""
+    """Measure a sensor tick without changes, with the resource opened anew as by the daemon."""
 
     def tick() -> None:
         resources = {"findingaid": FindingAidResource(config_path=str(config))}
@@ -160,7 +167,7 @@ print(imported - start, time.perf_counter() - imported)
 
 
 def loading(folder: Path) -> Iterator[Row]:
-    """The code location in a new process, with the model that ships, as far as a code server takes it."""
+    """Measure loading the code location in a new process, with the default model, as a code server does."""
     docs = {"source": {"kind": "files", "root": "."}, "synopsis": True, "schedule": "0 3 * * *"}
     config = folder / "findingaid.yaml"
     config.write_text(yaml.safe_dump({"corpora": {f"corpus_{number:02d}": docs for number in range(CORPORA)}}))

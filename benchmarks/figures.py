@@ -1,4 +1,4 @@
-"""How a figure is taken and shown."""
+"""Measurement and presentation of figures."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ STAGES = 5
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: what was measured, beside what, and what is wanted of it."""
+    """One figure: its subject, the measured value, the target, and whether the target was met."""
 
     what: str
     measured: str
@@ -29,5 +29,5 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
 
 
 def settle() -> None:
-    """Wait until the files just written are old enough for their stamps to be trusted."""
+    """Wait until newly written files are old enough for their modification times to be trusted."""
     time.sleep(RACY_NANOSECONDS / 1e9)

@@ -1,7 +1,7 @@
-"""The floor: the least a program can do to keep an index of files current, and nothing else.
+"""Floor of the benchmarks: a minimal program that keeps an index of files current.
 
-A SQLite manifest of (path, size, mtime), one LanceDB table, one commit a run for what changed. No ledger, no
-crash safety, no atomic replacement (delete, then add), no failures, no caches, no synopses, no plan.
+It has a SQLite manifest of (path, size, mtime) and one LanceDB table. Each run deletes stale rows and then adds new
+ones. It has no ledger, no crash safety, no atomic replacement, no failure handling, no caches, no synopses and no plan.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
 
 
 def index(root: Path, store: Path) -> int:
-    """Bring the table up to date with the Markdown files below `root`; returns the texts embedded."""
+    """Bring the table up to date with the Markdown files below `root`, and return the number of embedded texts."""
     store.mkdir(exist_ok=True)
     manifest = sqlite3.connect(store / "manifest.db")
     manifest.execute("CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INT, mtime INT)")

@@ -1,14 +1,15 @@
-"""CocoIndex, LlamaIndex, LangChain and ir at the work of `benchmarks.beside_others`, which says how to install them.
+"""Indexing with CocoIndex, LlamaIndex, LangChain and ir, for the comparison in `benchmarks.beside_others`.
 
     python -m benchmarks.others NAME FOLDER
 
-Prints JSON: of each kind of run the seconds, the rows after it, and how many of these are not as the files and settings
-then want them. Each is put together as its documentation does it, in one process, with findingaid's splitter and an
-embedder that costs next to nothing: over LanceDB, but ir over its own files, since it has no other store.
+That module says how to install them. Prints JSON: for each kind of run the seconds, the rows after it, and the number
+of rows that are stale for the current files and settings. Each tool is set up as in its documentation, in one process,
+with findingaid's splitter and an embedder that costs almost nothing. All use LanceDB, except ir, which supports only
+its own files.
 """
 
 # mypy: ignore-errors
-# None of them is installed where types are checked.
+# The tools are not installed where types are checked.
 
 import hashlib
 import json
@@ -32,7 +33,7 @@ OVERLAP = 200
 DIM = 384
 
 Run = Callable[[int, str], None]
-"""Brings the index up to date with the files, cut to chunks of so many characters, by an embedder of that name."""
+"""Function of (chunk size in characters, embedder name) that brings the index up to date with the files."""
 
 
 def chunks(text: str, size: int) -> list[str]:
@@ -40,13 +41,16 @@ def chunks(text: str, size: int) -> list[str]:
 
 
 def vector(text: str, embedder: str) -> list[float]:
-    """Numbers without meaning, always the same for a text and an embedder."""
+    """Return a meaningless vector that is always the same for a text and an embedder."""
     digest = hashlib.sha256((embedder + text).encode()).digest()
     return [byte / 255 for byte in digest] * (DIM // len(digest))
 
 
 def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]]) -> dict[str, tuple[float, int, int]]:
-    """What each kind of run takes, of repeated ones the least; `stale` counts rows, and those not as wanted."""
+    """Measure each kind of run, the fastest of repeated ones.
+
+    `stale` returns the number of rows and of stale rows. Returns kind of run -> (seconds, rows, stale rows).
+    """
 
     def took(size: int = 1_200, embedder: str = "first") -> float:
         start = time.perf_counter()
@@ -71,12 +75,12 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
 
 
 def wanted(root: Path, size: int) -> set[str]:
-    """The texts that the files now come to."""
+    """Return the chunks of the current files."""
     return {text for path in root.rglob("*.md") for text in chunks(path.read_text(), size)}
 
 
 Rows = Callable[[], list[tuple[str, float]]]
-"""The text of every row, and the first number of its vector."""
+"""Function that returns the text of every row and the first number of its vector."""
 
 
 def rows_of_table(state: Path) -> list[tuple[str, float]]:
@@ -148,7 +152,10 @@ def llamaindex(root: Path, state: Path) -> Run:
 
     class Table(LanceDBVectorStore):
         def delete(self, ref_doc_id: str, **_: Any) -> None:
-            """Its own puts the id between double quotes, which this LanceDB takes for the name of a column."""
+            """Delete the rows of a document.
+
+            The inherited method puts the id in double quotes, which this version of LanceDB takes for a column name.
+            """
             self.table.delete(f"doc_id = '{ref_doc_id}'")
 
     kept = str(state / "documents.json")
@@ -237,7 +244,7 @@ def of_ir(root: Path, state: Path) -> Run:
         def embed(texts: Any, **_: Any) -> Any:
             return np.array([vector(text, embedder) for text in texts], dtype=np.float32)
 
-        embed._ir_id = embedder  # by which it knows one function from another
+        embed._ir_id = embedder  # ir identifies embedding functions by this attribute
         ir.build(ir.CorpusSource.from_files(root, name="chunks", strategy=Cut(size), embedder=embed))
 
     return run

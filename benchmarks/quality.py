@@ -1,7 +1,7 @@
 """The quality figures of docs/evaluation.md: `python -m benchmarks.quality --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds sets in BEIR's layout, a folder each. The first run embeds every text in four cuts,
-some minutes a thousand documents; what is kept in --store makes a second run take seconds.
+some minutes per thousand documents; with --store a second run takes seconds.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from typing import Any
 import findingaid
 from findingaid import Corpus, FindingAid
 from findingaid.embedding.minilm import MiniLM
-from findingaid.evaluation import BeirSet, Evaluation, load_set
+from findingaid.metrics import BeirSet, Evaluation, load_set
 from findingaid.store import Store
 from findingaid.strategies import bound
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.whole_text import WholeText
-from findingaid.synopses import with_synopsis
+from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis.extractive import Extractive
 from findingaid.testing import MemorySource
 

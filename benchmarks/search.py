@@ -1,6 +1,7 @@
-"""Searches beside bare LanceDB calls that do the same retrieval: same table, same probes, same columns, warm, p50.
+"""Benchmarks of searches compared with bare LanceDB calls that do the same retrieval.
 
-A million records take minutes to write and are asked for by FINDINGAID_BENCH_MILLION=1.
+Both use the same table, probes and columns. The figures are medians (p50) of warm queries. A million records take
+minutes to write, so they are measured only with FINDINGAID_BENCH_MILLION=1.
 """
 
 import json
@@ -22,11 +23,11 @@ from lancedb.rerankers import RRFReranker
 from benchmarks.figures import ROUNDS, Row, timed
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import SYNOPSIS, Mode, Vectors
-from findingaid.query import Request, Searcher
-from findingaid.query.hits import COLUMNS
-from findingaid.query.reader import LIGHT
-from findingaid.query.routing import Collapsed
-from findingaid.query.search import Route
+from findingaid.query.search import Request, Searcher
+from findingaid.query.search.hits import HIT_COLUMNS
+from findingaid.query.search.reader import CANDIDATE_COLUMNS
+from findingaid.query.search.request import Route
+from findingaid.query.search.routing import Collapsed
 from findingaid.store import Publisher, Store, schemas, vectors
 from findingaid.store.sql import one_of
 
@@ -37,7 +38,7 @@ QUERIES, WARM_UP, K = 40, 5, 10
 SURFACES = 5
 BATCH = 50_000
 ALLOWED = 1.3
-READ = [*LIGHT, *COLUMNS]
+READ = [*CANDIDATE_COLUMNS, *HIT_COLUMNS]
 NEAR = [*READ, "_distance"]
 
 Rows = list[dict[str, Any]]
@@ -46,7 +47,7 @@ Ask = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Topics:
-    """An embedder that gives each text a place near one of two thousand, as a model gives texts of one topic."""
+    """Embedder that clusters texts around two thousand centres, as a model clusters texts of one topic."""
 
     inner: ClassVar = HashEmbedder()
     dim: ClassVar = 384
@@ -71,16 +72,19 @@ def hash_of(text: str) -> int:
 
 
 def texts(count: int, length: int, seed: int) -> list[str]:
-    """Texts of words as often as in a language: few of them make up most of it."""
+    """Generate texts with a Zipf distribution of words, as in natural language."""
     rng = np.random.default_rng(seed)
     shares = 1 / np.arange(1, WORDS + 1) ** ZIPF
     drawn = rng.choice(WORDS, (count, length), p=shares / shares.sum())
-    lengths = rng.integers(length // 2, length + 1, count).tolist()  # else most of what matches would tie
+    lengths = rng.integers(length // 2, length + 1, count).tolist()  # equal lengths would tie most scores
     return [" ".join(f"w{word}" for word in row[:n]) for row, n in zip(drawn.tolist(), lengths, strict=True)]
 
 
 def build(folder: Path, size: int) -> Store:
-    """A published index of so many records, of each artifact a synopsis and four chunks, with a number that filters."""
+    """Build a published index of `size` records with a filterable number.
+
+    Each artifact has a synopsis and four chunks.
+    """
     store = Store(str(folder / f"index{size}"))
     embedder = Topics()
     store.prepare(embedder.dim)
@@ -148,7 +152,7 @@ def beside_bare(store: Store, size: int) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Bare:
-    """What someone would write who needs it once: no ties broken, nothing looked at again."""
+    """Bare LanceDB calls as in a one-off script, without tie-breaking or checks."""
 
     table: Any
     probes: int
@@ -174,7 +178,7 @@ class Bare:
         return self._near(asked.rerank(RRFReranker()), READ)
 
     def collapsed(self, query: str) -> Rows:
-        """The best synopses, then the best chunks of their artifacts."""
+        """Find the best synopses, then return the best chunks of their artifacts."""
         vector = self.embed_query(query)
         best = self._near(self.table.search(vector), ["artifact_id", "_distance"], f"surface_kind = '{SYNOPSIS}'")
         leaves = f"surface_kind = 'chunk' AND {one_of('artifact_id', [row['artifact_id'] for row in best])}"
@@ -189,7 +193,7 @@ class Bare:
 
 
 def compared(mine: Ask, bare: Ask) -> tuple[float, float]:
-    """The medians of both over the same queries, turn by turn; no query is asked twice of one."""
+    """Return the median seconds of both over the same queries, in alternation; neither gets a query twice."""
     asked = texts(QUERIES + WARM_UP, 5, 7)
     took: list[float] = []
     least: list[float] = []
@@ -218,9 +222,10 @@ import json; print(json.dumps(parts))
 
 
 def first_search(folder: Path) -> Iterator[Row]:
-    """A new process with the real model, over this repository's documents, and what its time goes to.
+    """Measure the first search in a new process with the real model, and break down its time.
 
-    With compiled modules, as they are once installed; the first run, which makes the index, writes them.
+    It searches this repository's documents. Modules are compiled to bytecode, as in an installed package: the run that
+    builds the index writes the bytecode.
     """
     config = folder / "findingaid.yaml"
     docs = Path(__file__).parent.parent / "docs"

@@ -1,6 +1,7 @@
-"""HTTP beside the library call, and mixed load while the index is rebuilt; the server is a process of its own.
+"""Benchmarks of the HTTP server: searches compared with library calls, and mixed load while the index is rebuilt.
 
-`python -m benchmarks.serving` measures these alone. The load lasts ten minutes, or FINDINGAID_BENCH_SOAK seconds.
+The server runs in a separate process. `python -m benchmarks.serving` runs only these benchmarks. The load lasts ten
+minutes, or FINDINGAID_BENCH_SOAK seconds.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ import uvicorn
 from benchmarks.figures import Row, timed
 from benchmarks.search import WARM_UP, K, Topics, build, texts
 from findingaid import Corpus, FindingAid
-from findingaid.config import ServeSettings
-from findingaid.serve.http import app_of
+from findingaid.config.settings import ServeSettings
+from findingaid.serve.http import create_app
 from findingaid.serve.session import Session
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
@@ -36,7 +37,7 @@ SIZE = 100_000
 CLIENTS = (1, 8, 64)
 ASKED = 400
 ADDED = 0.005
-"""Seconds that HTTP may add at one client."""
+"""Seconds that HTTP may add to a library call with one client."""
 
 
 LOAD = float(os.environ.get("FINDINGAID_BENCH_SOAK", "600"))
@@ -44,7 +45,7 @@ LOADING = 4
 FILES = 500
 REBUILT = 2
 GROWN = 1.1
-"""Times the memory that it has after the first third of the load, the server may have at its end."""
+"""Maximum ratio of the server's memory at the end of the load to its memory after the first third."""
 
 
 def aid_of(store: Store) -> FindingAid:
@@ -52,8 +53,8 @@ def aid_of(store: Store) -> FindingAid:
 
 
 def serve(uri: str) -> None:
-    """The server's process: its port is the first line that it says."""
-    app = app_of(Session.of(aid_of(Store(uri))), ServeSettings(), None)
+    """Run a server in this process; its port is the first line that it prints."""
+    app = create_app(Session.of(aid_of(Store(uri))), ServeSettings(), None)
     socket = (config := uvicorn.Config(app, port=0, log_level="error")).bind_socket()
     socket.listen()
     print(socket.getsockname()[1], flush=True)
@@ -61,7 +62,7 @@ def serve(uri: str) -> None:
 
 
 class Client:
-    """One connection, kept open."""
+    """HTTP client with one persistent connection."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -79,7 +80,7 @@ class Client:
 
 @contextmanager
 def server_of(store: Store) -> Iterator[tuple[int, int]]:
-    """The port and the process id of a server."""
+    """Run a server in a new process, and yield its port and process id."""
     command = [sys.executable, "-m", "benchmarks.serving", store.uri]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -96,7 +97,10 @@ def searches(folder: Path) -> Iterator[Row]:
 
 
 def load(folder: Path) -> Iterator[Row]:
-    """Searches, contexts, artifacts and states, by several clients, while everything is changed and published."""
+    """Measure mixed requests of several clients while all files change and are published.
+
+    The requests are for searches, contexts, artifacts and the status.
+    """
     source = MemorySource(edition(0))
     store = Store(str(folder / "index"))
     aid = FindingAid(store, Topics(), {"docs": Corpus("docs", source, Chunked())})
@@ -126,13 +130,13 @@ def load(folder: Path) -> Iterator[Row]:
 
 
 def edition(number: int) -> dict[str, Any]:
-    """Every file in another edition."""
+    """Return the contents of all files in this edition."""
     words = texts(FILES, 300, 3)
     return {f"{i}.md": f"# File {i}\n\nThis is edition{number}. {text}\n" for i, text in enumerate(words)}
 
 
 def ask_until(ended: float, port: int, first: int) -> list[tuple[int, frozenset[str]]]:
-    """The statuses, and the editions that each answer speaks of."""
+    """Send requests until `ended`, and return the status of each response and the editions that it mentions."""
     client, words = Client(port), texts(1_000, 3, 17 + first)
     seen = []
     while time.monotonic() < ended:
@@ -150,7 +154,7 @@ def ask_until(ended: float, port: int, first: int) -> list[tuple[int, frozenset[
 
 
 def resident(process: int) -> float:
-    """Megabytes of memory that a process has."""
+    """Return the resident memory of a process in megabytes."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -182,7 +186,10 @@ def beside_library(aid: FindingAid, port: int) -> Iterator[Row]:
 def at_once(
     clients: int, asked: Sequence[str], connected: Callable[[], Callable[[str], None]]
 ) -> tuple[list[float], float]:
-    """Seconds of each question, and of all, asked by so many clients that each wait for their answer."""
+    """Send queries by concurrent clients, each of which waits for its response before it sends the next query.
+
+    Returns the seconds of each query and of all together.
+    """
 
     def ask(share: Sequence[str]) -> list[float]:
         search = connected()
@@ -195,7 +202,7 @@ def at_once(
 
 
 def spread(took: Sequence[float]) -> tuple[float, float]:
-    """The median, and what one of a hundred is above."""
+    """Return the median and the 99th percentile."""
     cuts = quantiles(took, n=100)
     return cuts[49], cuts[98]
 

@@ -1,4 +1,4 @@
-"""A thousand synopses over the network: what findingaid adds to the time the endpoint takes, and what it asks twice."""
+"""Benchmarks of a thousand synopses over the network: time beyond that of the endpoint, and repeated calls."""
 
 import signal
 import subprocess
@@ -15,9 +15,9 @@ import yaml
 import findingaid
 from benchmarks.figures import Row, timed
 from findingaid import FindingAid
+from findingaid.indexing.calls import GROUP
 from findingaid.model import Outcome, Shown
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
-from findingaid.synthesizing import GROUP
 
 SYNOPSES, AT_ONCE, DELAY = 1_000, 32, 0.2
 IDEAL = SYNOPSES / AT_ONCE * DELAY
@@ -35,14 +35,14 @@ with OpenAIServer(delay={DELAY}) as server:
 
 @dataclass
 class Endpoint:
-    """A server in a process of its own, as a real one is."""
+    """Model server in a separate process, like a real one."""
 
     process: subprocess.Popen[str]
     base_url: str
 
     @property
     def asked(self) -> int:
-        """How many requests have come."""
+        """Number of chat completions requested so far."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write("\n")
@@ -64,7 +64,7 @@ def text(number: int) -> str:
 
 
 def synopses(_: Path) -> Iterator[Row]:
-    """The synthesizer alone."""
+    """Measure the synthesizer alone."""
     shown = [Shown(str(i), text(i)) for i in range(SYNOPSES)]
     with endpoint() as server:
         synthesizer = OpenAISynthesizer("m", server.base_url, concurrency=AT_ONCE, api_key="none")
@@ -86,7 +86,7 @@ def synopses(_: Path) -> Iterator[Row]:
 
 
 def builds(folder: Path) -> Iterator[Row]:
-    """Whole runs: from files to a published index."""
+    """Measure whole runs, from files to a published index."""
     docs = folder / "docs"
     docs.mkdir()
     for i in range(SYNOPSES):
@@ -121,7 +121,10 @@ def cold(config: Path) -> Row:
 
 
 def killed(config: Path, server: Endpoint) -> Row:
-    """Killed while half is asked; beside one group, what is under way is asked again."""
+    """Kill a run after half of its calls, resume it, and count the calls that were made twice.
+
+    Only calls in progress and those of one uncommitted group may be repeated.
+    """
     before = server.asked
     index = [sys.executable, "-m", "findingaid", "index", "--config", str(config), "--set", "store=killed"]
     with subprocess.Popen(index, stdout=subprocess.DEVNULL) as run:
@@ -140,7 +143,10 @@ def killed(config: Path, server: Endpoint) -> Row:
 
 
 def again(config: Path, server: Endpoint) -> Row:
-    """Unchanged, renamed, edited and reverted, cut otherwise, in the store of a cold build."""
+    """Count the calls after a rename, a reverted edit, a changed chunk size, and an unchanged run.
+
+    It uses the store of a cold build.
+    """
     folder = config.parent / "docs"
     first, second = folder / "0000.md", folder / "0001.md"
 

@@ -1,4 +1,4 @@
-"""findingaid: incremental, traceable indexes of collections, for people and agents.
+"""Incremental, traceable indexes of collections, for people and agents.
 
     import findingaid
     aid = findingaid.open("findingaid.yaml")
@@ -6,8 +6,8 @@
     for hit in aid.search("how are versions compared"):
         print(hit.score, hit.artifact_id, hit.span)
 
-The names stand in `__init__.pyi` and are imported when first used: importing this loads no model, no database
-and no torch.
+`__init__.pyi` declares the public names, and each is imported when first used. Importing this package therefore loads
+no model, no database and no torch.
 """
 
 import lazy_loader

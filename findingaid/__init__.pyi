@@ -1,5 +1,6 @@
 from .aid import FindingAid as FindingAid
 from .aid import open as open
+from .corpus import Corpus as Corpus
 from .errors import ArtifactError as ArtifactError
 from .errors import CasesError as CasesError
 from .errors import ConfigError as ConfigError
@@ -13,31 +14,30 @@ from .errors import StoreError as StoreError
 from .errors import TornError as TornError
 from .errors import UnknownCorpusError as UnknownCorpusError
 from .errors import UnreachableError as UnreachableError
-from .evaluating import evaluate as evaluate
-from .evaluation import Evaluation as Evaluation
+from .evaluation.searches import evaluate as evaluate
+from .metrics import Evaluation as Evaluation
 from .model import Artifact as Artifact
-from .model import ConcurrentSynthesizer as ConcurrentSynthesizer
-from .model import Corpus as Corpus
 from .model import Discovery as Discovery
 from .model import Edge as Edge
-from .model import Embedder as Embedder
 from .model import Failure as Failure
 from .model import Hit as Hit
 from .model import Listing as Listing
 from .model import Outcome as Outcome
-from .model import Report as Report
 from .model import Shown as Shown
-from .model import Source as Source
-from .model import Strategy as Strategy
 from .model import Surface as Surface
 from .model import SurfacePlan as SurfacePlan
 from .model import Synopsis as Synopsis
-from .model import Synthesizer as Synthesizer
-from .query.answer import Answer as Answer
-from .query.context import ContextPack as ContextPack
-from .summaries import AnchoredSummary as AnchoredSummary
-from .summaries import Summarizer as Summarizer
-from .synopses import with_synopsis as with_synopsis
+from .protocols import ConcurrentSynthesizer as ConcurrentSynthesizer
+from .protocols import Embedder as Embedder
+from .protocols import Source as Source
+from .protocols import Strategy as Strategy
+from .protocols import Synthesizer as Synthesizer
+from .query.answers.compose import Answer as Answer
+from .query.context.pack import ContextPack as ContextPack
+from .reports import Report as Report
+from .strategies.with_synopsis import with_synopsis as with_synopsis
+from .synthesis.anchored_summary import AnchoredSummary as AnchoredSummary
+from .synthesis.anchored_summary import Summarizer as Summarizer
 
 __version__: str
 __all__: list[str]

@@ -1,4 +1,4 @@
-"""`python -m findingaid` is the `findingaid` command."""
+"""Entry point of `python -m findingaid`, which runs the `findingaid` command."""
 
 from findingaid.cli import main
 

@@ -1,142 +1,125 @@
-"""The whole of findingaid behind one object: what the CLI, Dagster and a program of yours call."""
+"""Facade used by the CLI, Dagster and user code: every operation of findingaid behind one object."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeVar
 
-from findingaid.checks import TORN, Checker, CheckResult, measured
-from findingaid.claims.decisions import broken
+from findingaid.claims.decisions import DecisionLog, broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
-from findingaid.claims.model import Decided
-from findingaid.claims.redaction import scrub, still_stated
-from findingaid.claims.standing import decided
-from findingaid.config import Config, ContextDefaults, SearchDefaults, load
-from findingaid.errors import ConfigError, QueryError, SourceError, StoreError, UnknownCorpusError, brief
-from findingaid.evaluation import Remembering, forget_runs
-from findingaid.indexing import Indexer
-from findingaid.model import (
-    WRITTEN,
-    Answerer,
-    Corpus,
-    CorpusReport,
-    Embedder,
-    Failure,
-    Mode,
-    Report,
-    Stage,
-    Synthesizer,
-)
-from findingaid.plan import CorpusPlan, plan_corpus, refuse_loss
-from findingaid.query.answer import Answer, compose
-from findingaid.query.context import (
+from findingaid.claims.redaction import incomplete
+from findingaid.claims.review import Claims
+from findingaid.config.budget_check import check_budget
+from findingaid.config.building import Config
+from findingaid.config.loading import load
+from findingaid.corpus import Corpus, find_corpus
+from findingaid.errors import ConfigError, QueryError, StoreError
+from findingaid.identity.fingerprints import EMBEDDER, check_id
+from findingaid.indexing.budget import NO_BUDGET, Budget, Price, Spending
+from findingaid.indexing.checks import CheckResult
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.release import Release
+from findingaid.indexing.run import ProgressOf, Run
+from findingaid.metrics import Remembering
+from findingaid.model import Hit, Mode
+from findingaid.protocols import Answerer, Embedder
+from findingaid.query.answers.compose import Answer, compose
+from findingaid.query.answers.evidence import Question, find_evidence, find_passages_beside
+from findingaid.query.answers.generation import AnswererOption, choose_answerer, generate_answer
+from findingaid.query.context.pack import (
+    ContextDefaults,
     ContextPack,
     Packer,
-    Summarizing,
-    chosen,
-    missing_summaries,
-    pinned_pieces,
-    session_piece,
-    summaries_of,
-    wanted,
+    SummarizerOption,
+    choose_summarizer,
+    missing_summary_records,
+    pieces_from_hits,
+    pieces_from_pinned,
+    read_session_piece,
+    read_summary_records,
 )
-from findingaid.query.disclose import Disclosure, Level, disclose
-from findingaid.query.edges import Neighbour, Referenced, most_referenced, neighbours
-from findingaid.query.fields import Field, corpus_fields
-from findingaid.query.forms import Form
-from findingaid.query.hits import Hits
-from findingaid.query.members import SUMMARIZES, NodeView, WithMembers, node_view, summarized, summarizing
-from findingaid.query.offers import Asked
-from findingaid.query.offers import found as offers_for
-from findingaid.query.parts import Parts, RerankedBy, RewrittenBy, SelectedBy
-from findingaid.query.passages import ClaimPassages, passages
-from findingaid.query.provenance import Impact, Link, Provenance
-from findingaid.query.reader import Key
-from findingaid.query.request import Recency, Request
-from findingaid.query.routing import Policy, route_of
-from findingaid.query.search import Route, Searcher
-from findingaid.query.show import ArtifactView, CorpusStatus, SummaryView, show, status, summaries
-from findingaid.query.writing import Writing, answerer_of, written
-from findingaid.reporting import BatchReport, together
-from findingaid.reviewing import Claims
-from findingaid.spending import NO_BUDGET, Budget, Price, Spending
-from findingaid.store import Leases, Ledger, Publisher, Store, Version
-from findingaid.store.leases import POLL_SECONDS
-from findingaid.store.purge import Purged, purge
+from findingaid.query.context.rendering import Form
+from findingaid.query.lookup.absences import Absence, count_unclaimed, find_absences
+from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView, read_anchored_summaries, read_artifact
+from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
+from findingaid.query.lookup.passages import ClaimPassages, find_passages
+from findingaid.query.lookup.places import Location, locate_hits
+from findingaid.query.lookup.provenance import Impact, Link, Provenance
+from findingaid.query.lookup.reading import CHARS, Reading, read_text
+from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_most_referenced, find_neighbours
+from findingaid.query.lookup.resolve import artifact_of_file, looked_up, resolve
+from findingaid.query.lookup.status import Statuses, read_status
+from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
+from findingaid.query.search.components import SearchDefaults
+from findingaid.query.search.facets import Facets, count_facets
+from findingaid.query.search.filter_fields import Field, corpus_fields
+from findingaid.query.search.hits import Hits
+from findingaid.query.search.reader import Key
+from findingaid.query.search.request import Recency, Request, Route
+from findingaid.query.search.routing import resolve_route
+from findingaid.query.search.searcher import Searcher
+from findingaid.query.search.steps import RerankerOption, RewriterOption, SearchSteps, SelectorOption
+from findingaid.query.search.summary_claims import SUMMARIZES, NodeClaimsStep
+from findingaid.query.search.walks import Policy
+from findingaid.reports import Report, Unclaimed
+from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store.emptiness import why_empty
+from findingaid.store.purge import Purged
 from findingaid.store.verify import verify
-from findingaid.summaries import AnchoredSummary
-from findingaid.synthesizing import Progress
+from findingaid.synthesis.anchored_summary import AnchoredSummary
 
-if TYPE_CHECKING:
-    from lance import LanceDataset
-
-
-@dataclass(frozen=True)
-class Finish:
-    """What the end of a run came to: why readers still have the version before, if they do, and the checks."""
-
-    unpublished: str | None
-    checks: Sequence[CheckResult]
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What checks of the newest records came to, and why those are not to be published, if so."""
-
-    checker: Checker
-    checks: Sequence[CheckResult]
-    unfit: str | None
-
-
-ProgressOf = Callable[[str], Progress]
-"""Gives for a corpus what is called as its artifacts and texts are done."""
+T = TypeVar("T")
 
 
 def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:  # noqa: A001  # as gzip.open
-    """The finding aid that a findingaid.yaml describes. Raises ConfigError; touches no network and writes nothing.
+    """Return the finding aid that a findingaid.yaml describes. Touches no network and writes nothing.
 
-    `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}.
+    `overrides` maps dotted keys to values: {"store": "/tmp/index", "embedder.kind": "hash"}. Raises ConfigError.
     """
     return FindingAid.of(load(path, overrides))
 
 
 @dataclass(frozen=True)
 class FindingAid:
-    """An index, the corpora it is made of, and the model that embeds them."""
+    """An index, its corpora, and the model that embeds them."""
 
     store: Store
     embedder: Embedder
     corpora: Mapping[str, Corpus]
     retain: int = 1
-    """Published versions that are kept, the served one included."""
+    """Number of published versions to keep, including the served one."""
 
     budget: Budget = NO_BUDGET
-    """The most that one run may use of synthesizers; what is over it is left to the next."""
+    """Limit on the use of language models per run; work beyond it is left to the next run."""
 
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """Model -> what it costs."""
+    """Price of each model, by name."""
 
     evaluations: Path | None = None
-    """The folder where evaluations keep rankings and the vectors of queries; without one they keep none."""
+    """Folder where evaluations keep rankings and query vectors; with None they keep neither."""
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
-    """What every search does that does not say otherwise."""
+    """Defaults of every search, which its arguments override."""
     context_defaults: ContextDefaults = field(default_factory=ContextDefaults)
-    """How context packs are counted, and who writes of what did not fit."""
+    """Token counter of context packs, and the summarizer of the pieces that do not fit."""
 
     review: ReviewPolicy = BY_DEFAULT
-    """Which claims are shown and cited."""
+    """Policy that decides which claims are shown and cited."""
 
     answerer: Answerer | None = None
-    """Who writes answers where a model is asked for."""
+    """Answerer that writes when the caller asks for a model."""
+
+    previews: bool = False
+    """Whether Dagster's events and logs may show document text."""
+
+    def __post_init__(self) -> None:
+        check_id(self.embedder, EMBEDDER)
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """The finding aid that a configuration describes."""
+        """Return the finding aid that a configuration describes."""
         store = Store(config.store, config.storage_options, config.settings.lexical.settings)
         return cls(
             store,
@@ -150,283 +133,133 @@ class FindingAid:
             context_defaults=config.context,
             review=config.settings.review.policy,
             answerer=config.answerer,
+            previews=config.settings.dagster.previews,
         )
 
-    def indexer(self, corpus: str, spending: Spending | None = None) -> Indexer:
-        """What takes one corpus through the stages, with an account. Raises ConfigError for an unknown one."""
-        return Indexer(self._corpus(corpus), self.embedder, self.store, spending or self.spending(), self.decided)
+    def open_run(self, name: str | None = None) -> Run:
+        """Return a new run. Processes that open a run of the same `name` share its account of spending.
 
-    def decided(self, corpus: str) -> Decided:
-        """What people decided of the claims of a corpus, as it is now."""
-        return decided(corpus, self.eligibility.log.all())
+        Raises ConfigError if the budget cannot be enforced, see `check_budget`.
+        """
+        check_budget(self.budget, self.prices, self.corpora.values())
+        if name is None:
+            spending = Spending(self.store, self.budget, self.prices)
+        else:
+            spending = Spending(self.store, self.budget, self.prices, name, shared=True)
+        return Run(self.store, self.embedder, self.corpora, spending, self._decisions, self.release)
 
-    def spending(self, run: str | None = None) -> Spending:
-        """A new account of what a run spends; with the name of a `run` one that all its processes share."""
-        if run is None:
-            return Spending(self.store, self.budget, self.prices)
-        return Spending(self.store, self.budget, self.prices, run, shared=True)
+    def indexer(self, corpus: str) -> Indexer:
+        """Return the indexer of one corpus, in a run of its own. Raises ConfigError for an unknown corpus."""
+        return self.open_run().indexer(corpus)
 
-    def synthesizers(self) -> dict[str, Synthesizer]:
-        """Id -> who writes synopses of one or more of the corpora."""
-        found = (self.indexer(corpus).synopses for corpus in self.corpora)
-        return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
+    @cached_property
+    def _decisions(self) -> DecisionLog:
+        return DecisionLog(self.store)
 
     def within(self, corpora: Sequence[str]) -> Self:
-        """The same with these corpora alone: nothing of another is found, opened, counted or named by an error.
+        """Return a copy limited to these corpora: others are never found, opened, counted or named in an error.
 
-        Raises ConfigError where one is unknown, or none is named.
+        Raises ConfigError if a corpus is unknown, or none is named.
         """
         if not corpora:
-            raise ConfigError("no corpus is named: name those that may be looked into")
-        return replace(self, corpora={name: self._corpus(name) for name in corpora})
-
-    def _corpus(self, name: str) -> Corpus:
-        if name not in self.corpora:
-            raise UnknownCorpusError(f"unknown corpus {brief(name)}. Known: {', '.join(self.corpora) or 'none'}")
-        return self.corpora[name]
+            raise ConfigError("no corpus given: name at least one")
+        return replace(self, corpora={name: find_corpus(self.corpora, name) for name in corpora})
 
     # -- building --------------------------------------------------------------------------------------
 
     def plan(self, corpora: Sequence[str] | None = None) -> Report:
-        """What `index` would do and what it would cost, exactly, without a model call or a write.
+        """Return the work that `index` would do and its cost, exactly, without a paid call or a write.
 
-        A synopsis that is not written yet counts as one text to embed.
+        A synopsis that is not written yet counts as one text to embed. The time for embedding many texts is estimated
+        from a few of them, if the embedder runs on this machine.
         """
-        self.store.inspect(self.embedder.dim)
-        seen: set[str] = set()
-        return Report({name: self._timed(self._estimate, name, seen) for name in self._names(corpora)})
+        return self.open_run().estimate(self._names(corpora))
 
     def index(
         self,
         corpora: Sequence[str] | None = None,
         *,
+        artifacts: Collection[str] = (),
+        stages: Collection[str] = (),
         force: bool = False,
         pay_again: bool = False,
         allow_loss: bool = False,
         progress: ProgressOf | None = None,
     ) -> Report:
-        """Bring corpora up to date and publish. What fails is in the report; everything else is published.
+        """Bring corpora up to date and publish. The report lists failures; everything else is published.
 
-        `force` does again what is current, without paying again for what is kept of model calls; `pay_again`
-        with it asks the models again, too. `allow_loss` accepts that a source lists far fewer artifacts than are
-        indexed, and that people's decisions are lost.
+        `artifacts` limits the run to these ids. `force` also rebuilds artifacts that are current, but reuses cached
+        model calls; with `pay_again` it calls the models again too. `stages` limits both to these stages; later stages
+        follow if their input changes. `allow_loss` accepts that a source lists far fewer artifacts than are indexed,
+        and that the log of human decisions is lost.
+
+        Raises NotFoundError for an unknown artifact, and QueryError for a stage that no corpus has.
         """
-        names = self._names(corpora)
-        repaired = self.prepare(allow_loss=allow_loss)
-        spending = self.spending()
-        reports = {
-            name: self._timed(self._index, name, spending, force, pay_again, allow_loss, progress) for name in names
-        }
-        return Report(reports, repaired, self.finish([name for name in names if reports[name].active]).unpublished)
-
-    def prepare(self, *, allow_loss: bool = False) -> list[str]:
-        """Make the tables that are missing or damaged; says which those were.
-
-        Raises StoreError where people's decisions are lost, unless `allow_loss` lets the log begin anew.
-        """
-        return self.store.prepare(self.embedder.dim, allow_loss=allow_loss)
-
-    def finish(self, corpora: Sequence[str] | None = None) -> Finish:
-        """Maintain the tables, check what is new in them, and publish it where nothing speaks against that.
-
-        Checked are the corpora named, in which something was done, and all that have records not yet published.
-        """
-        if not corpora and self.publisher.current() and self.store.reindexed():
-            return Finish(None, [])
-        withdrawn = self.publisher.withdrawn()  # asked before maintenance makes a version of its own
-        self.store.compact()
-        with ThreadPoolExecutor(1) as pool:
-            indexing = pool.submit(self.store.index)  # makes versions, but no data files to be checked
-            seen = self._settled(corpora or ())
-            indexing.result()
-        end = self.store.retried(lambda: self._publish(seen, corpora or (), withdrawn))
-        self.store.clean()
-        return end
-
-    def _publish(self, seen: _Seen, corpora: Sequence[str], withdrawn: bool) -> Finish:
-        """Publish the newest version, checked again where another run has written to it meanwhile."""
-        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
-        if not seen.checker.covers(newest, edges):
-            seen = self._settled(corpora)
-            newest, edges = seen.checker.newest, seen.checker.edges
-        names = {result.corpus for result in seen.checks}
-        quality = [] if withdrawn or seen.unfit else self._quality(newest, edges, names)
-        unfit = seen.unfit or _failing(quality)
-        if withdrawn:
-            self.publisher.hold()
-        elif unfit is None:
-            self.publisher.publish(newest.version, edges.version)
-        indexed = [seen.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
-        return Finish(unfit, [*seen.checks, *quality, *indexed])
-
-    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
-        """What known questions find in a version of the records, for the corpora where that may have changed."""
-        due = {
-            name: corpus.quality
-            for name, corpus in self.corpora.items()
-            if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
-        }
-        if not due:
-            return []
-        looking = replace(self, store=self.store.showing(records, edges)).remembering()
-        return [measured(name, quality, looking, self.evaluations) for name, quality in due.items()]
+        return self.open_run().index(
+            self._names(corpora),
+            artifacts=artifacts,
+            stages=stages,
+            force=force,
+            pay_again=pay_again,
+            allow_loss=allow_loss,
+            progress=progress,
+        )
 
     def remembering(self) -> Self:
-        """The same, which embeds no query twice, nor one that an earlier evaluation embedded."""
+        """Return a copy that embeds no query twice, and none that an earlier evaluation has embedded."""
         return replace(self, embedder=Remembering.kept_in(self.evaluations, self.embedder))
 
-    def _settled(self, corpora: Sequence[str]) -> _Seen:
-        """What the checks find when no other run is between writing records and the ledger's word for them."""
-        waited = True
-        while True:
-            seen = self.store.retried(lambda: self._checked(corpora))
-            if seen.unfit is None or not self._may_be_torn(seen.checks):
-                return seen
-            held = bool(Leases(self.store).held())
-            if not held and not waited:
-                return seen
-            waited = held  # and once more when nobody is left, who may have ended since the checks
-            time.sleep(POLL_SECONDS if held else 0)
-
-    def _checked(self, corpora: Sequence[str]) -> _Seen:
-        checker = Checker(self.store, self.embedder)
-        checks = self._results(checker, {*corpora, *checker.touched()})
-        return _Seen(checker, checks, self._unfit(checks))
-
-    def _may_be_torn(self, checks: Sequence[CheckResult]) -> bool:
-        torn = any(result.check in TORN for result in checks if not result.passed)
-        return torn or not Ledger(self.store).counts_agree("records")
-
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
-        """Every check of corpora, over all of their newest records."""
-        names = self._names(corpora)
-
-        def look() -> list[CheckResult]:
-            checker = Checker(self.store, self.embedder, everything=True)
-            quality = self._quality(checker.newest, checker.edges, names)
-            indexed = (checker.indexed(self._corpus(name)) for name in names)
-            return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
-
-        return self.store.retried(look)
-
-    def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
-        return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
-
-    @property
-    def publisher(self) -> Publisher:
-        """What moves readers from version to version of the records."""
-        return Publisher(self.store, self.retain)
-
-    def _unfit(self, checks: Sequence[CheckResult]) -> str | None:
-        """Why the newest records are not to be published."""
-        if not Ledger(self.store).counts_agree("records"):
-            return "some corpora are not rebuilt yet: index all of them"
-        if others := [
-            name for name in self.corpora if self.store.count("records", self.indexer(name).of_another_embedder)
-        ]:
-            return f"another embedder made the records of {', '.join(others)}: index them too"
-        return _failing(checks)
-
-    def plan_corpus(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
-        """What is stale in one corpus. Raises SourceError."""
-        indexer = self.indexer(corpus)
-        known = indexer.ledger.known(corpus)
-        lost = indexer.ledger.lost(corpus)
-        plan = plan_corpus(
-            corpus, indexer.of.source.discover(), known, indexer.recipe.id, lost, force, indexer.decided_anew()
-        )
-        if not allow_loss:
-            refuse_loss(plan, len(known), self._corpus(corpus).max_loss)
-        return plan
-
-    def _index(
-        self,
-        corpus: str,
-        spending: Spending,
-        force: bool,
-        pay_again: bool,
-        allow_loss: bool,
-        progress: ProgressOf | None,
-    ) -> CorpusReport:
-        plan = self.plan_corpus(corpus, force=force, allow_loss=allow_loss)
-        indexer = self.indexer(corpus, spending)
-        indexer.begin(plan)
-        advance = progress(corpus) if progress else None
-        if advance:
-            advance(Stage.ARTIFACTS.value, len(plan.stale), 0)
-        reports = indexer.build_all(plan.batches(), force, pay_again, advance)
-        for ids in plan.removals():
-            indexer.remove(ids)
-        indexer.retract_other_embedders()
-        indexer.take_in_unwanted_batches()
-        return summary(plan, reports, self.count_records(corpus))
-
-    def count_records(self, corpus: str) -> int:
-        """Records of a corpus by the ledger."""
-        return Ledger(self.store).rows_of(corpus, "records")
-
-    def _estimate(self, corpus: str, seen: set[str]) -> CorpusReport:
-        plan = self.plan_corpus(corpus)
-        indexer = self.indexer(corpus)
-        estimates = [indexer.estimate(batch, seen) for batch in plan.batches()]
-        looked_at = {listing.artifact_id for listing in plan.stale} - {
-            f.artifact_id for e in estimates for f in e.failed
-        }
-        rows = indexer.ledger.rows(corpus)
-        kept = sum(row.n_records for i, row in rows.items() if i not in looked_at and i not in plan.deleted)
-        return summary(plan, estimates, kept + sum(e.records for e in estimates))
-
-    def _timed(self, do: Callable[..., CorpusReport], corpus: str, *arguments: Any) -> CorpusReport:
-        start = time.perf_counter()
-        try:
-            report = do(corpus, *arguments)
-        except SourceError as error:
-            report = CorpusReport(error=_at_key(corpus, error))
-        return replace(report, seconds=round(time.perf_counter() - start, 3))
+        """Run every check of these corpora over all of their newest records, not only over new ones."""
+        return self.release.check(self._names(corpora))
 
     def _names(self, corpora: Sequence[str] | None) -> list[str]:
-        return [self._corpus(name).name for name in corpora] if corpora else list(self.corpora)
+        return [find_corpus(self.corpora, name).name for name in corpora] if corpora else list(self.corpora)
 
     def _one(self, corpus: str | None) -> list[str]:
-        """A corpus that is named, else all: what is looked into for an id."""
+        """Return the named corpus, or all corpora: those in which an id is looked up."""
         return self._names(None if corpus is None else [corpus])
 
     # -- publishing ------------------------------------------------------------------------------------
 
+    @property
+    def release(self) -> Release:
+        """The release of the newest records to readers, after their checks."""
+
+        def searching(store: Store) -> FindingAid:
+            return replace(self, store=store).remembering()
+
+        return Release(self.store, self.embedder, self.corpora, self.publisher, searching, self.evaluations)
+
+    @property
+    def publisher(self) -> Publisher:
+        """The publisher, which moves readers between versions of the records."""
+        return Publisher(self.store, self.retain)
+
     def versions(self) -> list[Version]:
-        """The published versions that are kept, newest first. Raises StoreError before the first run."""
+        """Return the published versions that are kept, newest first. Raises StoreError before the first run."""
         return self.publisher.versions()
 
     def publish(self) -> int:
-        """Publish the newest records, also after a rollback. Raises StoreError when they are not fit for it."""
-        self._require_fit("published")
-        return self.publisher.publish()
+        """Publish the newest records, even after a rollback. Raises StoreError if they fail their checks."""
+        return self.release.publish_newest()
 
     def rollback(self, version: int | None = None) -> int:
-        """Serve an earlier version until something new is indexed, or `publish`. Raises StoreError if none is kept."""
-        return self.publisher.rollback(version)
+        """Serve an earlier version until a run indexes something new or `publish` is called.
+
+        Raises StoreError if that version, or any earlier one, is not kept.
+        """
+        return self.release.rollback(version)
 
     def purge(self) -> Purged:
-        """Make what was removed really gone from disk. Raises StoreError while another run works on artifacts."""
-        self.prepare()
-        if held := Leases(self.store).held():
-            raise StoreError(f"not purged: {held[0]} works on {held[0].corpus}: run it when that is done")
-        self._require_fit("purged")
-        decisions = self.eligibility.log.all()
-        if count := still_stated(self.store, decisions):
-            raise StoreError(f"not purged: {count} redacted claims are still indexed: run `findingaid index` first")
-        scrub(self.store, decisions)
-        if self.evaluations:
-            forget_runs(self.evaluations)
-        return purge(self.store, self.corpora, self.embedder.id, self.synthesizers())
+        """Delete removed data from disk for good, while new runs and decisions wait.
 
-    def _require_fit(self, what: str) -> None:
-        seen = self._settled(())
-        changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
-        if unfit := seen.unfit or _failing(self._quality(seen.checker.newest, seen.checker.edges, changed)):
-            raise StoreError(f"not {what}: {unfit}")
+        Raises StoreError if another process works on artifacts or purges, after a rollback, and if the newest records
+        fail their checks or a redaction or a write is not finished.
+        """
+        return self.open_run().purge()
 
-    # -- asking ----------------------------------------------------------------------------------------
+    # -- querying --------------------------------------------------------------------------------------
 
     def search(
         self,
@@ -446,28 +279,39 @@ class FindingAid:
         timeout: float | None = None,
         explain: bool = False,
         route: str | Route | Policy | None = None,
-        rewrite: RewrittenBy = None,
-        rerank: RerankedBy = None,
+        rewrite: RewriterOption = None,
+        rerank: RerankerOption = None,
         rerank_depth: int | None = None,
-        select: SelectedBy = None,
+        select: SelectorOption = None,
         expand: int | str | None = None,
         use_summaries: bool = False,
         summary_top_k: int = 3,
     ) -> Hits:
-        """The k best records of the published index, best first; of several queries those that answer them together.
+        """Return the k best records of the published index, best first. Several queries are ranked together.
 
-        `where` is SQL over the records' columns and the fields of their corpora (see `fields`); `surfaces` keeps
-        these surface kinds; claims and summary nodes are found only where their kinds are named, of claims those of
-        these `tiers`, by default those that the configuration answers from. `route` leads from what matches to other
-        records: the name of one (boost, collapsed, gate, neighbours), an import path or an object, see
-        `findingaid.query.routing`. `rewrite` adds queries in other words; `rerank` puts the best `rerank_depth`, and
-        at least all that are wanted, in its own order; `select` keeps what is enough of the k; `expand` gives each hit
-        so many neighbours, its "section" or its "artifact". Each of these four is an object, a function, a kind or its
-        spec, and False for none where the configuration names one. With `use_summaries` summary nodes are found beside
-        everything else, each followed by the `summary_top_k` of its claims that answer best, which come beside the k.
+        Filters:
 
-        Raises QueryError for a query that cannot be put, StoreError where nothing is published or another embedder
-        made the index, ModelError where a model that was asked for fails.
+        - `where` is SQL over the columns of records and the fields of their corpora, see `fields`.
+        - `surfaces` keeps only these surface kinds. Claims and summary nodes are found only if their kind is named.
+        - `tiers` keeps only claims of these tiers, by default those in `review.answer_from` of the configuration.
+
+        Steps:
+
+        - `route` leads from matching records to others: a name (boost, collapsed, gate, neighbours), an import path
+          or an object, see `findingaid.query.search.routing`.
+        - `rewrite` adds queries in other words.
+        - `rerank` orders the best `rerank_depth` records anew, or as many as are wanted if that is more.
+        - `select` keeps as many of the k hits as it judges enough.
+        - `expand` widens each hit by this number of neighbours, to its "section" or to its "artifact".
+
+        Each of `rewrite`, `rerank` and `select` is an object, a function, a kind or a spec. None uses the configured
+        one, and False uses none; both hold for `expand` too.
+
+        With `use_summaries`, summary nodes are searched beside everything else. Each is followed by the
+        `summary_top_k` of its claims that answer best, in addition to the k hits.
+
+        Raises QueryError for an invalid query, StoreError if nothing is published or another embedder made the index,
+        and ModelError if a requested model fails.
         """
         request = Request(
             queries=(query,) if isinstance(query, str) else tuple(query),
@@ -485,30 +329,45 @@ class FindingAid:
             recency=recency,
             timeout=timeout,
             explain=explain,
-            route=route_of(route),
+            route=resolve_route(route),
         )
-        added = self._parts.added(request, rewrite, rerank, rerank_depth, select, expand)
+        added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
         if use_summaries:
-            added["after"] += [WithMembers(summary_top_k, self.eligibility)]
+            added["post_processors"] += [NodeClaimsStep(summary_top_k, self.eligibility)]
         return self.searcher.search(replace(request, **added))
 
+    def facets(
+        self,
+        corpora: Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        suffixes: Sequence[str] = (),
+        folder: str = "",
+    ) -> Facets:
+        """Count the published artifacts by corpus, kind of file and folder, to narrow a search.
+
+        `suffixes` are ends of artifact ids such as ".md", and `folder` is their beginning, such as "docs/".
+        """
+        keys = self.searcher.artifacts(Request(queries=(), corpora=self._names(None), where=where))
+        return count_facets(keys, self._names(corpora) if corpora else (), suffixes, folder)
+
     @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.store, self.corpora, self.search_defaults)
+    def _search_steps(self) -> SearchSteps:
+        return SearchSteps(self.store, self.corpora, self.search_defaults)
 
     @cached_property
     def searcher(self) -> Searcher:
-        """What answers requests, with what it keeps between them."""
+        """The searcher that answers requests, with the state it keeps between them."""
         return Searcher(self.store, self.embedder, self.review, tuple(self.corpora))
 
     @property
     def eligibility(self) -> Eligibility:
-        """Which claims may be shown by the newest decisions: what every way of reading asks."""
+        """The rules for which claims may be shown, by the newest decisions; every reading operation applies them."""
         return self.searcher.eligibility
 
     @property
     def claims(self) -> Claims:
-        """What artifacts state, and what people decide of it."""
+        """The claims of artifacts, and the human decisions on them."""
         return Claims(self.store, self.corpora, self.eligibility)
 
     def answer(
@@ -516,62 +375,83 @@ class FindingAid:
         query: str,
         depth: int = 3,
         max_chars: int = 4000,
-        llm: Writing = False,
+        llm: AnswererOption = False,
         *,
         corpora: Sequence[str] | None = None,
         where: str | None = None,
         tiers: Sequence[str] | None = None,
     ) -> Answer:
-        """An answer of at most `max_chars` from the `depth` best claims that may be cited, a citation a sentence.
+        """Return an answer of at most `max_chars` from the `depth` best claims, with a citation in every sentence.
 
-        Cited are claims of `tiers`, by default of those that the configuration answers from, as decided at this moment.
-        With `llm` a model writes, and what it writes is checked sentence by sentence: True for the configured one, a
-        kind, a spec or an object. Where nothing covers the query the answer is "", and its words are the gaps.
+        Only claims of these `tiers` are cited, by default those in `review.answer_from` of the configuration, as the
+        decisions are at this moment. With `llm` a model writes the answer, and each of its sentences is checked
+        against the claims it cites. `llm` is True for the configured model, or a kind, a spec or an object. If no
+        claim answers the query, by its words and its dense score, the answer is "". If that is so, or its relevance is
+        low, it names the passages that a search finds.
 
-        Raises QueryError for a query that cannot be put, StoreError where nothing is published, ConfigError where no
-        model is configured, ModelError where it fails.
+        Raises QueryError for an invalid query, StoreError if nothing is published, ConfigError if no model is
+        configured, and ModelError if the model fails.
         """
         if max_chars < 1:
             raise QueryError(f"max_chars must be at least 1, got {max_chars}")
-        answerer = answerer_of(llm, self.answerer)
-        found = offers_for(self.searcher, Asked(query, depth, self._claimed(corpora), where, tiers, self._improved))
-        return written(found, answerer, depth, max_chars) if answerer else compose(found, depth, max_chars)
+        answerer = choose_answerer(llm, self.answerer)
+        evidence = find_evidence(
+            self.searcher, Question(query, depth, self._claimed(corpora), where, tiers, self._improved)
+        )
+        if answerer:
+            found = generate_answer(evidence, answerer, depth, max_chars)
+        else:
+            found = compose(evidence, depth, max_chars)
+        if not found.weak:
+            return found
+        return replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))
 
     def _improved(self, request: Request) -> Request:
-        """A search rewritten and reranked as all are; what is selected or expanded is for those who read hits."""
-        return replace(request, **self._parts.added(request, select=False, expand=False))
+        """Add the configured rewriting and reranking to a search. Selection and expansion only suit readers of hits."""
+        return replace(request, **self._search_steps.request_fields(request, select=False, expand=False))
 
     def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
-        """The corpora that have claims, of those named or of all. Raises QueryError where none has."""
+        """Return those of the named corpora, or of all, that have claims. Raises QueryError if none has."""
         names = self._names(corpora)
         claimed = [name for name in names if self.corpora[name].claims]
         if not claimed:
             raise QueryError(
-                f"{', '.join(names)}: no claims are taken from it: set claims: true in its corpus and run"
+                f"{', '.join(names)}: no claims are extracted: set claims: true for the corpus and run"
                 " `findingaid index`"
             )
         return claimed
 
+    def unclaimed(self, corpora: Sequence[str] | None = None) -> dict[str, Unclaimed]:
+        """Return, by corpus, the numbers of artifacts in which no claim was found, by reason and suffix."""
+        return count_unclaimed(self.store, self.corpora, self._names(corpora))
+
+    def absences(self, artifact_id: str, corpus: str) -> list[Absence]:
+        """Return what an artifact does not have although its corpus is configured for it, with the reasons."""
+        name = find_corpus(self.corpora, corpus).name
+        return find_absences(self.store, self.corpora, (name, artifact_id), self.eligibility.now())
+
     def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimPassages | None:
-        """A claim with the passages that say it; None for an id that is no claim's.
+        """Return a claim with the passages that state it; None if the id belongs to no claim.
 
         Raises QueryError for a claim that may not be shown any more.
         """
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
-        return passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
+        return find_passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
 
     def why(self, wanted: str, corpora: Sequence[str] | None = None, *, places: bool = True) -> list[Link]:
-        """Where a claim, summary node, record or artifact comes from, down to its source; broken links are named.
+        """Trace a claim, summary node, record or artifact back to its source; broken links are named.
 
-        Without `places` nothing is told of where a source is on this machine, only what it calls the artifact.
+        Without `places`, the result does not reveal where a source is on this machine, only its name for the artifact.
 
         Raises QueryError for an unknown id.
         """
-        return replace(self._provenance(corpora), places=places).why(wanted)
+        asked = replace(self._provenance(corpora), places=places)
+        return self._look_up(wanted, asked.within, lambda i, within: replace(asked, within=within).why(i))
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
-        """What stands on an artifact. Raises QueryError for an unknown id."""
-        return self._provenance(None).impact(artifact_id, corpus and self._corpus(corpus).name)
+        """Return everything that depends on an artifact. Raises QueryError for an unknown id."""
+        asked = self._provenance(None)
+        return self._look_up(artifact_id, self._one(corpus), lambda i, within: asked.impact(i, within))
 
     def _provenance(self, corpora: Sequence[str] | None) -> Provenance:
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
@@ -587,56 +467,120 @@ class FindingAid:
         pinned: Sequence[str | AnchoredSummary] = (),
         sessions: Sequence[str] = (),
         summaries: bool = True,
-        summarizer: Summarizing = None,
+        summarizer: SummarizerOption = None,
+        as_result: bool = False,
         corpora: Sequence[str] | None = None,
         **search: Any,
     ) -> ContextPack:
-        """What answers a query, put together for a model: never more than `budget_tokens` as it is shown in `form`.
+        """Return a context pack for a model: at most `budget_tokens` when rendered in `form`.
 
-        The k best hits, with `summaries` those of their artifacts, the anchored summaries of `sessions` by artifact id,
-        and what is `pinned`, which comes first. `summarizer`, an object or a spec, writes of what did not fit; False
-        for none where the configuration names one. `search` is what `search` takes besides. What is not in the pack
-        is in its `dropped`, with the reason; what is less than was asked for in `degraded`.
+        Candidates are, by priority, the `pinned` pieces, the anchored summaries of `sessions` (artifact ids), and the k
+        best hits; with `summaries`, also the summaries of the artifacts of these hits. `summarizer`, an object, a kind
+        or a spec, writes a digest of the pieces that do not fit. None uses the configured one, and False uses none.
+        The other keyword arguments go to `search`. The pack lists left-out pieces with the reason in `dropped`, and
+        anything less than the caller asked for in `degraded`. With `as_result`, the budget holds for the JSON of
+        `ContextPack.to_result()`, not only for the rendered text.
 
-        Raises what `search` does, and QueryError for an unknown session or a budget that holds nothing.
+        Raises the errors of `search`, and QueryError for an unknown session or a budget below that of an empty pack.
         """
         count = self.context_defaults.count or self.embedder.count_tokens
-        packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer)
+        packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer, as_result)
         names = self._names(corpora)
-        asked = [session_piece(self.store, session, names) for session in sessions]
+        asked = [
+            self._look_up(session, names, lambda i, within: read_session_piece(self.store, i, within))
+            for session in sessions
+        ]
         hits = self.search(query, k, corpora=names, **search)
         keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
         eligible = self.eligibility.now()
-        generated = self.store.retried(lambda: summaries_of(self.searcher.reader(), keys, eligible)) if keys else {}
-        writes, problem = chosen(summarizer, self.context_defaults.summarizer)
-        degraded = [*missing_summaries(self.store, keys), *filter(None, [problem])]
-        candidates = [*pinned_pieces(pinned), *asked, *wanted(hits, generated)]
+        generated = (
+            self.store.retried(lambda: read_summary_records(self.searcher.reader(), keys, eligible)) if keys else {}
+        )
+        writes, problem = choose_summarizer(summarizer, self.context_defaults.summarizer)
+        degraded = [*missing_summary_records(self.store, keys), *filter(None, [problem])]
+        candidates = [*pieces_from_pinned(pinned), *asked, *pieces_from_hits(hits, generated)]
         return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
-        """corpus -> the fields of its published records that `where` can name, besides the columns all records have.
+        """Map each corpus to the fields of its published records that `where` can name.
 
-        Raises StoreError when nothing is published yet.
+        The columns that all records have are not listed. Raises StoreError if nothing is published yet.
         """
         return self.store.retried(lambda: corpus_fields(self.store.published(), self._names(corpora)))
 
     def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
-        """One artifact with its published records in plan order. Raises QueryError for an unknown id."""
-        return show(self.store, artifact_or_record_id, self._one(corpus), self.eligibility.now())
+        """Return one artifact with its published records in plan order. Raises QueryError for an unknown id."""
+        now = self.eligibility.now()
+        return self._look_up(
+            artifact_or_record_id, self._one(corpus), lambda i, within: read_artifact(self.store, i, within, now)
+        )
+
+    def resolve(self, wanted: str, corpus: str | None = None) -> Key | None:
+        """Return corpus and id of the artifact that a name denotes; None if there is none.
+
+        A name is an id, `CORPUS/ID` or the end of an id from a `/` on, each also with the line or the span that
+        findingaid prints. Everything that takes an id takes a name. Raises QueryError if several artifacts have it.
+        """
+        return self.store.retried(lambda: resolve(self.store.published(), wanted, self._one(corpus)))
+
+    def artifact_of_file(self, path: str, corpus: str | None = None) -> str:
+        """Return `CORPUS/ID` for the path of a file in a corpus, with the line after it; else the text itself."""
+        return artifact_of_file({name: self.corpora[name] for name in self._one(corpus)}, path)
+
+    def locate(self, hits: Sequence[Hit]) -> list[Location]:
+        """Return the file and the line of each hit, as far as its source has files on this machine."""
+        return self.store.retried(lambda: locate_hits(self.store, self.corpora, hits))
+
+    def _look_up(self, wanted: str, corpora: Sequence[str], read: Callable[[str, Sequence[str]], T]) -> T:
+        """Return what `read` finds for an id, else for the artifact that it denotes as `resolve` says."""
+        return looked_up(self.store.published, wanted, corpora, read)
+
+    def read(
+        self,
+        artifact_or_record_id: str,
+        corpus: str | None = None,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        span: tuple[int, int] | None = None,
+        chars: int = CHARS,
+    ) -> Reading:
+        """Return at most `chars` characters of an artifact's text, or of one of its bundled files.
+
+        The text begins at `offset`, or is that of `span`. Without either it begins at the record of this id, or at the
+        start, and comes with an outline. `next_offset` is where the next part begins. Raises QueryError for an unknown
+        id, and for a place that is not in the text.
+        """
+        names = self._one(corpus)
+        return read_text(
+            self.store,
+            self.corpora,
+            artifact_or_record_id,
+            names,
+            file=file,
+            offset=offset,
+            span=span,
+            chars=chars,
+        )
 
     def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:
-        """(corpus, artifact id) of all that are published, with their titles, by id. Raises StoreError."""
+        """Return (corpus, artifact id) and title of every published artifact, ordered by id.
+
+        Raises StoreError if nothing is published.
+        """
         names = frozenset(self._names(corpora))
         return self.store.retried(
             lambda: [(k, t) for k, t in self.searcher.reader().artifacts.items() if k[0] in names]
         )
 
-    def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[SummaryView]:
-        """The anchored summaries that an artifact has had, oldest first; [] where there is none.
+    def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[AnchoredSummaryView]:
+        """Return all anchored summaries of an artifact, oldest first; [] if it never had one.
 
         Raises QueryError for an unknown id.
         """
-        return summaries(self.store, artifact_or_record_id, self._one(corpus))
+        return self._look_up(
+            artifact_or_record_id, self._one(corpus), lambda i, within: read_anchored_summaries(self.store, i, within)
+        )
 
     def neighbours(
         self,
@@ -646,32 +590,43 @@ class FindingAid:
         kinds: Sequence[str] | None = None,
         reverse: bool = False,
     ) -> list[Neighbour]:
-        """What an artifact refers to, or with `reverse` what refers to it, in order. Raises QueryError.
+        """Return the artifacts that an artifact refers to, in text order.
 
-        Of the id of a summary node the claims that it is a summary of, of a claim's with `reverse` its nodes.
+        With `reverse`, return the artifacts that refer to it, ordered by id. Given the id of a summary node, return the
+        claims that it summarizes. Given the id of a claim and `reverse`, return the summary nodes that it is a member
+        of. Raises QueryError for an unknown or ambiguous id.
         """
         names = self._one(corpus)
-        derived = summarizing if reverse else summarized
+        derived = nodes_of_claim if reverse else claims_of_node
         eligible = self.eligibility.now()
         if not kinds or SUMMARIZES in kinds:
             found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, names, eligible))
             if found:
                 return found
-        return neighbours(self.store, artifact_id, names, self._names(None), kinds, reverse)
+        return self._look_up(
+            artifact_id,
+            names,
+            lambda i, within: find_neighbours(self.store, i, within, self._names(None), kinds, reverse),
+        )
 
     def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
-        """The summary node of an artifact, by its own id, its record's or the artifact's.
+        """Return the summary node of an artifact, found by its own id, its record's or the artifact's.
 
-        Raises QueryError where there is none that may be shown.
+        Raises QueryError if there is no node that may be shown, or if several corpora have one.
         """
         names, eligible = self._one(corpus), self.eligibility.now()
-        return self.store.retried(lambda: node_view(self.store, self.searcher.reader(), id_, names, eligible))
+
+        def read(wanted: str, within: Sequence[str]) -> NodeView:
+            reader = self.searcher.reader()
+            return self.store.retried(lambda: read_node(self.store, reader, self.corpora, wanted, within, eligible))
+
+        return self._look_up(id_, names, read)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
-    ) -> list[Referenced]:
-        """What most artifacts refer to, and how many do; also what is in no corpus."""
-        return most_referenced(self.store, k, self._names(corpora), self._names(None), kinds)
+    ) -> list[ReferenceCount]:
+        """Return the k targets that most artifacts refer to, with their counts, including targets in no corpus."""
+        return find_most_referenced(self.store, k, self._names(corpora), self._names(None), kinds)
 
     def disclose(
         self,
@@ -680,53 +635,34 @@ class FindingAid:
         corpus: str | None = None,
         file: str | None = None,
     ) -> Disclosure:
-        """An artifact up to a level: its metadata, its body, the list of files that come with it; or one such `file`.
+        """Return an artifact up to a level (metadata, body, list of bundled files), or the text of one bundled `file`.
 
-        Raises QueryError for what is not there.
+        Raises QueryError if the artifact or the file does not exist.
         """
-        return disclose(self.store, self.corpora, artifact_or_record_id, level, self._one(corpus), file)
+        return self._look_up(
+            artifact_or_record_id,
+            self._one(corpus),
+            lambda i, within: disclose_artifact(self.store, self.corpora, i, level, within, file),
+        )
 
-    def status(self, corpora: Sequence[str] | None = None) -> list[CorpusStatus]:
-        """What the index holds of each corpus, and what failed."""
-        return [status(self.store, name) for name in self._names(corpora)]
+    def status(self, corpora: Sequence[str] | None = None) -> Statuses:
+        """Return the indexed counts and the failures of each corpus."""
+        return Statuses(read_status(self.store, name) for name in self._names(corpora))
+
+    def why_empty(self, corpora: Sequence[str] | None = None) -> str:
+        """Return one line on why these corpora have no records, by the last runs; "" if one has, or if none was run."""
+        names = self._names(corpora)
+        return (
+            "" if any(Ledger(self.store).rows_of(name, "records") for name in names) else why_empty(self.store, names)
+        )
 
     def verify(self) -> list[str]:
-        """Everything that is wrong with the tables, one line each; [] when they are whole and agree."""
+        """Return all problems of the tables, one line each; [] if they are complete and consistent."""
         problems = verify(self.store, self.embedder.dim)
-        return problems if self.store.problem("decisions") else [*problems, *broken(self.eligibility.log.all())]
-
-
-def summary(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
-    """One corpus's report from those of its batches; `records` is what the corpus then holds."""
-    whole = together(reports)
-    failed: list[Failure] = [*plan.failures, *whole.failed]
-    left_out = sum(f.stage not in WRITTEN for f in failed)
-    return CorpusReport(
-        artifacts=plan.artifacts,
-        new=whole.new,
-        changed=whole.changed,
-        unchanged=plan.artifacts - whole.new - whole.changed - left_out,
-        deleted=len(plan.deleted),
-        failed=failed,
-        records=records,
-        calls=whole.calls,
-        tokens=whole.tokens,
-        truncated=whole.truncated,
-        usage=whole.usage,
-        cost=whole.cost,
-        pending=whole.pending,
-        pending_claims=whole.pending_claims,
-        waiting=whole.waiting,
-        refused=whole.refused,
-    )
-
-
-def _failing(checks: Sequence[CheckResult]) -> str | None:
-    """What speaks against publishing."""
-    return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None
-
-
-def _at_key(corpus: str, error: SourceError) -> str:
-    """A source's message, led by its key in the configuration where it names one."""
-    message = str(error)
-    return f"corpora.{corpus}.{message}" if message.startswith("source.") else message
+        if self.store.problem("decisions"):
+            return problems
+        try:
+            decisions = self._decisions.all()
+            return [*problems, *(list(broken(decisions)) or incomplete(self.store, decisions))]
+        except StoreError as error:
+            return [*problems, str(error)]

@@ -1,54 +1,62 @@
-"""Every error findingaid raises on purpose.
+"""Exceptions that findingaid raises on purpose.
 
 FindingAidError
-├── ConfigError            findingaid.yaml, an override or a flag is wrong
-│   └── UnknownCorpusError a corpus is named that is not there
-├── SourceError            a whole source cannot be listed
-│   └── SourceShrunkError  it lists suspiciously less than before
-├── ArtifactError          one artifact cannot be taken through one stage
+├── ConfigError            findingaid.yaml, an override or a flag is invalid
+│   ├── UnknownCorpusError the named corpus does not exist
+│   └── IdentityError      no id can be made of a part
+├── SourceError            a source cannot be listed
+│   └── SourceShrunkError  it lists suspiciously fewer artifacts than before
+├── ArtifactError          one artifact fails at one stage
 │   ├── ReadError
+│   │   └── SkippedError   the source does not want it: counted, and not a failure
 │   ├── DecomposeError
 │   ├── SynthesisError
 │   └── EmbedError
-├── StoreError             a table is missing, damaged or of another kind
-│   └── TornError          records of an artifact are lost
-├── CasesError             cases or a set for an evaluation are wrong
-├── ModelError             a model that a question asks for fails, or is not there
-├── UnreachableError       the object storage of the tables does not answer, or refuses
-└── QueryError             a question cannot be asked as put
-    └── NotFoundError      it is about something that is not there
+├── StoreError             a table is missing, damaged or not usable as it is
+│   └── TornError          some records of an artifact are lost
+├── CasesError             the cases or the document set of an evaluation are invalid
+├── ModelError             a model that a query uses fails or is not available
+├── UnreachableError       the object storage of the tables does not answer, or refuses access
+└── QueryError             a query is invalid
+    └── NotFoundError      it names something that does not exist
 
-The message is one line and says what was wrong, where, and what to do.
+Every message is one line: the problem, its place, and the remedy.
 """
 
 from __future__ import annotations
 
-PAGE = "docs/reference/errors.md"
-"""Has a place for every class below."""
+import re
+
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""Control characters except tab and line feed, characters that hide or reverse text, and unpaired surrogates."""
 
 
 class FindingAidError(Exception):
-    """Base of all errors that carry a message meant for the user."""
+    """Base of all errors whose message is meant for the user."""
 
 
 class ConfigError(FindingAidError):
-    """The configuration does not say what it must."""
+    """The configuration is invalid or incomplete."""
 
 
 class UnknownCorpusError(ConfigError):
-    """No corpus has this name, or none that may be asked."""
+    """No corpus that the caller may query has this name."""
+
+
+class IdentityError(ConfigError):
+    """A strategy, a synthesizer or another part has a value from which no id can be made."""
 
 
 class SourceError(FindingAidError):
-    """A source cannot be listed at all, so nothing is known of its artifacts."""
+    """A source cannot be listed at all, so nothing is known about its artifacts."""
 
 
 class SourceShrunkError(SourceError):
-    """A source lists so much less than the ledger that deleting the rest needs a word from the user."""
+    """A source lists so many fewer artifacts than the ledger that deleting the rest needs the user's consent."""
 
 
 class ArtifactError(FindingAidError):
-    """One artifact failed at one stage; the others go on.
+    """One artifact failed at one stage; the other artifacts go on.
 
     `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
     or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate, changed, no_converter,
@@ -66,6 +74,10 @@ class ReadError(ArtifactError):
     """The artifact cannot be read from its source."""
 
     stage = "artifacts"
+
+
+class SkippedError(ReadError):
+    """The artifact is not for this corpus, such as a picture among texts. The run counts it and goes on."""
 
 
 class DecomposeError(ArtifactError):
@@ -87,28 +99,28 @@ class EmbedError(ArtifactError):
 
 
 class StoreError(FindingAidError):
-    """A table cannot be used as it is."""
+    """A table cannot be used in its current state."""
 
 
 class TornError(StoreError):
-    """Some records of an artifact are there and others are not; the next run makes them again."""
+    """Some records of an artifact are missing; the next run rebuilds them."""
 
 
 class CasesError(FindingAidError):
-    """A file of cases, or a set, does not say what an evaluation needs; the message names the line."""
+    """A case file, or a document set, lacks something that an evaluation needs; the message names the line."""
 
 
 class UnreachableError(FindingAidError):
-    """The storage that holds the tables cannot be used now; nothing is known of the tables, and nothing was lost.
+    """The storage that holds the tables cannot be used now. Nothing is known about the tables, and nothing was lost.
 
-    The message holds no value of `storage_options`.
+    The message contains no value of `storage_options`.
     """
 
 
 class ModelError(FindingAidError):
-    """A reranker, selector or rewriter that a search asks for fails; it is never left out in silence.
+    """A reranker, selector, rewriter or answerer that the caller requested fails; it is never silently skipped.
 
-    `kind` is one of those of ArtifactError, or auth, unavailable or truncated.
+    `kind` is one of the kinds of ArtifactError, or auth, unavailable or truncated.
     """
 
     def __init__(self, message: str, kind: str = "other") -> None:
@@ -117,21 +129,21 @@ class ModelError(FindingAidError):
 
 
 class QueryError(FindingAidError):
-    """The query cannot be answered as it was put."""
+    """The query is invalid and cannot be answered."""
 
 
 class NotFoundError(QueryError):
-    """No artifact, record, claim or file has this id, or none that may be shown."""
+    """No artifact, record, claim or file that may be shown has this id."""
 
 
-def page_of(error: FindingAidError) -> str:
-    """Where the documentation says what an error means and what to do: a page of this project, and the place in it."""
+def help_on(error: FindingAidError) -> str:
+    """Return the command that explains an error and its remedy."""
     known = next(kind for kind in type(error).__mro__ if kind.__module__.startswith("findingaid."))
-    return f"{PAGE}#{known.__name__.lower()}"
+    return f"findingaid help {known.__name__}"
 
 
 def failure_kind(error: BaseException) -> str:
-    """The stable kind of any error that a source, strategy, synthesizer or embedder raised."""
+    """Return the stable kind of any error that a source, strategy, synthesizer or embedder raised."""
     match error:
         case ArtifactError():
             return error.kind
@@ -144,11 +156,16 @@ def failure_kind(error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, led by its type where findingaid did not raise it."""
+    """Return an error's message on one line, prefixed with the type unless it is an ArtifactError."""
     text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
     return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"
 
 
+def visible(text: str) -> str:
+    """Return a text with terminal control and invisible characters as escapes: \\x1b, \\u202e."""
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def brief(text: str, most: int = 80) -> str:
-    """A text in an error, in quotes; of a long one its beginning."""
+    """Quote a text for an error message, cut after `most` characters."""
     return repr(text if len(text) <= most else f"{text[:most]}…")

@@ -1,4 +1,7 @@
-"""Names in the configuration -> classes, imported when first used, their parameters checked by their types."""
+"""Registries that map names in the configuration to classes.
+
+Classes are imported when first used, and their parameters are checked by their types.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache, wraps
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -20,27 +24,34 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
+from pydantic_core import ArgsKwargs
 
 from findingaid.errors import ConfigError
-from findingaid.model import (
-    Answerer,
-    ClaimExtractor,
-    EdgeExtractor,
-    Embedder,
-    NodeProducer,
-    Reranker,
-    Rewriter,
-    Selector,
-    Source,
-    Strategy,
-    Synthesizer,
-)
-from findingaid.summaries import Summarizer
 
 T = TypeVar("T")
 
-STRICT = ConfigDict(extra="forbid", strict=False, arbitrary_types_allowed=True)
-"""Set as `__pydantic_config__` on a registered dataclass: an unknown parameter is an error."""
+
+def checked(member: type[T]) -> type[T]:
+    """Check the parameters of a dataclass by their types, in Python and in a configuration; the decorator of members.
+
+    Values are converted as in a configuration: a list to a tuple, "3" to 3. An unknown parameter or an invalid value
+    raises ConfigError.
+    """
+    member.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)  # type: ignore[attr-defined]
+
+    @cache
+    def validator() -> Any:  # made when first used: the types of the parameters may not be defined yet
+        return TypeAdapter(member).validator
+
+    @wraps(member.__init__)
+    def init(self: T, *args: Any, **params: Any) -> None:
+        try:
+            validator().validate_python(ArgsKwargs(args, params), self_instance=self)
+        except ValidationError as error:
+            raise ConfigError(one_line(error, member.__name__, parameters(member))) from None
+
+    member.__init__ = init  # type: ignore[method-assign, assignment]
+    return member
 
 
 def _beside_the_config(path: Path, info: ValidationInfo) -> Path:
@@ -50,7 +61,7 @@ def _beside_the_config(path: Path, info: ValidationInfo) -> Path:
 
 
 ConfigPath = Annotated[Path, AfterValidator(_beside_the_config)]
-"""A path that, in a configuration, is relative to the folder of its file."""
+"""Path parameter; in a configuration it is relative to the folder of the configuration file."""
 
 
 def _function(value: Any, info: ValidationInfo) -> Any:
@@ -64,60 +75,44 @@ def _function(value: Any, info: ValidationInfo) -> Any:
 
 
 Importable = Annotated[SkipValidation[Callable[..., Any]], BeforeValidator(_function)]
-"""A parameter that is a function; in a configuration its import path, "module:function"."""
+"""Function parameter; in a configuration it is an import path, "module:function"."""
 
 
 UNSHOWN = frozenset({"storage_options", "default_headers", "api_key"})
-"""Keys whose values, all of those that hold several, are shown to nobody, since they are secrets or hold some."""
-
-FAMILIES: Mapping[str, tuple[str, type]] = {
-    "source": ("findingaid.sources", Source),
-    "strategy": ("findingaid.strategies", Strategy),
-    "synthesizer": ("findingaid.synthesizers", Synthesizer),
-    "summarizer": ("findingaid.summarizers", Summarizer),
-    "embedder": ("findingaid.embedders", Embedder),
-    "extractor": ("findingaid.extractors", EdgeExtractor),
-    "claim extractor": ("findingaid.claim_extractors", ClaimExtractor),
-    "node producer": ("findingaid.node_producers", NodeProducer),
-    "reranker": ("findingaid.rerankers", Reranker),
-    "selector": ("findingaid.selectors", Selector),
-    "rewriter": ("findingaid.rewriters", Rewriter),
-    "answerer": ("findingaid.answerers", Answerer),
-}
-"""Family -> the entry point group of its plug-ins, and what each member must be."""
-
+"""Keys whose values, including all nested ones, are never shown, since they are or contain secrets."""
 
 REGISTRIES: list[Registry[Any]] = []
-"""Every registry that was made, so that a parameter which is a member itself can be told from a value."""
+"""Every registry created, used to recognise a parameter that is itself a member."""
 
 
 class Registry(Generic[T]):
     """The members of one family (sources, strategies, ...) by name.
 
-    `key` is the key that names the member in a spec ("kind", "name"). A name is one that ships, one that an
-    installed distribution gives as an entry point of the family's group, or an import path, "module:attribute" or
-    "module.attribute". A member is best a dataclass, whose fields are its parameters and are checked by their types;
-    any other callable takes them as they are.
+    `key` is the key that names the member in a spec ("kind", "name"), and `protocol` is the protocol of all members. A
+    name is that of a shipped member, an entry point of an installed distribution in `group`, or an import path,
+    "module:attribute" or "module.attribute". A member should be a dataclass: its fields are its parameters and are
+    checked by their types. Any other callable gets its parameters unchecked.
     """
 
-    def __init__(self, family: str, key: str, members: Mapping[str, str]) -> None:
+    def __init__(self, family: str, key: str, protocol: type, group: str, members: Mapping[str, str]) -> None:
         self.family = family
         self.key = key
-        self.group, self._protocol = FAMILIES[family]
+        self.group = group
+        self._protocol = protocol
         self._members = dict(members)
         REGISTRIES.append(self)
 
     def known(self) -> list[str]:
-        """The names that ship."""
+        """Return the names of the shipped members, sorted."""
         return sorted(self._members)
 
     def name_of(self, member: type) -> str | None:
-        """The name under which a class ships, None for any other."""
+        """Return the name of a shipped class; None for any other class."""
         path = import_path(member)
         return next((name for name, shipped in self._members.items() if shipped == path), None)
 
     def member(self, name: str, where: str) -> type[T]:
-        """The class behind a name. Raises ConfigError that lists the known ones."""
+        """Return the class behind a name. Raises ConfigError, which lists the known names."""
         path = self._members.get(name) or self._plug_in(name, where) or name
         if "" in _parted(path):
             raise ConfigError(f"{where}.{self.key}: unknown {self.family} {name!r}. Known: {', '.join(self._named())}")
@@ -128,9 +123,9 @@ class Registry(Generic[T]):
         return member
 
     def create(self, spec: Mapping[str, Any], where: str, base: Path | None = None) -> T:
-        """Build the member a spec names; `where` is the spec's own key, for error messages.
+        """Build the member that a spec names; `where` is the configuration key of the spec, for error messages.
 
-        Parameters stand beside the name or under `params`. Raises ConfigError.
+        Parameters are beside the name or under `params`. Paths are relative to `base`. Raises ConfigError.
         """
         rest = dict(spec)
         name = rest.pop(self.key, None)
@@ -142,13 +137,15 @@ class Registry(Generic[T]):
         made = self._make(self.member(name, where), rest | dict(params), where, base)
         if not isinstance(made, self._protocol):
             wanted = [m for m in protocol_members(self._protocol) if not hasattr(made, m)]
-            raise ConfigError(f"{where}.{self.key}: {name!r} is no {self.family}: it has no {', '.join(wanted)}")
+            raise ConfigError(
+                f"{where}.{self.key}: {name!r} is not a valid {self.family}: it has no {', '.join(wanted)}"
+            )
         return made
 
     def spec_of(self, made: Any) -> dict[str, Any]:
-        """The `{key, "params"}` spec of a member, for YAML or JSON; parameters at their default are left out.
+        """Return the `{key, "params"}` spec of a member, for YAML or JSON; parameters at their default are left out.
 
-        What does not ship is named by its import path. Raises ConfigError for what no spec can say.
+        A member that is not shipped is named by its import path. Raises ConfigError if no spec can express it.
         """
         name = self.name_of(type(made)) or import_path(type(made))
         if "<locals>" in name or not dataclasses.is_dataclass(made):
@@ -161,12 +158,12 @@ class Registry(Generic[T]):
         return {self.key: name, "params": params}
 
     def is_member(self, value: Any) -> bool:
-        """Whether a value is of this family."""
+        """Check whether a value is an instance of this family."""
         return isinstance(value, self._protocol) and not isinstance(value, type)
 
     def _make(self, member: Any, params: dict[str, Any], where: str, base: Path | None) -> T:
         fields = parameters(member) if dataclasses.is_dataclass(member) else None
-        # pydantic passes over unknown keys for a dataclass that does not say STRICT.
+        # pydantic ignores unknown keys for a dataclass that is not `checked`.
         if fields is not None and (unknown := [key for key in params if key not in fields]):
             raise ConfigError(f"{where}.{unknown[0]}: unknown key. Known: {', '.join(fields) or 'none'}")
         try:
@@ -174,14 +171,14 @@ class Registry(Generic[T]):
                 made: T = member(**params)
                 return made
             return TypeAdapter[T](member).validate_python(params, context={"base": base, "where": where})
-        except ConfigError as error:  # of the member itself, or of one within it, which says where
+        except ConfigError as error:  # of the member itself, or of a nested one that already names its key
             raise ConfigError(str(error) if str(error).startswith(f"{where}.") else f"{where}.{error}") from None
         except ValidationError as error:
             raise ConfigError(one_line(error, where, fields or [])) from None
         except PydanticUserError:
             raise ConfigError(
                 f"{where}: the types of {member.__name__}'s parameters cannot be checked:"
-                " set __pydantic_config__ = findingaid.registry.STRICT in it"
+                " decorate it with findingaid.registry.checked"
             ) from None
         except Exception as error:  # noqa: BLE001  # a class that findingaid does not ship may raise anything
             raise ConfigError(f"{where}: {getattr(member, '__name__', member)}: {said(error)}") from None
@@ -190,18 +187,22 @@ class Registry(Generic[T]):
         return sorted({*self._members, *(entry.name for entry in entry_points(group=self.group))})
 
     def _plug_in(self, name: str, where: str) -> str | None:
-        """The import path of an entry point; None where no distribution has one of this name."""
+        """Return the import path of an entry point; None if no distribution has one of this name.
+
+        Raises ConfigError if several distributions give the name to different members.
+        """
         found = {f"{entry.module}:{entry.attr}": entry.dist for entry in entry_points(group=self.group, name=name)}
         if len(found) > 1:
             raise ConfigError(
-                f"{where}.{self.key}: {name!r} is given by {' and '.join(sorted(d.name for d in found.values() if d))}:"
+                f"{where}.{self.key}: {name!r} is provided by"
+                f" {' and '.join(sorted(d.name for d in found.values() if d))}:"
                 f" name one by its import path, {' or '.join(sorted(found))}"
             )
         return next(iter(found), None)
 
 
 def imported(path: str, where: str, name: str | None = None) -> Any:
-    """What stands at "module:attribute" or "module.attribute". Raises ConfigError, by `name` where it has another."""
+    """Import the object at "module:attribute" or "module.attribute". Raises ConfigError that shows `name` if given."""
     module, attribute = _parted(path)
     try:
         loaded: Any = importlib.import_module(module)
@@ -216,7 +217,7 @@ def imported(path: str, where: str, name: str | None = None) -> Any:
 
 
 def import_path(code: Any) -> str:
-    """ "module:attribute" of a class or a function."""
+    """Return the "module:attribute" path of a class or a function."""
     return f"{code.__module__}:{code.__qualname__}"
 
 
@@ -230,11 +231,11 @@ def _default(f: dataclasses.Field[Any]) -> Any:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A parameter as YAML and JSON know it."""
+    """Convert a parameter to YAML and JSON types. Raises ConfigError if that is not possible."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if of := [registry for registry in REGISTRIES if registry.is_member(value)]:
-        # What is of two families goes by the name that it ships under.
+        # A member of two families is named by the registry that ships it.
         return next((registry for registry in of if registry.name_of(type(value))), of[0]).spec_of(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item, where) for key, item in value.items()}
@@ -246,31 +247,34 @@ def _plain(value: Any, where: str) -> Any:
         return str(value)
     if inspect.isfunction(value) and "<" not in value.__qualname__:
         return import_path(value)
-    raise ConfigError(f"{where}: no spec can say a {type(value).__name__}")
+    raise ConfigError(f"{where}: a spec cannot contain a {type(value).__name__}")
 
 
 def parameters(member: Any) -> list[str]:
-    """The parameters of a member that is a dataclass; those marked {"spec": False} are set by code alone."""
+    """Return the parameters of a dataclass member, without those marked {"spec": False}, which only code sets."""
     return [f.name for f in dataclasses.fields(member) if f.init and f.metadata.get("spec", True)]
 
 
 def protocol_members(protocol: type) -> list[str]:
-    """The names that a class must have to be of a protocol."""
+    """Return the names that a class must have to implement a protocol."""
     return sorted(name for name in vars(protocol) if not name.startswith("_"))
 
 
 def said(error: BaseException) -> str:
-    """What an error says, in one line, with its type."""
+    """Return an error's type and message on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def one_line(error: ValidationError, where: str, known: list[str]) -> str:
-    """The first problem of a pydantic error as `key: problem`, with the valid keys where one is unknown."""
+    """Format the first problem of a pydantic error as `key: problem`, with the `known` keys if a key is unknown."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    # Of a value that may be one of several words or something else, pydantic also names which of these it tried.
-    parts = (str(part) for part in (where, *first["loc"]))
+    at = [*first["loc"]]
+    if at and isinstance(at[0], int) and at[0] < len(known):  # a positional argument
+        at[0] = known[at[0]]
+    # For a union with a Literal, pydantic adds the alternative that it tried to the location; drop it.
+    parts = (str(part) for part in (where, *at))
     key = ".".join(part for part in parts if part and not part.startswith("literal["))
     match first["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":

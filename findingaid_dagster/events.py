@@ -1,11 +1,11 @@
-"""Dagster events at the cost of a row: the only module that uses what Dagster does not document.
+"""Batched storage of Dagster events, at about the cost of a row per event.
 
-Open-source Dagster writes one event a partition and asset, each with a new SQLite connection and several
-synced commits: 20 to 130 ms an event. Here a batch is one transaction a database, over kept connections.
+Open-source Dagster writes one event per partition and asset, each over a new SQLite connection with several synced
+commits: 20 to 130 ms per event. Here a batch is one transaction per database, over connections that are kept open.
 
-`dagster.yaml` names `BatchingSqliteStorage`; the module is installed, since every Dagster process
-(webserver, daemon, runs) imports it before it knows of any code location. tests/test_dagster_events.py
-fails when a new Dagster moves something used here.
+`dagster.yaml` names `BatchingSqliteStorage`. This module must be installed, since every Dagster process (webserver,
+daemon, runs) imports it before it loads any code location. It uses undocumented parts of Dagster.
+tests/code_location/test_code_location.py fails if a new Dagster moves something used here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from functools import cache
 from typing import Any, Self
 
 import dagster as dg
+from dagster._check import CheckError
+from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, extract_data_version_from_entry
 from dagster._core.events import (
     ASSET_EVENTS,
     AssetObservationData,
@@ -38,23 +40,23 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import StaticPool
 
 BATCH_SIZE_VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
-"""Without it the framework never hands a storage more than one event."""
+"""Environment variable without which Dagster never passes a storage more than one event at once."""
 
 BATCH_SIZE = 1000
 
 KEPT_CONNECTIONS = 4
-"""The index and the runs being written; a webserver that reads many runs must not keep them all open."""
+"""Number of open databases: the index and the runs being written. A webserver that reads many runs must close some."""
 
 BUSY_SECONDS = 30
 
 
 def enable_batching() -> None:
-    """Let this process and its children write events in batches, unless the user chose a size."""
+    """Let this process and its children write events in batches; a batch size set by the user stays."""
     os.environ.setdefault(BATCH_SIZE_VARIABLE, str(BATCH_SIZE))
 
 
 class BatchingSqliteEventLog(SqliteEventLogStorage):
-    """Dagster's SQLite event log with kept connections and one transaction a batch."""
+    """Dagster's SQLite event log with connections kept open and one transaction per batch."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: dict[str, Engine] = {}
@@ -66,7 +68,10 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
             yield connection
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
-        """Store events of one run: one transaction in the run's database, one in the index."""
+        """Store asset events of one run: one transaction in the run's database, one in the index.
+
+        Any other batch is stored by Dagster's own method.
+        """
         run_id = events[0].run_id
         if any(
             e.run_id != run_id or not e.is_dagster_event or e.dagster_event_type not in ASSET_EVENTS for e in events
@@ -76,7 +81,7 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
         with self.run_connection(run_id) as connection:
             connection.execute(SqlEventLogStorageTable.insert(), rows)
         with self.index_transaction() as connection:
-            # Sorted, since RETURNING alone promises no order; ids count up in the order of the rows.
+            # Sorted, since RETURNING alone guarantees no order; ids increase in the order of the rows.
             insert = SqlEventLogStorageTable.insert().returning(
                 SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
             )
@@ -94,7 +99,7 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
         super().dispose()
 
     def _engine(self, shard: str) -> Engine:
-        """A connection kept open; a new one where its file was deleted behind it (a wiped run)."""
+        """Return the open engine of a database; reopen it if its file has been deleted, as by wiping a run."""
         kept = self._engines.pop(shard, None)
         if kept is not None and not os.path.exists(self.path_for_shard(shard)):
             kept.dispose()
@@ -104,7 +109,7 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
         if shard not in self._initialized_dbs:
             self._initdb(engine)
             self._initialized_dbs.add(shard)
-        self._engines[shard] = engine  # last used stands last
+        self._engines[shard] = engine  # keeps the most recently used engine last
         while len(self._engines) > KEPT_CONNECTIONS:
             self._engines.pop(next(iter(self._engines))).dispose()
         return engine
@@ -117,15 +122,15 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
 
 
 def _normal_sync(connection: Any, _record: Any) -> None:
-    """Under WAL this syncs at checkpoints: a power cut may lose the last events, never corrupts the log."""
+    """Set synchronous=NORMAL: under WAL, a power cut may lose the last events, but never corrupts the log."""
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
 class BatchingSqliteStorage(DagsterSqliteStorage):
     """Dagster's SQLite storage with the event log above; the class that `dagster.yaml` names.
 
-    Its files are in `base_dir`, by default $DAGSTER_HOME; without either in a temporary folder that goes
-    with the process, as Dagster's own do.
+    Its files are in `base_dir`, by default $DAGSTER_HOME. Without either they are in a temporary folder that is deleted
+    when the process ends, as Dagster's own are.
     """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -135,7 +140,7 @@ class BatchingSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Self:
-        # The base class names itself here, and would be built instead of this one.
+        # The base method builds the base class by name instead of this class.
         base_dir = config_value.get("base_dir") or os.environ.get("DAGSTER_HOME") or _temporary_folder().name
         return cls.from_local(base_dir, inst_data)
 
@@ -146,7 +151,7 @@ class BatchingSqliteStorage(DagsterSqliteStorage):
 
 @cache
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """One a process, since Dagster builds an instance's storage more than once."""
+    """Create one folder per process, since Dagster builds the storage of an instance more than once."""
     return tempfile.TemporaryDirectory(prefix="findingaid-dagster-")
 
 
@@ -155,7 +160,7 @@ def log_asset_events(
 ) -> None:
     """Log events of any assets and partitions as events of this step, in batches.
 
-    `context.log_event` would write each on its own, and print a line for each.
+    `context.log_event` would write each event on its own and print a line for it.
     """
     step = context.get_step_execution_context().step
     batch = generate_event_batch_id()  # type: ignore[no-untyped-call]  # dagster leaves it untyped
@@ -187,7 +192,10 @@ def _payload(
 def logged_data_versions(
     instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
 ) -> dict[str, str]:
-    """partition -> data version of its latest materialization, or observation; of all partitions, or of those given."""
+    """Map partitions to the data version of their latest materialization, or latest observation with `observed`.
+
+    If `partitions` is None, all are mapped. Partitions without such an event or version are left out.
+    """
     if partitions is not None and not partitions:
         return {}
     kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
@@ -200,16 +208,41 @@ def logged_data_versions(
 def latest_event_ids(
     instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
 ) -> dict[str, int]:
-    """partition -> id of its latest materialization, or observation; a later event has a higher id."""
+    """Map partitions to the id of their latest materialization, or latest observation with `observed`.
+
+    A later event has a higher id. If `partitions` is None, all are mapped.
+    """
     kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
     wanted = None if partitions is None else set(partitions)
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
 
 
 def event_pointer(instance: dg.DagsterInstance) -> int:
-    """An event id at or after every event written so far.
+    """Return the highest event id so far.
 
-    Dagster tells whether an input changed by looking for events after a materialization's pointer, so for
-    all partitions of a batch the newest id serves.
+    Dagster decides whether an input changed by looking for events after a materialization's pointer. The highest id is
+    therefore a valid pointer for all partitions of a batch.
     """
     return instance.event_log_storage.get_maximum_record_id() or 0
+
+
+def current_data_version(instance: dg.DagsterInstance, asset: dg.AssetKey) -> str:
+    """Return the data version that Dagster compares inputs with: that of the latest event, or of an unknown asset."""
+    record = instance.get_latest_data_version_record(asset)
+    version = extract_data_version_from_entry(record.event_log_entry) if record else None
+    return (version or DEFAULT_DATA_VERSION).value
+
+
+def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.AssetKey]:
+    """Return the inputs of an asset as the code location has it, perhaps with more than it was built with.
+
+    A job that a test runs in its process knows no code location, and gets none.
+    """
+    assets = context.assets_def if context.has_assets_def else None
+    if assets and asset in assets.specs_by_key:
+        return {dep.asset_key for dep in assets.specs_by_key[asset].deps}
+    try:
+        graph = context.repository_def.asset_graph
+    except CheckError:
+        return set()
+    return set(graph.get(asset).parent_keys) if graph.has(asset) else set()

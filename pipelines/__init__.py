@@ -1,1 +1,1 @@
-"""The code location: jobs and the only Definitions."""
+"""Code location: the `index` job, its schedules and sensors, and the only Definitions."""

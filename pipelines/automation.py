@@ -1,4 +1,4 @@
-"""What brings the index up to date by itself: the clock, changed sources, and observed ones."""
+"""Schedules and sensors that keep the index up to date."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -6,11 +6,12 @@ from typing import TypeVar
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.batching import Batching, ended
 from findingaid.errors import SourceError, SynthesisError
-from findingaid.identity import content_hash
+from findingaid.identity.hashes import content_hash
+from findingaid.indexing.batch_jobs import BatchSynthesizer, find_ended
+from findingaid.indexing.synopses import synthesizers_of
 from findingaid.store import Ledger, OpenBatch
-from findingaid_dagster.assets import add_partitions, changed, observation
+from findingaid_dagster.assets import add_partitions, changed_partitions, news, observation
 from findingaid_dagster.resources import opened
 
 T = TypeVar("T")
@@ -18,18 +19,19 @@ T = TypeVar("T")
 UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
 FEW = 10
-"""Changes that are left to the automation conditions; Dagster starts a run for each range of partitions."""
+"""Most changes left to the automation conditions, for which Dagster starts a run per range of partitions."""
 
 
 def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
-    """A schedule for each corpus that has one configured; each run does only what is stale."""
+    """Return a schedule for each corpus that configures one; each run builds only stale artifacts."""
     return [
         dg.ScheduleDefinition(
             name=f"{corpus.name}_schedule",
             job=job,
-            cron_schedule=corpus.schedule,
+            cron_schedule=corpus.schedule.cron,
+            execution_timezone=corpus.schedule.timezone,
             run_config=run_config([corpus.name]),
-            default_status=dg.DefaultScheduleStatus.RUNNING,
+            default_status=dg.DefaultScheduleStatus[corpus.schedule.default_status],
             description=f"Bring {corpus.name} up to date.",
         )
         for corpus in aid.corpora.values()
@@ -38,19 +40,19 @@ def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinit
 
 
 def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
-    """The sensor that starts a run when a source lists something else than was indexed."""
+    """Return the sensor that starts a run when the listing of a source differs from the index."""
 
     @dg.sensor(
         name=name,
         job=job,
         minimum_interval_seconds=60,
         required_resource_keys={resource_key},
-        description="Starts a run of the job when a source lists something else than was indexed.",
+        description="Starts a run of the job when a source differs from the index.",
     )
     def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        """Start a run when a source lists something else than was indexed. Lists and compares; reads no artifact.
+        """Start a run when the listing of a source differs from the index. Read no artifact.
 
-        What keeps failing starts one run and not one a tick: the cursor remembers what was asked for.
+        Artifacts that keep failing start one run, not one per tick: the cursor remembers the stale set of that run.
         """
         if _under_way(context.instance, job):
             yield dg.SkipReason("a run of the index job is under way")
@@ -60,7 +62,7 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         if not stale:
             yield dg.SkipReason("; ".join(reasons) or "nothing changed")
         elif cursor == context.cursor:
-            yield dg.SkipReason("what is stale was tried before and is as it was: see the last run")
+            yield dg.SkipReason("the stale artifacts are unchanged since the last run tried them: see that run")
         else:
             yield dg.RunRequest(run_config=run_config(sorted(stale)))
         context.update_cursor(cursor)
@@ -69,9 +71,9 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
 
 
 def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
-    """The sensor that observes all sources, so that the assets' automation conditions see what changed.
+    """Return the sensor that observes all sources, so that the assets' automation conditions see the changes.
 
-    A sensor and no condition on the source itself: Dagster would start a run a partition to observe.
+    A condition on the source asset itself would not do: Dagster would start a run per partition to observe.
     """
 
     @dg.sensor(
@@ -82,30 +84,56 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         description="Observes the sources, for the automation sensor. Many changes at once start a run of the job.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        """Observe what changed in the sources, without a run. Lists and compares; reads no artifact.
+        """Observe the changed artifacts of the sources, without a run. Read no artifact.
 
-        Many changes at once start one run of the index job instead, since automation starts one a range.
+        Many changes at once start one run of the index job instead, since automation starts a run per range of
+        partitions.
         """
         if _under_way(context.instance, job):
-            return dg.SensorResult(skip_reason="a run of the index job is under way, which observes what it reads")
-        found, reasons = _changed(context.instance, opened(context.resources, resource_key))
+            return dg.SensorResult(skip_reason="a run of the index job is under way and observes the sources")
+        aid = opened(context.resources, resource_key)
+        found, reasons = _changed(context.instance, aid)
         many = sum(map(len, found.values())) > FEW
         cursor = content_hash(found) if many else ""
         if many and cursor != context.cursor:
             return dg.SensorResult([dg.RunRequest(run_config=run_config(sorted(found)))], cursor=cursor)
         if many:
-            return dg.SensorResult(skip_reason="what changed was tried before and is as it was: see the last run")
+            return dg.SensorResult(
+                skip_reason="the changed artifacts are the same as in the last run, which tried them: see that run"
+            )
         for corpus, versions in found.items():
             add_partitions(context.instance, corpus, list(versions))
-        events = [observation(c, key, v) for c, versions in found.items() for key, v in versions.items() if v]
+        events = [
+            observation(aid.corpora[c], key, v) for c, versions in found.items() for key, v in versions.items() if v
+        ]
         reason = "; ".join([f"{len(events)} artifacts changed", *reasons])
         return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=cursor)
 
     return look
 
 
+def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
+    """Return the sensor that tells Dagster of publishes and rollbacks by other programs, without a run."""
+
+    @dg.sensor(
+        name=name,
+        minimum_interval_seconds=30,
+        required_resource_keys={resource_key},
+        description="Materializes CORPUS/published after a publish or rollback outside of Dagster.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """Report what readers see if another version is served than at the last tick: the cursor remembers it."""
+        aid = opened(context.resources, resource_key)
+        served = str(aid.publisher.served() if aid.store.exists() else None)
+        events = [] if served == context.cursor else news(aid, context.instance)
+        reason = None if events else "readers see what Dagster knows"
+        return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=served)
+
+    return look
+
+
 def finished_batches(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
-    """The sensor that starts a run when a batch of synopses is done."""
+    """Return the sensor that starts a run when a batch of synopses is done."""
 
     @dg.sensor(
         name=name,
@@ -113,19 +141,19 @@ def finished_batches(name: str, job: dg.JobDefinition, resource_key: str) -> dg.
         minimum_interval_seconds=300,
         required_resource_keys={resource_key},
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Starts a run of the job when a batch of synopses is done.",
+        description="Starts a run of the job when a batch of synopses is finished.",
     )
     def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        """Start a run when a batch of synopses is done: one for each that is, since the cursor remembers them."""
+        """Start a run when batches of synopses are done, once for each set of them: the cursor remembers the set."""
         if _under_way(context.instance, job):
-            yield dg.SkipReason("a run of the index job is under way, which takes in what is done")
+            yield dg.SkipReason("a run of the index job is under way and stores finished batches")
             return
         done, reasons = _done(opened(context.resources, resource_key))
         cursor = content_hash(sorted((batch.tag, str(batch.at)) for batch in done))
         if not done:
-            yield dg.SkipReason("; ".join(reasons) or "no batch is done")
+            yield dg.SkipReason("; ".join(reasons) or "no batch is finished")
         elif cursor == context.cursor:
-            yield dg.SkipReason("a run was started for what is done and has not taken it in: see that run")
+            yield dg.SkipReason("a run was started for the finished batches and has not stored them: see that run")
         else:
             yield dg.RunRequest(run_config=run_config(sorted({batch.corpus for batch in done})))
             context.update_cursor(cursor)
@@ -134,25 +162,28 @@ def finished_batches(name: str, job: dg.JobDefinition, resource_key: str) -> dg.
 
 
 def sends_batches(aid: FindingAid) -> bool:
-    """Whether any corpus may have its synopses written by batch."""
-    return any(isinstance(s, Batching) and s.batch_from is not None for s in aid.synthesizers().values())
+    """Check whether any corpus may have its synopses written by batch jobs."""
+    return any(
+        isinstance(s, BatchSynthesizer) and s.batch_from is not None
+        for s in synthesizers_of(aid.corpora.values()).values()
+    )
 
 
 def _done(aid: FindingAid) -> tuple[list[OpenBatch], list[str]]:
-    """The batches that are done, and why an endpoint could not be asked."""
+    """Return the batches that are done, and a reason for each endpoint that failed to answer."""
     aid.store.inspect(aid.embedder.dim)
     done: list[OpenBatch] = []
     reasons: list[str] = []
-    for synthesizer in aid.synthesizers().values():
+    for synthesizer in synthesizers_of(aid.corpora.values()).values():
         try:
-            done += [batch for batch in ended(aid.store, synthesizer) if batch.corpus in aid.corpora]
+            done += [batch for batch in find_ended(aid.store, synthesizer) if batch.corpus in aid.corpora]
         except SynthesisError as error:
             reasons.append(str(error))
     return done, reasons
 
 
 def run_config(corpora: list[str]) -> dict[str, object]:
-    """The run configuration that indexes only these corpora."""
+    """Return the run configuration that indexes only these corpora."""
     return {"ops": {"discover": {"config": {"corpora": corpora}}}}
 
 
@@ -161,17 +192,17 @@ def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
 
 
 def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """corpus -> partition -> version of what was not observed yet, and why a corpus could not be listed."""
-    return _of_each(aid, lambda corpus: changed(instance, aid.indexer(corpus)))
+    """Map each corpus to its unobserved partitions with their versions; also return why corpora could not be listed."""
+    return _of_each(aid, lambda corpus: changed_partitions(instance, aid.indexer(corpus)))
 
 
 def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
-    """corpus -> what of it is stale, and why a corpus could not be listed."""
-    aid.store.inspect(aid.embedder.dim)
+    """Map each corpus to its stale and deleted artifacts, if any; also return why corpora could not be listed."""
+    run = aid.open_run()
 
     def stale(corpus: str) -> object:
-        plan = aid.plan_corpus(corpus)
-        waits = Ledger(aid.store).pending(corpus)  # a run would start for them at once that may do no more
+        plan = run.plan(corpus)
+        waits = Ledger(aid.store).pending(corpus)  # else a run would start at once that may have nothing to do
         listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
         return [listed, list(plan.deleted)] if listed or plan.deleted else None
 
@@ -179,7 +210,7 @@ def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
 
 
 def _of_each(aid: FindingAid, look: Callable[[str], T]) -> tuple[dict[str, T], list[str]]:
-    """corpus -> what `look` finds of it, where it finds anything, and why a corpus could not be listed."""
+    """Map each corpus to the result of `look`, unless it is empty; also return why corpora could not be listed."""
     found: dict[str, T] = {}
     reasons = []
     for corpus in aid.corpora:

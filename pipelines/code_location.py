@@ -1,4 +1,4 @@
-"""A configuration as Dagster definitions: every corpus as its assets, the `index` job, and what starts it."""
+"""Dagster definitions of a configuration: the assets of every corpus, the `index` job, schedules and sensors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,61 +7,84 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.config import load
+from findingaid.config.loading import load
 from findingaid.errors import ConfigError
-from findingaid_dagster.assets import corpus_assets, corpus_checks, source
+from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
 from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import (
     changed_sources,
     finished_batches,
     observe_sources,
+    published_elsewhere,
     schedules,
     sends_batches,
 )
 from findingaid_dagster.pipelines.executor import Execution
-from findingaid_dagster.pipelines.index import index_job
-from findingaid_dagster.resources import FindingAidResource
+from findingaid_dagster.pipelines.index import index_job, steps_key
+from findingaid_dagster.pipelines.maintenance import maintenance_jobs
+from findingaid_dagster.resources import EmbedderConfig, FindingAidResource, StoreConfig, SynthesizerConfig
 
 
 def build_definitions(
-    config_path: str | Path, overrides: Mapping[str, Any] | None = None, *, name: str | None = None
+    config_path: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    store: StoreConfig | None = None,
+    embedder: EmbedderConfig | None = None,
+    synthesizer: SynthesizerConfig | None = None,
+    translation: Translation = unchanged,
 ) -> dg.Definitions:
-    """What a code location needs of one findingaid.yaml; `dg.Definitions.merge` puts it beside a team's own.
+    """Build the Dagster definitions of one findingaid.yaml; `dg.Definitions.merge` adds them to a team's own.
 
-    `overrides` maps dotted settings to values, as `findingaid.open` does. Where a code location has more than one
-    configuration, all but one need a `name`, which then leads the names of the job and the sensors and is the key
-    of the resource; their corpora must have different names. Loading touches neither store nor model.
-    Raises ConfigError.
+    `overrides` maps dotted settings to values, as in `findingaid.open`; `store`, `embedder` and `synthesizer` override
+    those settings. Any of their values may be a `dg.EnvVar`, and secrets must be, since Dagster shows the others.
+    `translation` may change the specs of the assets: description, group, owners, tags, automation condition and others.
+    If a code location has several configurations, all but one need a `name`. It prefixes the names of the jobs and
+    the sensors, and is the key of the resource. Their corpora must have different names. Loading touches neither store
+    nor model. Raises ConfigError.
 
-    Materializations from the UI use the configured executor too. Where none is configured they use that of the code
-    location, since `merge` allows only one.
+    Every run takes the resource from the code location, so that tests can replace it. Materializations from the UI use
+    the configured executor too. If none is configured they use that of the code location, since `merge` allows only
+    one.
     """
     enable_batching()
     path = Path(config_path).resolve()
-    config = load(path, overrides)
+    resource = FindingAidResource(
+        config_path=str(path),
+        overrides=dict(overrides or {}),
+        store=store or StoreConfig(),
+        embedder=embedder or EmbedderConfig(),
+        synthesizer=synthesizer or SynthesizerConfig(),
+    )
+    resource.refuse_shown_secrets()
+    config = load(path, resource.settings(secrets=False))
     aid = FindingAid.of(config)
     try:
-        execution = Execution.of(config.settings.executor, config.base)
+        execution = Execution.of(config.settings.executor, config.base, config.settings.dagster)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    resource = FindingAidResource(config_path=str(path), overrides=dict(overrides or {}))
     key = name or "findingaid"
     lead = f"{name}_" if name else ""
-    job = index_job(f"{lead}index", execution, resource)
+    job = index_job(lead, key, execution)
     return dg.Definitions(
         assets=[
             asset
             for corpus in aid.corpora
-            for asset in (source(aid.corpora[corpus], key), corpus_assets(aid.indexer(corpus), key))
+            for asset in (
+                source(aid.corpora[corpus], key, translation),
+                corpus_assets(aid.indexer(corpus), key, execution.pool, execution.op_tags, translation),
+            )
         ],
         asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
-        jobs=[job],
+        jobs=[job, *maintenance_jobs(lead, key, execution)],
         schedules=schedules(aid, job),
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
+            published_elsewhere(f"{lead}published_elsewhere", key),
             *([finished_batches(f"{lead}finished_batches", job, key)] if sends_batches(aid) else []),
         ],
         executor=execution.executor if "executor" in config.settings.model_fields_set else None,
-        resources={key: resource},
+        resources={key: resource, steps_key(key): execution.io_manager},
     )

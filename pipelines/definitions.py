@@ -1,9 +1,9 @@
-"""The only Definitions: those of $FINDINGAID_CONFIG, else of the findingaid.yaml beside this checkout's README."""
+"""Definitions of $FINDINGAID_CONFIG, or else of the findingaid.yaml in the root of this checkout."""
 
 import os
 from pathlib import Path
 
-from findingaid.config import FILE_NAME, FILE_VARIABLE
+from findingaid.config.loading import FILE_NAME, FILE_VARIABLE
 from findingaid_dagster.pipelines.code_location import build_definitions
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,13 +1,14 @@
-"""Where the steps of a run happen: the `executor` of a findingaid.yaml, as Dagster's own objects."""
+"""How runs execute: executor, IO manager, pool and tags, from the settings `executor` and `dagster`."""
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import dagster as dg
 
+from findingaid.config.settings import DagsterSettings
 from findingaid.errors import ConfigError
 
 KINDS = {"in_process": "dagster.in_process_executor", "multiprocess": "dagster.multiprocess_executor"}
@@ -16,16 +17,22 @@ KNOWN = f"{', '.join(KINDS)}, or the import path of an executor, such as dagster
 
 @dataclass(frozen=True)
 class Execution:
-    """What runs the steps of a job, and how they hand each other their work."""
+    """Executor that runs the steps of a job, and IO manager that passes data between them.
+
+    `pool` limits the steps at once, `op_tags` are those of every op and step, and `run_tags` those of the runs of jobs.
+    """
 
     executor: dg.ExecutorDefinition
     io_manager: dg.FilesystemIOManager
+    pool: str | None = None
+    op_tags: Mapping[str, Any] = field(default_factory=dict)
+    run_tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any], base: Path) -> Self:
-        """What a configuration asks for; `base` is the folder that a path in it is relative to. Raises ConfigError.
+    def of(cls, spec: Mapping[str, Any], base: Path, dagster: DagsterSettings) -> Self:
+        """Build the configured execution; paths in `spec` are relative to `base`. Raises ConfigError.
 
-        Work is handed over in files even within one process, so that Dagster can retry a run from where it failed.
+        Steps exchange data through files even within one process, so that Dagster can retry a run from the failed step.
         """
         options = dict(spec)
         executor = _executor(options.pop("kind", None))
@@ -39,7 +46,8 @@ class Execution:
             dg.validate_run_config(dg.GraphDefinition("nothing").to_job(executor_def=configured))
         except dg.DagsterInvalidConfigError as error:
             raise ConfigError(f"executor: {error.errors[0].message}") from None
-        return cls(configured, dg.FilesystemIOManager(base_dir=scratch))
+        io_manager = dg.FilesystemIOManager(base_dir=scratch)
+        return cls(configured, io_manager, dagster.pool, dagster.op_tags, dagster.run_tags)
 
 
 def _executor(kind: object) -> dg.ExecutorDefinition:
@@ -51,5 +59,5 @@ def _executor(kind: object) -> dg.ExecutorDefinition:
     except ImportError as error:
         raise ConfigError(f"executor.kind: {kind!r} cannot be imported: {error}") from None
     if not isinstance(found, dg.ExecutorDefinition):
-        raise ConfigError(f"executor.kind: {kind!r} is no Dagster executor. Known: {KNOWN}")
+        raise ConfigError(f"executor.kind: {kind!r} is not a Dagster executor. Known: {KNOWN}")
     return found

@@ -1,193 +1,259 @@
-"""The `index` job: discover and plan, batches of stale artifacts through the stages, then finish."""
+"""The `index` job: discover and plan, take batches of stale artifacts through the stages, then finish."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from findingaid.aid import summary
+from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
-from findingaid.model import CorpusReport, Failure, Listing, Report, Stage
-from findingaid.plan import CorpusPlan
-from findingaid.reporting import BatchReport
-from findingaid_dagster.assets import log_checks, named, sync, table
+from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.plan import CorpusPlan
+from findingaid.model import Failure, Listing, Stage
+from findingaid.reports import BatchReport, CorpusReport, Report
+from findingaid_dagster.assets import (
+    HELD,
+    fail_run,
+    filter_failures,
+    filter_report,
+    filter_skipped,
+    log_checks,
+    named,
+    publications,
+    read_published,
+    sync,
+    table,
+    usage_numbers,
+)
+from findingaid_dagster.events import log_asset_events
 from findingaid_dagster.pipelines.executor import Execution
-from findingaid_dagster.resources import FindingAidResource
+from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
 TRIES = 2
-"""Of a batch: a worker that was killed or a store that was not there are often better the next time."""
+"""Attempts to build a batch: after a killed worker or an unavailable store, the next one often succeeds."""
 
 
 @dataclass(frozen=True)
 class _Build:
-    """A batch of stale artifacts of one corpus."""
+    """A batch of stale artifacts of one corpus, to be built."""
 
     corpus: str
     listings: list[Listing]
-    force: bool
-    pay_again: bool
+    options: BuildOptions
 
 
 @dataclass(frozen=True)
 class _Remove:
-    """A batch of artifacts that the source no longer has."""
+    """A batch of artifacts that the source no longer has, to be removed."""
 
     corpus: str
     artifact_ids: list[str]
 
 
 class IndexConfig(dg.Config):
-    """What a run of the job may be told."""
+    """Options of a run of the job."""
 
     corpora: list[str] = Field(default_factory=list)
-    """Only these; all of them when empty."""
+    """Index only these corpora; all of them if empty."""
+
+    artifacts: list[str] = Field(default_factory=list)
+    """Index only these artifacts; all of them if empty."""
+
+    stages: list[str] = Field(default_factory=list)
+    """With `force`, build only these stages again; all of them if empty."""
 
     force: bool = False
-    """Do every artifact again; calls that were paid for are not repeated."""
+    """Build every artifact again; cached model calls are not repeated."""
 
     pay_again: bool = False
-    """With `force`: ask the models again, too."""
+    """With `force`, also call the models again."""
 
     allow_loss: bool = False
-    """Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is gone."""
+    """Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is lost."""
 
 
-@dg.op(out={"plans": dg.Out(), "batches": dg.DynamicOut()})
-def discover(context: dg.OpExecutionContext, config: IndexConfig, findingaid: FindingAidResource) -> Iterator[Any]:
-    """List every source, compare with the ledger, and hand out what is stale in batches."""
-    aid = findingaid.open()
-    for line in aid.prepare(allow_loss=config.allow_loss):
+def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
+    corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
+    run = aid.open_run(context.run_id)
+    for line in run.prepare(allow_loss=config.allow_loss):
         context.log.warning(line)
+    options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
     plans: dict[str, CorpusPlan | str] = {}
-    for corpus in config.corpora or aid.corpora:
-        try:
-            plans[corpus] = plan = aid.plan_corpus(corpus, force=config.force, allow_loss=config.allow_loss)
-        except SourceError as error:
-            context.log.error(f"{corpus}: {error}")  # noqa: TRY400  # the message says it all, the trace nothing
-            plans[corpus] = str(error)
+    planned = run.plans(corpora, config.artifacts, force=config.force, allow_loss=config.allow_loss)
+    for corpus, plan in planned.items():
+        if isinstance(plan, SourceError):
+            plans[corpus] = in_dagster(str(plan))
+            context.log.error(f"{corpus}: {plans[corpus]}")
             continue
-        aid.indexer(corpus).begin(plan)
+        plans[corpus] = plan
+        run.indexer(corpus).begin(plan)
         context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
         for number, listings in enumerate(plan.batches()):
-            work = _Build(corpus, list(listings), config.force, config.pay_again)
+            work = _Build(corpus, list(listings), options)
             yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
         for number, ids in enumerate(plan.removals()):
             yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
     yield dg.Output(
-        {corpus: plan if isinstance(plan, str) else _small(plan) for corpus, plan in plans.items()}, "plans"
+        {corpus: plan if isinstance(plan, str) else _small(plan, aid.previews) for corpus, plan in plans.items()},
+        "plans",
     )
 
 
-@dg.op(retry_policy=dg.RetryPolicy(max_retries=TRIES, delay=5))
-def batch(context: dg.OpExecutionContext, work: Any, findingaid: FindingAidResource) -> Any:
-    """Take one batch through all stages; the instance learns of it at once.
-
-    A retry does what is left. The one after the last try builds nothing and reports the batch as lost, so that
-    `finish` publishes the rest: else one text that crashes whoever reads it would keep everything from readers.
-    """
-    if isinstance(work, _Build) and context.retry_number == TRIES:
-        return work.corpus, _lost(work)
-    aid = findingaid.open()
-    indexer = aid.indexer(work.corpus, aid.spending(context.run_id))
+def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
+    indexer = aid.open_run(context.run_id).indexer(work.corpus)
     if isinstance(work, _Remove):
         indexer.remove(work.artifact_ids)
         return None
     context.log.info(f"{work.corpus}: {len(work.listings)} artifacts: {named(work.listings)}")
-    report = indexer.build(work.listings, force=work.force, pay_again=work.pay_again)
+    ids = [listing.artifact_id for listing in work.listings]
+    built = indexer.build(work.listings, work.options)
+    report = filter_report(built, ids, aid.previews)
     for failure in report.failed:
         context.log.error(f"{work.corpus}: {failure}")
-    if _keeps_history():
-        sync(context, indexer, [listing.artifact_id for listing in work.listings])
+    if keeps_history():
+        sync(context, indexer, ids, previews=aid.previews, visible=False)
     return work.corpus, report
 
 
-@dg.op
-def finish(
-    context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], findingaid: FindingAidResource
-) -> None:
-    """Maintain and publish the tables, bring partition keys up to date, and fail if anything failed."""
-    aid = findingaid.open()
-    spending = aid.spending(context.run_id)
+def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], aid: FindingAid) -> Report:
+    run = aid.open_run(context.run_id)
     reports: dict[str, CorpusReport] = {}
     for corpus, plan in plans.items():
         if isinstance(plan, str):
             reports[corpus] = CorpusReport(error=plan)
             continue
-        indexer = aid.indexer(corpus, spending)
-        indexer.retract_other_embedders()
-        indexer.take_in_unwanted_batches()
         batches = [report for name, report in filter(None, done) if name == corpus]
-        reports[corpus] = summary(plan, batches, aid.count_records(corpus))
-    end = aid.finish([corpus for corpus, report in reports.items() if report.active])
-    if _keeps_history():
-        log_checks(context, aid, end.checks)
+        try:
+            reports[corpus] = run.finish_corpus(plan, batches)
+        except SourceError as error:
+            reports[corpus] = CorpusReport(error=in_dagster(str(error)))
+    before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
+    closed = run.close([corpus for corpus, report in reports.items() if report.active])
+    if keeps_history():
+        log_checks(context, aid, closed.checks)
         for corpus in (corpus for corpus, report in reports.items() if report.error is None):
-            sync(context, aid.indexer(corpus))
-    _tell(context, Report(reports, unpublished=end.unpublished))
+            sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
+        log_asset_events(context, publications(context, aid, before, reports))
+    if closed.held:
+        context.log.warning(HELD)
+    return Report(reports, unpublished=closed.unpublished)
 
 
-def _tell(context: dg.OpExecutionContext, report: Report) -> None:
-    """Log what was done, and fail the run if anything failed."""
+def _log_report(context: dg.OpExecutionContext, report: Report) -> None:
+    """Log the results of each corpus, and fail the run if anything failed."""
     for corpus, found in report.corpora.items():
         context.log.info(f"{corpus}: {found}")
         for line in filter(None, (found.warning, found.left)):
             context.log.warning(f"{corpus}: {line}")
+        if line := str(found.unclaimed):
+            context.log.info(f"{corpus}: {line}")
     done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := list(report.problems()):
         published = "" if report.unpublished else "everything else is published, but "
-        raise dg.Failure(
-            f"{published}{len(problems)} failed: {'; '.join(problems[:5])}",
-            {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done},
-            allow_retries=False,
-        )
+        told = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done}
+        raise fail_run(context, f"{published}{len(problems)} failed", problems, told)
     context.add_output_metadata(done)
 
 
 def _rows(report: Report) -> list[dict[str, Any]]:
-    """What was done and used, a row a corpus."""
+    """Return the counts and usage of each corpus as a row."""
     return [
         {"corpus": corpus, "artifacts": r.artifacts, "new": r.new, "changed": r.changed, "deleted": r.deleted,
          "failed": len(r.failed), "records": r.records, "synopses written": r.calls.synthesize,
-         "synopses pending": r.pending, "synthesizer calls": r.usage.calls, "tokens in": r.usage.input_tokens,
-         "tokens out": r.usage.output_tokens, "cost": r.cost, "texts embedded": r.calls.embed,
-         "tokens embedded": r.tokens, "texts cut off": r.truncated.texts}
+         "synopses pending": r.pending, **usage_numbers(r), "cost": r.cost, "texts cut off": r.truncated.texts}
         for corpus, r in report.corpora.items()
     ]  # fmt: skip
 
 
 def _lost(work: _Build) -> BatchReport:
-    why = f"its batch failed {TRIES} times, or its worker was killed: the log of the run has more"
+    why = f"its batch failed {TRIES} times, or its worker was killed: see the log of the run"
     return BatchReport(failed=[Failure(x.artifact_id, Stage.ARTIFACTS.value, "lost", why) for x in work.listings])
 
 
-def _small(plan: CorpusPlan) -> CorpusPlan:
-    """A plan without the listings that its batches carry, since it travels to the last step too."""
-    return replace(plan, stale=(), lost={})
+def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
+    """Return a plan without the listings, which its batches carry: the plan itself is passed to the last step."""
+    failures, skipped = filter_failures(plan.failures, previews), filter_skipped(plan.skipped, previews)
+    return replace(plan, stale=(), lost={}, failures=failures, skipped=skipped)
 
 
-def _keeps_history() -> bool:
-    """Without DAGSTER_HOME the instance ends with the run, and events would be written for nobody."""
+def keeps_history() -> bool:
+    """Check whether the instance outlives the run. Without DAGSTER_HOME it does not, and events would be useless."""
     return "DAGSTER_HOME" in os.environ
 
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
-"""On a terminal the job says what it did, not each event; the instance has those."""
+"""On a terminal the jobs log their results but not each event; the instance has those."""
 
 
-def index_job(name: str, execution: Execution, findingaid: FindingAidResource) -> dg.JobDefinition:
-    """The job of one configuration, run by its executor.
+def quiet(node: str, config: type[dg.Config] | None = None) -> dg.ConfigMapping:
+    """Return the configuration of a job whose op `node` takes a `config`: that of the run, and QUIET.
 
-    Its resources are its own: the IO manager of the code location may be one that only takes tables.
+    A mapping as the job's `config` would fix the configuration of its resources, so that none could be replaced.
     """
-    resources = {"findingaid": findingaid, "io_manager": execution.io_manager}
-    return index.to_job(name, resource_defs=resources, executor_def=execution.executor, config=QUIET)
+    options = {} if config is None else {"ops": dg.Field({node: {"config": _fields(config)}}, is_required=False)}
+    others = ("execution", "loggers", "resources", *(() if config else ("ops",)))
+    anything = dg.Field(dg.Permissive(), is_required=False)  # type: ignore[no-untyped-call]  # dagster leaves it untyped
+    schema = {**options, **dict.fromkeys(others, anything)}
+
+    def resolve(given: dict[str, Any]) -> dict[str, Any]:
+        return {**QUIET, **{name: value for name, value in given.items() if value}}
+
+    return dg.ConfigMapping(resolve, config_schema=schema, receive_processed_config_values=False)
 
 
-@dg.graph
-def index() -> None:
-    """Bring every corpus up to date: read, cut, summarise, embed and publish what changed, and only that."""
-    plans, batches = discover()
-    finish(plans, batches.map(batch).collect())
+def _fields(config: type[dg.Config]) -> dg.Field:
+    return config.to_config_schema().as_field()
+
+
+def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
+    """Return the job `index` of one configuration, run by its executor.
+
+    It takes the resource `key` of the code location, and keeps the data between its steps by `steps_key`. Names of ops
+    start with `lead`, since those of several configurations must differ; names of steps do not.
+    """
+    needs, out = {key}, partial(dg.Out, io_manager_key=steps_key(key))
+    operate = partial(dg.op, required_resource_keys=needs, tags=execution.op_tags, pool=execution.pool)
+
+    @operate(name=f"{lead}discover", out={"plans": out(), "batches": dg.DynamicOut(io_manager_key=steps_key(key))})
+    def discover(context: dg.OpExecutionContext, config: IndexConfig) -> Iterator[Any]:
+        """List every source, compare it with the ledger, and emit stale and deleted artifacts in batches."""
+        with in_one_line():
+            yield from _discover(context, config, opened(context.resources, key))
+
+    @operate(name=f"{lead}batch", out=out(), retry_policy=dg.RetryPolicy(max_retries=TRIES, delay=5))
+    def batch(context: dg.OpExecutionContext, work: Any) -> Any:
+        """Take one batch through all stages and log its events to the instance at once, except those of its records.
+
+        A retry does the remaining work. The retry after `TRIES` attempts builds nothing and reports the batch as lost,
+        so that `finish` publishes the rest. Otherwise one text that crashes its reader would keep everything from
+        being published.
+        """
+        if isinstance(work, _Build) and context.retry_number == TRIES:
+            return work.corpus, _lost(work)
+        with in_one_line():
+            return _build(context, work, opened(context.resources, key))
+
+    @operate(name=f"{lead}finish")
+    def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any]) -> None:
+        """Maintain, check and publish the tables, log the published records, and fail if anything failed."""
+        with in_one_line():
+            report = _finish(context, plans, done, opened(context.resources, key))
+        _log_report(context, report)
+
+    @dg.graph(name=f"{lead}index")
+    def index() -> None:
+        """Bring every corpus up to date: read, cut, summarise, embed and publish only changed artifacts."""
+        plans, batches = discover.alias("discover")()
+        finish.alias("finish")(plans, batches.map(batch.alias("batch")).collect())
+
+    config = quiet("discover", IndexConfig)
+    return index.to_job(executor_def=execution.executor, config=config, run_tags=execution.run_tags)
+
+
+def steps_key(key: str) -> str:
+    """Return the key of the IO manager for data between steps. That of the code location may accept only tables."""
+    return f"{key}_steps"

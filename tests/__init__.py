@@ -1,1 +1,1 @@
-"""The tests; `make test`."""
+"""Tests; run them with `make test`."""

@@ -1,8 +1,9 @@
-"""The house rules: imports point one way, importing is cheap, the public names are complete."""
+"""House rules: imports point one way, importing is cheap, the public names are complete."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,15 @@ from pathlib import Path
 import pytest
 
 import findingaid
+from tests.paths import ROOT
+from tools import layout
 
-ROOT = Path(__file__).parent.parent
 
+def test_imports_point_one_way(tmp_path: Path) -> None:
+    layout.write(tmp_path / "layout")
+    lint = [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"]
 
-def test_imports_point_one_way() -> None:
-    lint = Path(sys.executable).parent / "lint-imports"
-
-    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(lint, cwd=tmp_path / "layout", capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
 
@@ -63,7 +65,14 @@ print(aid.search("what is a ledger", 1)[0].corpus)
 
 
 def test_a_command_imports_neither_the_database_nor_what_other_commands_need() -> None:
-    others = ("lance", "lancedb", "onnxruntime", "markdown_it", "findingaid.evaluating", "findingaid.generating")
+    others = (
+        "lance",
+        "lancedb",
+        "onnxruntime",
+        "pyromark",
+        "findingaid.evaluation.searches",
+        "findingaid.evaluation.generated_cases",
+    )
     code = f"import sys, findingaid.cli; print([m for m in {others} if m in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
@@ -84,3 +93,19 @@ def test_every_module_imports_and_says_what_it_is(path: Path) -> None:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
     assert importlib.import_module(name).__doc__
+
+
+def test_every_file_and_folder_that_the_map_names_is_there() -> None:
+    """A path from the root, or the name of a module of the folder that the sentence is about."""
+    named = set(re.findall(r"`([\w./]+(?:\.py|/))`", (ROOT / "ARCHITECTURE.md").read_text()))
+    names = {path.name for folder in ("findingaid", "assets", "pipelines") for path in (ROOT / folder).rglob("*.py")}
+
+    assert len(named) > 60
+    assert [name for name in named if not (ROOT / name).exists() and name not in names] == []
+
+
+def test_every_folder_of_the_library_is_on_the_map() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = [path.parent for path in (ROOT / "findingaid").rglob("__init__.py") if path.parent.name != "query"]
+
+    assert [f for f in folders if f"`{f.relative_to(ROOT).as_posix()}/`" not in text] == []

@@ -1,4 +1,4 @@
-"""Strategies, sources, synthesizers and embedders that findingaid does not ship: by import path and by entry point."""
+"""External strategies, sources, synthesizers and embedders, by import path and by entry point."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,27 @@ import pytest
 import yaml
 
 from findingaid import ConfigError
-from findingaid.config import load
+from findingaid.config.loading import load
 from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.minilm import MiniLM
-from findingaid.identity import producer_id
+from findingaid.identity.fingerprints import producer_id
+from findingaid.registry import REGISTRIES
 from findingaid.sources import SOURCES
-from findingaid.strategies import STRATEGIES, bound, strategy_from_spec, strategy_to_spec
-from findingaid.strategies.chunked import Chunked
-from findingaid.strategies.whole_text import WholeText
+from findingaid.sources.files import Files
+from findingaid.strategies import (
+    STRATEGIES,
+    Chunked,
+    Package,
+    WholeText,
+    WithSynopsis,
+    bound,
+    strategy_from_spec,
+    strategy_to_spec,
+)
+from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis import SYNTHESIZERS
 from tests.conftest import Cli
+from tests.paths import ROOT
 
 MODULE = """
 from __future__ import annotations
@@ -104,7 +117,7 @@ def write(folder: Path, mark: str = "|", size: int = 1) -> None:
 
 
 def distribution(folder: Path, name: str, entries: str) -> None:
-    """What pip leaves of an installed distribution."""
+    """Metadata that pip leaves of an installed distribution."""
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -136,13 +149,13 @@ def test_a_class_within_a_class_and_one_that_is_no_dataclass(module: str) -> Non
         ({"name": "own_broken:X"}, "'own_broken:X' cannot be imported: SyntaxError: "),
         ({"name": "own_exits:X"}, "'own_exits:X' cannot be imported: ZeroDivisionError: division by zero"),
         ({"name": "own_parts:NUMBER"}, "s.name: 'own_parts:NUMBER' is a int, expected a class"),
-        ({"name": "own_parts:Nothing"}, "s.name: 'own_parts:Nothing' is no strategy: it has no decompose"),
+        ({"name": "own_parts:Nothing"}, "s.name: 'own_parts:Nothing' is not a valid strategy: it has no decompose"),
         ({"name": "own_parts:"}, "s.name: unknown strategy 'own_parts:'"),
         ({"name": "own_parts:Lines", "most": 1}, "s.most: unknown key. Known: kind, least"),
         ({"name": "own_parts:Lines", "least": "x"}, "s.least: Input should be a valid integer"),
         ({"name": "own_parts:Plain", "most": 1}, "s: Plain: TypeError: "),
         ({"name": "own_parts:Plain", "size": 101}, "s: Plain: RuntimeError: too long"),
-        ({"name": "own_parts:Odd"}, "s: the types of Odd's parameters cannot be checked: set __pydantic_config__"),
+        ({"name": "own_parts:Odd"}, "s: the types of Odd's parameters cannot be checked: decorate it"),
         ({"name": "own_parts:Both"}, "s.inner: missing, but required"),
         ({"name": "own_parts:Both", "inner": 3}, "s.inner: "),
         ({"name": "own_parts:Both", "inner": {"name": "Chunk"}}, "s.inner.name: unknown strategy 'Chunk'"),
@@ -188,8 +201,47 @@ def test_what_no_spec_can_say_is_an_error(module: str) -> None:
 
     with pytest.raises(ConfigError, match="own_parts:Plain has no spec: only a dataclass"):
         strategy_to_spec(plain)
-    with pytest.raises(ConfigError, match=r"WholeText\.kind: no spec can say a object"):
-        strategy_to_spec(WholeText(kind=object()))  # type: ignore[arg-type]  # what the test is about
+    gate = WithSynopsis(when=lambda _: True, when_id="all")
+    with pytest.raises(ConfigError, match=r"WithSynopsis\.when: a spec cannot contain a function"):
+        strategy_to_spec(gate)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Chunked(chunk_size=-5), "Chunked.chunk_size: Input should be greater than 0, got -5"),
+        (lambda: Chunked(-5), "Chunked.max_tokens: Input should be greater than 0, got -5"),
+        (lambda: replace(Chunked(), overlap=-1), "Chunked.overlap: Input should be greater than or equal to 0, got -1"),
+        (lambda: Package(chunk_size=0), "Package.chunk_size: Input should be greater than 0, got 0"),
+        (
+            lambda: Package(deps_template=str.upper),
+            "Package.deps_template: Input should be a valid string, got <method",
+        ),
+        (lambda: Files(), "Files.root: missing, but required"),
+        (lambda: with_synopsis(3), "WithSynopsis.inner: Input should be an instance of Strategy, got 3"),
+    ],
+)
+def test_a_component_made_in_python_is_checked_as_in_a_configuration(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        make()
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+def test_every_shipped_component_is_checked_when_it_is_made_in_python() -> None:
+    for registry in REGISTRIES:
+        for name in registry.known():
+            member: Any = registry.member(name, registry.family)
+            with pytest.raises(ConfigError, match=rf"^{member.__name__}\.\w+: (unknown key|missing, but required)"):
+                member(nonsense=1)
+
+
+def test_what_a_strategy_needs_is_imported_from_one_place() -> None:
+    import findingaid.strategies
+
+    assert {*STRATEGIES.known(), "text_of", "NestedStrategy"} <= set(findingaid.strategies.__all__)
+    for name in findingaid.strategies.__all__:
+        assert getattr(findingaid.strategies, name) is not None
 
 
 def test_nested_strategies_count_as_the_embedder_does(module: str) -> None:
@@ -207,7 +259,9 @@ def test_every_family_takes_import_paths(tmp_path: Path, module: str) -> None:
     assert type(SOURCES.create({"kind": f"{module}:OwnFiles", "root": "."}, "source", tmp_path)).__name__ == "OwnFiles"
     assert type(SYNTHESIZERS.create({"kind": f"{module}:OwnExtractive"}, "synthesizer")).__name__ == "OwnExtractive"
     assert EMBEDDERS.create({"kind": f"{module}:OwnEmbedder", "dim": 8}, "embedder").dim == 8
-    with pytest.raises(ConfigError, match="'own_parts:Nothing' is no embedder: it has no count_tokens, dim, embed"):
+    with pytest.raises(
+        ConfigError, match="'own_parts:Nothing' is not a valid embedder: it has no count_tokens, dim, embed"
+    ):
         EMBEDDERS.create({"kind": f"{module}:Nothing"}, "embedder")
 
 
@@ -245,13 +299,15 @@ def test_a_name_that_two_distributions_give_is_refused(tmp_path: Path, module: s
     distribution(tmp_path, "first", "[findingaid.strategies]\nLines = own_parts:Lines\n")
     distribution(tmp_path, "second", "[findingaid.strategies]\nLines = own_parts:Plain\n")
 
-    with pytest.raises(ConfigError, match="given by first and second: name one by its import path, own_parts:Lines or"):
+    with pytest.raises(
+        ConfigError, match="provided by first and second: name one by its import path, own_parts:Lines or"
+    ):
         STRATEGIES.create({"name": "Lines"}, "strategy")
 
 
 @pytest.mark.slow
 def test_an_edited_strategy_cuts_again_what_it_cut(cli: Cli, tmp_path: Path) -> None:
-    """The run after an edit of the module, or of one that a base class stands in, does its corpus anew."""
+    """The run after an edit of the module, or of the module of a base class, rebuilds its corpus."""
     cli.write("a.md", "one|two;three")
     cli.settings["corpora"]["docs"]["strategy"] = {"name": "own_parts:Lines"}
     cli.run("status")
@@ -260,7 +316,7 @@ def test_an_edited_strategy_cuts_again_what_it_cut(cli: Cli, tmp_path: Path) -> 
         done = subprocess.run(
             [sys.executable, "-m", "findingaid", "index", "--json", "--config", str(cli.config)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
-            cwd=Path(__file__).parent.parent,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=True,

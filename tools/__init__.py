@@ -1,1 +1,1 @@
-"""What makes files that are kept in the repository."""
+"""Scripts that generate files of the repository and the documentation."""

@@ -1,8 +1,9 @@
-"""Writes constraints.txt: the versions installed here, which `make` and CI install again.
+"""Generator of constraints.txt: the package versions of this environment, which `make` and CI install.
 
     .venv/bin/python tools/constraints.py
 
-Local parts are left out (torch 2.13.0+cpu is pinned as 2.13.0): which build fits is the machine's matter.
+Local version labels are left out (torch 2.13.0+cpu is pinned as 2.13.0), because the right build depends on the
+machine.
 """
 
 from importlib.metadata import distributions

@@ -1,8 +1,10 @@
-"""Follows a guide: does in an empty folder, block by block, what it tells its reader to do.
+"""Runner for guides: executes the code blocks of a guide in an empty folder, in order, as a reader would.
 
-A block whose first line is a comment with a file name is that file. One in `bash` is run as it stands, one in
-`console` command by command, one in `python` as a program. One in `text` is only read. What installs is left out, what
-serves goes on beside the rest until the end, on a free port that stands for the one that the guide names.
+- A block whose first line is a comment with a file name is written to that file.
+- A `bash` block runs as a script, a `console` block command by command, and a `python` block as a program.
+- A `text` block is not run.
+- Blocks that install packages are skipped.
+- Commands that start a server run in the background until the end, on a free port that replaces the port in the guide.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any
 import boto3
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-from findingaid.config import ServeSettings
+from findingaid.config.settings import ServeSettings
 from findingaid.testing import OpenAIServer
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -37,34 +39,34 @@ INSTALLS = re.compile(r"^(pip|apt-get|make) ", re.MULTILINE)
 SERVES = re.compile(r"^(?:dagster dev|findingaid serve http|findingaid serve mcp --transport http)\b.*$", re.MULTILINE)
 PORT = re.compile(r" --port (\d+)")
 FAILS = ("# this fails",)
-"""At the end of a command that is to fail, since the guide shows how that looks."""
+"""Ending of a command that must fail, because the guide shows the failure."""
 
 HOME = "/home/ada/library"
-"""Where a guide is shown to have been followed."""
+"""Folder that appears in the output of guides instead of the real one."""
 
 KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "OPENAI_API_KEY": "any"}
 BUCKET = "my-bucket"
 PATIENCE = 240
-"""Seconds that a block may take; runs by themselves start within a minute or two."""
+"""Seconds that a block may take; automatic Dagster runs start within a minute or two."""
 
 
 class BrokenGuideError(Exception):
-    """A guide does not do what it says."""
+    """A block of a guide cannot be run or does not do what the guide says."""
 
 
 @dataclass
 class Reader:
-    """Somebody who follows a guide in a folder."""
+    """Reader who follows a guide in a folder."""
 
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     exported: list[str] = field(default_factory=list)
     serving: ExitStack = field(default_factory=ExitStack)
     ports: dict[str, str] = field(default_factory=dict)
-    """The port that a guide names -> the free one that stands for it."""
+    """Port in the guide -> the free port that replaces it."""
 
     def follow(self, guide: str) -> str:
-        """Do all that a guide says; what it then looks like, with the output of every command."""
+        """Run all blocks of a guide, and return its text with the actual output of every console command."""
         with self.serving:
             return FENCE.sub(lambda block: f"```{block[1]}\n{self._do(block[1], block[2])}```", guide)
 
@@ -96,7 +98,7 @@ class Reader:
 
     def _serve(self, command: str) -> None:
         port = str(free_port())
-        if command.startswith("dagster"):  # the blocks behind it wait for what it does
+        if command.startswith("dagster"):  # later blocks of the guide wait for its effects themselves
             self.serving.enter_context(self._beside(f"{command} -p {port}"))
             return
         named = PORT.search(command)
@@ -149,7 +151,7 @@ class Reader:
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):  # it ended by itself
+            with suppress(ProcessLookupError):  # it has already ended
                 os.killpg(process.pid, signal.SIGINT)
             process.wait(PATIENCE)
 
@@ -162,14 +164,14 @@ class Reader:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """Return a free port of the loopback interface."""
     with closing(socket.socket()) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def is_ready(port: str) -> bool:
-    """Whether `findingaid serve` would answer a search there."""
+    """Return whether `findingaid serve` is ready to answer searches on this port."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE) as answer:
             return bool(answer.status == 200)
@@ -179,7 +181,7 @@ def is_ready(port: str) -> bool:
 
 @contextmanager
 def servers() -> Iterator[dict[str, str]]:
-    """The object storage and the model that guides speak to: the variables that lead there instead."""
+    """Run a fake object storage and model endpoint, and yield the environment variables that point to them."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     storage = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     storage.start()

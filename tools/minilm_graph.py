@@ -1,11 +1,11 @@
-"""Writes findingaid/embedding/minilm.onnx: all-MiniLM-L6-v2 as a graph without weights (they come from the package).
+"""Generator of findingaid/embedding/minilm.onnx: all-MiniLM-L6-v2 as a graph without weights.
 
     python tools/minilm_graph.py            writes the file
-    python tools/minilm_graph.py --check    exits 1 when the file differs from what this would write
+    python tools/minilm_graph.py --check    exits 1 when the file differs from the generated graph
 
-One text a run, so there is no batch axis, no padding and no attention mask. Follows the published
-architecture (BERT, 6 layers, 12 heads of 32, mean pooling, unit length); every initializer is named as
-its tensor in model.safetensors.
+The weights come from the model's package; every initializer has the name of its tensor in model.safetensors. The graph
+embeds one text per run, so it has no batch axis, padding or attention mask. It follows the published architecture: BERT
+with 6 layers and 12 heads of 32, mean pooling, vectors of unit length.
 """
 
 import sys
@@ -21,7 +21,7 @@ EPSILON = 1e-12
 
 
 class Graph:
-    """Collects nodes and initializers, and names what lies between them."""
+    """Builder that collects nodes and initializers, and names the values between them."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -53,7 +53,7 @@ class Graph:
 
 
 def build() -> onnx.ModelProto:
-    """The whole model."""
+    """Build the ONNX model."""
     g = Graph()
     zero = g.constant("zero", TensorProto.INT64, [1], [0])
     heads = g.constant("heads", TensorProto.INT64, [3], [-1, HEADS, HEAD])

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes when it is done with, for tests and benchmarks; needs Debian's package `postgresql`."""
+"""Temporary PostgreSQL server for tests and benchmarks; needs Debian's package `postgresql`."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ USER = "findingaid"
 
 
 def programs() -> Path | None:
-    """The folder of initdb and pg_ctl, which Debian keeps off the path; None where they are not installed."""
+    """Return the folder of initdb and pg_ctl, which Debian does not put on the PATH, or None if not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parent.parent.name))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
@@ -22,27 +22,30 @@ def programs() -> Path | None:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, reached by a unix socket in its folder."""
+    """Running server, reachable through a Unix socket in its folder."""
 
     folder: Path
     psql: Path
 
     def database(self, name: str) -> str:
-        """Create a database; gives its address."""
+        """Create a database and return its SQLAlchemy URL."""
         psql = [self.psql, "-h", self.folder, "-U", USER, "-d", "postgres", "-qc", f'CREATE DATABASE "{name}"']
         subprocess.run(psql, check=True)
-        # With SQLAlchemy 2.1 `postgresql://` alone means psycopg 3, and dagster-postgres is made for psycopg2.
+        # In SQLAlchemy 2.1 plain `postgresql://` means psycopg 3, but dagster-postgres needs psycopg2.
         return f"postgresql+psycopg2://{USER}@/{name}?host={self.folder}"
 
 
 @contextmanager
 def server(*settings: str) -> Iterator[Server]:
-    """A new server with nothing in it; `settings` are those of postgresql.conf, such as fsync=off."""
+    """Run a new, empty server; `settings` are those of postgresql.conf, such as fsync=off.
+
+    Raises FileNotFoundError if PostgreSQL is not installed, and RuntimeError if one of its programs fails.
+    """
     bin_ = programs()
     if bin_ is None:
         raise FileNotFoundError("PostgreSQL is not installed: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="findingaid-postgres-"))
-    # PostgreSQL refuses to run as root; Debian's package comes with a user for it.
+    # PostgreSQL refuses to run as root; Debian's package creates a user for it.
     user = pwd.getpwnam("postgres") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     os.chown(folder, user.pw_uid, user.pw_gid)
 

@@ -1,8 +1,8 @@
-"""The parts of docs/reference/ that are made from the code when the site is: settings, commands, what can be asked of a
-server, classes and tables.
+"""Generator for parts of docs/reference/: settings, kinds, commands, server capabilities, classes and tables.
 
-A page has `<!-- made: NAME -->` where a part goes. What it becomes is Markdown, so that its headings can be linked to.
-What a page links to outside of docs/ is no part of the site, and is named instead.
+It is a Sphinx extension that generates them from the code when the site is built. In a page, `<!-- made: NAME -->`
+marks the place of a part. Parts are Markdown, so that their headings can be linked to. Files outside of docs/ are not
+part of the site, so links to them are replaced by the link text and the file's path.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 import findingaid
-from findingaid import config
 from findingaid.claims.extraction import CLAIM_EXTRACTORS
+from findingaid.claims.nodes import NODE_PRODUCERS
 from findingaid.cli import main
+from findingaid.config import settings as config
 from findingaid.embedding import EMBEDDERS
+from findingaid.query.answers.generation import ANSWERERS
+from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS
 from findingaid.registry import Registry
 from findingaid.serve import openapi
 from findingaid.serve.capabilities import CAPABILITIES, Capability
@@ -56,7 +59,7 @@ WORDS: dict[Any, str] = {
     SecretStr: "text",
     str: "text",
 }
-"""What YAML calls a type of Python."""
+"""Python type -> its name for readers of YAML."""
 
 JSON_WORDS = {
     "boolean": "true or false",
@@ -65,7 +68,7 @@ JSON_WORDS = {
     "number": "number",
     "string": "text",
 }
-"""What a type of JSON Schema is called."""
+"""JSON Schema type -> its name for readers."""
 
 SPECS: dict[str, Registry[Any]] = {
     "corpora.NAME.source": SOURCES,
@@ -74,29 +77,29 @@ SPECS: dict[str, Registry[Any]] = {
     "synthesizer": SYNTHESIZERS,
     "synthesizer.summarizer": SUMMARIZERS,
     "corpora.NAME.claims": CLAIM_EXTRACTORS,
-    "corpora.NAME.summary_nodes": config.NODE_PRODUCERS,
-    "answer": config.ANSWERERS,
-    "search.rewrite": config.REWRITERS,
-    "search.rerank": config.RERANKERS,
-    "search.select": config.SELECTORS,
+    "corpora.NAME.summary_nodes": NODE_PRODUCERS,
+    "answer": ANSWERERS,
+    "search.rewrite": REWRITERS,
+    "search.rerank": RERANKERS,
+    "search.select": SELECTORS,
 }
-"""Where a configuration names a thing by its kind, and who knows the kinds."""
+"""Configuration key that takes a kind -> the registry of its kinds."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     head = list(head)
     cells = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
 
 def code(value: object) -> str:
-    """A value as code, nothing as a dash."""
+    """Return a value as inline code, or a dash if it is empty."""
     return f"`{value}`" if str(value) else "-"
 
 
 def settings() -> str:
-    """Every key of findingaid.yaml with its type and default, group by group."""
+    """Document every key of findingaid.yaml with its type and default, group by group."""
     return "\n\n".join(_model("", config.Settings))
 
 
@@ -117,7 +120,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _type(annotation: Any) -> str:
-    """A type in the words of YAML."""
+    """Describe a Python type for readers of YAML."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in {Union, UnionType}:
         return " or ".join(dict.fromkeys(map(_type, arguments)))
@@ -131,7 +134,7 @@ def _type(annotation: Any) -> str:
         return "keys and values" if arguments[1] is Any else f"names, each with {_type(arguments[1])}"
     if isclass(origin) and issubclass(origin, Collection):
         return f"list of {_type(arguments[0])}"
-    if isclass(origin) and issubclass(origin, Callable):  # type: ignore[arg-type]  # a class as good as any
+    if isclass(origin) and issubclass(origin, Callable):  # type: ignore[arg-type]  # works like a class here
         return "`module:function`"
     return WORDS.get(annotation) or ("a group of keys" if _models(annotation) else f"a {annotation.__name__.lower()}")
 
@@ -141,7 +144,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _value(value: Any) -> str:
-    """A default as the file would have it."""
+    """Return a default value as it would be written in the file."""
     if isinstance(value, BaseModel):
         return "see there"
     if is_dataclass(value):
@@ -152,7 +155,7 @@ def _value(value: Any) -> str:
 
 
 def kinds() -> str:
-    """What each kind and strategy takes, by the key it is named under."""
+    """Document the parameters of each kind and strategy, by configuration key."""
     return "\n\n".join(_kind(key, registry, name) for key, registry in SPECS.items() for name in registry.known())
 
 
@@ -172,7 +175,7 @@ def _default_of(field: Any) -> str:
 
 
 def commands() -> str:
-    """The help of every command, as `--help` prints it."""
+    """Document every command with the output of its `--help`."""
     return "\n\n".join(_command(main, click.Context(main, info_name="findingaid", max_content_width=HELP_WIDTH)))
 
 
@@ -185,10 +188,10 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def capabilities() -> str:
-    """What a server can be asked and what it then answers, from the OpenAPI document that it gives."""
-    described = openapi.document(CAPABILITIES, locked=False)
+    """Document the inputs and outputs of every capability, from the server's OpenAPI document."""
+    described = openapi.openapi_document(CAPABILITIES, locked=False)
     shapes: Mapping[str, Any] = described["components"]["schemas"]
-    within = {*shapes} - {"Failed", "Said"}  # what errors are is on the page about serving
+    within = {*shapes} - {"Failed", "Said"}  # errors are explained on the page about serving
     shown = []
     for capability in CAPABILITIES:
         post = described["paths"][f"/v1/{capability.name}"]["post"]
@@ -212,7 +215,7 @@ def _capability(
 
 
 def _bodies(described: Any) -> list[str]:
-    """The shapes that a body may have."""
+    """Return the names of the schemas that a body may have."""
     schema = described["content"]["application/json"]["schema"]
     return [_named(each) for each in schema.get("anyOf", [schema])]
 
@@ -230,7 +233,7 @@ def _about(shape: Mapping[str, Any]) -> str:
 
 
 def _shape(shape: Mapping[str, Any]) -> str:
-    """What a mapping has, key by key; of a question also what is taken where a key is left out."""
+    """Document an object schema key by key; for inputs, with the defaults and meanings of keys."""
     if "enum" in shape:
         return _json_type(shape)
     keys, required = shape["properties"], shape.get("required", ())
@@ -254,7 +257,7 @@ def _either(types: Iterable[str]) -> str:
 
 
 def _json_type(schema: Mapping[str, Any]) -> str:
-    """A type of JSON Schema in words."""
+    """Describe a JSON Schema type in words."""
     if "$ref" in schema:
         return f"[{_named(schema)}](#{_place(_named(schema))})"
     if "anyOf" in schema:
@@ -277,7 +280,7 @@ def _json_type(schema: Mapping[str, Any]) -> str:
 
 
 def names() -> str:
-    """Every public name of the library, with its docstring."""
+    """Document every public name of the library with its docstring."""
     public = {name: getattr(findingaid, name) for name in sorted(findingaid.__all__)}
     errors = {name for name, thing in public.items() if isclass(thing) and issubclass(thing, Exception)}
     groups = {
@@ -296,7 +299,7 @@ def _directives(title: str, within: Iterable[str]) -> str:
 
 
 def tables() -> str:
-    """Every table, column by column, as store/schemas.py has them."""
+    """Document every table of store/schemas.py, column by column."""
     found = {"records": schemas.records(384), **schemas.FIXED}
     return "\n\n".join(_table(name, schema) for name, schema in found.items())
 
@@ -310,13 +313,19 @@ def _table(name: str, schema: pa.Schema) -> str:
     return f"## {name}\n\nSchema `{version}`.\n\n{table(('column', 'type', 'may be null', 'what it holds'), rows)}"
 
 
+def errors() -> str:
+    """Return the sections of the kinds of errors, which `findingaid help` prints too."""
+    text = (ROOT / "findingaid" / "errors.md").read_text()
+    return text[text.index("## ") :]
+
+
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (settings, kinds, commands, capabilities, names, tables)
+    part.__name__: part for part in (settings, kinds, commands, capabilities, names, tables, errors)
 }
 
 
 def fill(page: Path, text: str) -> str:
-    """A page with its parts."""
+    """Return the text of a page with its generated parts, and with links to files outside of docs/ replaced."""
     text = MADE.sub(lambda mark: PARTS[mark[1]](), text)
     return LINK.sub(lambda link: _link(page, link), text)
 
@@ -328,7 +337,7 @@ def _link(page: Path, link: re.Match[str]) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """What Sphinx calls of an extension."""
+    """Register the extension with Sphinx, which calls this function."""
     app.connect("source-read", _read)
     return {"parallel_read_safe": True}
 

@@ -1,9 +1,9 @@
-"""Runs every command of the console blocks in README.md, docs/ and an example, and writes its output beneath it.
+"""Updater of transcripts: runs the commands in README.md, docs/ and an example, and writes their output below them.
 
     .venv/bin/python -m tools.transcripts
 
-A block is a fence named `console` in which commands follow "$ "; what it shows is then what was printed. The tutorial
-and the how-tos are followed as `tools/guides.py` says, each in an empty folder.
+Commands are lines that begin with "$ " in fenced `console` blocks. The tutorial and the how-tos are run by
+`tools/guides.py`, each in an empty folder.
 """
 
 import os
@@ -19,18 +19,18 @@ from tools.guides import GUIDES, Reader, servers
 ROOT = Path(__file__).parent.parent
 COLLECTIONS = ROOT / "examples" / "collections"
 PLACES = dict.fromkeys(("answers.md", "claims.md"), ROOT / "examples" / "answers")
-"""Documents whose commands run in a folder of their own, from its first run on."""
+"""Document -> folder in which its commands run, starting without an index."""
 
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a block."""
+    """Return the commands of a block."""
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints in a folder, both streams."""
+    """Run a command in a folder and return its standard output and standard error."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     shown = (done.stdout + done.stderr).replace(str(ROOT), "/path/to/findingaid")
@@ -38,7 +38,7 @@ def run(command: str, folder: Path) -> str:
 
 
 def fill(document: str, folder: Path = ROOT) -> str:
-    """The document with each command's own output."""
+    """Return the document with the actual output below each command."""
     return BLOCK.sub(lambda m: "".join(f"$ {c}\n{run(c, folder)}\n" for c in commands(m.group())), document)
 
 
@@ -48,7 +48,7 @@ if __name__ == "__main__":
         if folder != ROOT:
             shutil.rmtree(folder / ".findingaid", ignore_errors=True)
         path.write_text(fill(path.read_text(), folder))
-    shutil.rmtree(COLLECTIONS / ".findingaid", ignore_errors=True)  # its transcript begins with the first run
+    shutil.rmtree(COLLECTIONS / ".findingaid", ignore_errors=True)  # its transcript starts with the first run
     (COLLECTIONS / "README.md").write_text(fill((COLLECTIONS / "README.md").read_text(), COLLECTIONS))
     with servers() as variables:
         for guide in GUIDES:

@@ -9,7 +9,7 @@ from findingaid_dagster import FindingAidResource, build_definitions
 QUESTIONS = ["How long may I keep a drill?", "When are you open on Saturday?", "Who pays for a broken tool?"]
 
 
-@dg.asset(deps=[dg.AssetKey(["handbook", "records"])])
+@dg.asset(deps=[dg.AssetKey(["handbook", "published"])])
 def frequent_questions(findingaid: FindingAidResource) -> dg.MaterializeResult:
     """The passage of the handbook that each question we are often asked leads to."""
     aid = findingaid.open()

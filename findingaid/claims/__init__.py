@@ -1,1 +1,1 @@
-"""Claims: what artifacts state, who stands behind it, and summaries over it."""
+"""Claims: statements of artifacts, their review, and summary nodes over them."""

@@ -1,47 +1,48 @@
-"""What people decided of claims: a log that is only ever added to, each decision standing on the one before.
+"""Append-only log of review decisions, in which each decision includes the hash of the one before.
 
-A decision is one row, also where it links two claims, so there are never half of its links. Its hash covers the hash
-of the decision before, and of what may be redacted digests alone: a statement can be taken out for good, and the
-chain still shows that nothing else was altered, left out or put in between. It does not show that the last ones were
-cut off: whoever must rule that out keeps the last hash elsewhere.
+A decision is one row, even if it links two claims, so that a link is never half written. Its hash covers the hash of
+the decision before. Of the fields that may be redacted, it covers digests only: a statement can be removed for good,
+and the chain still shows that nothing else was altered, left out or inserted. The chain does not show that the last
+decisions were cut off. To rule that out, keep the last hash elsewhere.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from findingaid.claims.model import Action, Claim, Evidence, Truth
-from findingaid.errors import StoreError
-from findingaid.identity import content_hash, text_hash, to_json
-from findingaid.store import Store, schemas
+from findingaid.errors import StoreError, brief
+from findingaid.identity.hashes import content_hash, text_hash, to_json
+from findingaid.store import Lease, Leases, Store, schemas
 from findingaid.store.store import NOT_THERE
 
 TABLE = "decisions"
 
 ERASED = ("reason", "text", "quote", "details")
-"""What redaction takes out of the decisions of a claim; the chain covers digests of it."""
+"""Fields that redaction erases from the decisions of a claim; the chain covers digests of them."""
 
 
 UNSAID = {
     "type": "", "confidence": 0.0, "entities": (), "span": None, "evidence": "none", "verbatim": False,
     "producer_id": "", "artifact_version": "",
 }  # fmt: skip
-"""What is left of a claim that was redacted."""
+"""Values of the fields that are not known of a redacted claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision that is not in the log yet; `other_id` contests or supersedes the claim.
+    """Decision that is not in the log yet; `other_id` is the claim that contests or supersedes this one.
 
-    `text`, `quote` and `details` are the claim as it was, and in `details` also the other one, so that both can be
-    shown when no artifact says them any more.
+    `text`, `quote` and `details` are a snapshot of the claim. `details` also holds a snapshot of the other claim, so
+    that both can be shown when no artifact states them any more.
     """
 
     action: Action
@@ -57,7 +58,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A row of the log."""
+    """Row of the log."""
 
     seq: int
     at: datetime
@@ -78,26 +79,39 @@ class Decision:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Decision:
-        return cls(**{**row, "action": Action(row["action"])})
+        """Return the decision in a row. Raises StoreError if the row's action is unknown."""
+        try:
+            return cls(**{**row, "action": Action(row["action"])})
+        except ValueError:
+            raise StoreError(
+                f"decisions: decision {row['seq']} was altered: it has the unknown action {brief(str(row['action']))}:"
+                " restore the table from a backup"
+            ) from None
 
     @property
     def said(self) -> dict[str, Any]:
-        """What else is known of the claim, as it was."""
-        found: dict[str, Any] = orjson.loads(self.details or "{}")
+        """Other fields of the claim's snapshot; for a redaction that is not complete, the traces it has to remove.
+
+        Raises StoreError if the details are not a JSON object.
+        """
+        found = _mapping(self.details or "{}")
+        if found is None:
+            raise StoreError(f"decisions: the details of decision {self.seq} were altered: run `findingaid verify`")
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """What a program is told of it."""
+        """Return the decision as a dictionary, for programs; the details of a redaction are left out."""
         told = {name: getattr(self, name) for name in schemas.DECISIONS.names if name not in {"digests", "details"}}
-        return told | {"at": self.at.isoformat(timespec="seconds"), "details": self.said}
+        said = {} if self.action is Action.REDACT else self.said
+        return told | {"at": self.at.isoformat(timespec="seconds"), "details": said}
 
 
 Decide = Callable[[Sequence[Decision]], Sequence[Verdict]]
-"""Given all decisions so far, what is to follow them; raises where that may not be."""
+"""Function from all decisions so far to the verdicts that follow them; raises if they are not allowed."""
 
 
 class DecisionLog:
-    """The decisions of a store, oldest first. Two that decide at once never follow the same decision."""
+    """Decisions of a store, oldest first. Two concurrent writers never append to the same decision."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -105,27 +119,38 @@ class DecisionLog:
         self._lock = threading.Lock()
 
     def all(self) -> Sequence[Decision]:
-        """Every decision as it is now; read again only where there are others."""
+        """Return every decision; the table is read again only if it changed."""
         try:
             dataset = self.store.dataset(TABLE)
         except StoreError as error:
             if NOT_THERE in str(error) and not self.store.exists():
                 return ()
-            raise  # lost: what was rejected must not come back as if nobody had decided anything
+            raise  # the table is lost: rejected claims must not come back as undecided
         with self._lock:
             if dataset.version != self._read[0]:
                 rows = self.store.rows(TABLE, schemas.DECISIONS.names)
                 self._read = dataset.version, _parsed(rows)
             return self._read[1]
 
-    def decide(self, decide: Decide, actor: str, reason: str = "") -> Sequence[Decision]:
-        """Add what `decide` makes of all decisions before, all of it or nothing; it is asked with the newest.
+    def close(self, claims: Collection[str]) -> None:
+        """Close the redactions of these claims: erase the lists of what they had to remove."""
 
-        Raises StoreError where nothing was indexed yet.
+        def edit(table: pa.Table) -> pa.Table:
+            return _table(
+                [_closed(decision) if decision.claim_id in claims else decision for decision in _parsed(table)]
+            )
+
+        self.store.revise(TABLE, edit)
+
+    def decide(self, decide: Decide, actor: str, reason: str = "") -> Sequence[Decision]:
+        """Append the verdicts that `decide` returns for all earlier decisions: all of them or none.
+
+        `decide` is called with the newest decisions. Raises StoreError if nothing is indexed yet.
         """
         added: list[Decision] = []
 
-        def edit(table: pa.Table) -> pa.Table:
+        def edit(lease: Lease, table: pa.Table) -> pa.Table:
+            lease.check()
             before = _parsed(table)
             added[:] = _chained(before, decide(before), actor, reason)
             erased = {decision.claim_id for decision in added if decision.action is Action.REDACT}
@@ -133,7 +158,8 @@ class DecisionLog:
             return pa.concat_tables([kept, _table(added)])
 
         try:
-            self.store.revise(TABLE, edit)
+            with Leases(self.store).visit() as lease:
+                self.store.revise(TABLE, partial(edit, lease))
         except StoreError as error:
             if NOT_THERE in str(error):
                 raise StoreError(f"nothing is indexed in {self.store.uri} yet: run `findingaid index`") from None
@@ -142,8 +168,15 @@ class DecisionLog:
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:
-    """Decisions without what they say of these claims; what links others with them goes, too, but for the link."""
+    """Return the decisions without the words of these claims.
+
+    A decision of another claim that links to one of them loses its reason and details, and keeps the link.
+    """
     return [_erased(decision, claims) for decision in decisions]
+
+
+def _closed(decision: Decision) -> Decision:
+    return replace(decision, details=None) if decision.action is Action.REDACT else decision
 
 
 def _erased(decision: Decision, claims: set[str]) -> Decision:
@@ -155,9 +188,10 @@ def _erased(decision: Decision, claims: set[str]) -> Decision:
 
 
 def broken(decisions: Sequence[Decision]) -> Iterator[str]:
-    """What is wrong with the chain, a line each; the first link that does not hold is named, and all that was erased.
+    """Yield a line that names the first broken link of the chain, if there is one.
 
-    Behind a broken link every hash may be as its writer pleased, so nothing more is said of those.
+    A field that was erased without a redaction breaks the chain too. After a broken link, every hash may have been
+    chosen by the writer, so nothing is reported about later decisions.
     """
     redacted = {d.claim_id for d in decisions if d.action is Action.REDACT}
     previous = ""
@@ -169,20 +203,31 @@ def broken(decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def _unsound(decision: Decision, place: int, previous: str, redacted: set[str]) -> str | None:
-    digests = orjson.loads(decision.digests)
     if decision.seq != place:
-        return f"it stands at place {place}, so others are missing or were added"
+        return f"it is at position {place}, so decisions are missing or were added"
     if decision.previous != previous:
-        return "it does not follow the one before"
+        return "it does not follow the previous decision"
     if decision.hash != hash_of(decision):
         return "it was altered"
+    digests = _mapping(decision.digests)
+    if digests is None:
+        return "its digests were altered"
     for name in ERASED:
         value = getattr(decision, name)
         if value is None and not {decision.claim_id, decision.other_id} & redacted:
-            return f"its {name} is gone, and nobody redacted it"
+            return f"its {name} is missing without a redaction"
         if value is not None and text_hash(value) != digests.get(name):
             return f"its {name} was altered"
     return None
+
+
+def _mapping(text: str) -> dict[str, Any] | None:
+    """Parse a JSON object; return None if the text is not one."""
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _named(decision: Decision) -> str:
@@ -222,13 +267,13 @@ def _chained(before: Sequence[Decision], verdicts: Iterable[Verdict], actor: str
 
 
 def hash_of(decision: Decision) -> str:
-    """What the next decision stands on: all of this one, and of what may be erased the digests."""
+    """Return the hash that the next decision includes; it covers digests of the fields that may be erased."""
     fixed = [name for name in schemas.DECISIONS.names if name not in {*ERASED, "hash", "at"}]
     return content_hash("decision", decision.at.isoformat(), *(str(getattr(decision, name)) for name in fixed))
 
 
 def _now() -> datetime:
-    """As the table keeps it, to the millisecond."""
+    """Return the current time to the millisecond, as the table stores it."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
@@ -243,7 +288,7 @@ def _table(decisions: Sequence[Decision]) -> pa.Table:
 
 
 def snapshots(decision: Decision) -> Iterator[Claim]:
-    """The claims that a decision names, as they were; of what was redacted hardly more than its id."""
+    """Yield the claims that a decision names, as they were; a redacted claim has little more than its id."""
     said = decision.said
     if other := said.pop("other", None):
         yield claim_of(other)
@@ -252,7 +297,7 @@ def snapshots(decision: Decision) -> Iterator[Claim]:
 
 
 def claim_of(said: Mapping[str, Any]) -> Claim:
-    """A claim of its row in the table, or of what a decision keeps of it."""
+    """Return a claim from its row in the table, or from its snapshot in a decision."""
     named = {name: said[name] for name in Claim.__slots__ if name in said}
     span = said["span"] if "span" in said else (said["span_start"], said["span_end"])
     whole = span and span[0] is not None

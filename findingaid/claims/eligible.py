@@ -1,7 +1,7 @@
-"""Which claims may be shown and cited: the one door that every way of reading goes through.
+"""Claims that may be shown and cited: the one filter that every read path uses.
 
-It looks at the newest decisions each time, never at what was indexed, so that a claim which is retracted is gone from
-all answers at once, with no run between.
+It uses the newest decisions each time, never the index, so that a retracted claim is gone from all answers at once,
+without a run.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ TRUSTED: Mapping[str, str] = {
     "verified": equals("evidence", Evidence.VERIFIED),
     "none": "false",
 }
-"""Policy -> the condition of records of claims that it approves of without a person."""
+"""Policy -> SQL condition for the records of claims that it approves without a person."""
 
 NEITHER = equals("claim_id", "")
-"""The condition of records that are neither claims nor summary nodes: all that a search sees unasked."""
+"""SQL condition for records that are neither claims nor summary nodes. By default, a search sees only those."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewPolicy:
-    """What counts as approved though nobody looked, and the tiers whose claims are shown and cited."""
+    """Claims that count as approved without a review, and the tiers whose claims are shown and cited."""
 
     approve: Trusting = "verbatim"
     answer_from: Sequence[Tier] = (Tier.APPROVED, Tier.POLICY)
 
     def trusts(self, evidence: str, verbatim: bool) -> bool:
-        """Whether nobody need look at a claim with such evidence, `verbatim` if it is its quote."""
+        """Return whether the policy approves a claim with such evidence; `verbatim` if the claim is its quote."""
         if self.approve == "none" or evidence != Evidence.VERIFIED:
             return False
         return self.approve == "verified" or verbatim
@@ -52,18 +52,18 @@ BY_DEFAULT = ReviewPolicy()
 
 @dataclass(frozen=True)
 class Eligible:
-    """What may be shown by the decisions of one moment."""
+    """Claims that may be shown, given the decisions up to one moment."""
 
     policy: ReviewPolicy
     decided: Mapping[str, Standing]
-    """claim id -> where it stands, of every claim that any decision names."""
+    """claim id -> status, for every claim that a decision names."""
 
     def standing(self, claim_id: str) -> Standing:
-        """Where a claim stands, also one of which nothing was decided."""
+        """Return the status of a claim, including a claim without decisions."""
         return self.decided.get(claim_id, UNTOUCHED)
 
     def tier(self, claim_id: str, evidence: str, verbatim: bool) -> Tier:
-        """Why a claim may be cited, were it not retracted; never approved where its evidence is forged."""
+        """Return why a claim may be cited, ignoring retraction; a claim with forged evidence is never approved."""
         if evidence == Evidence.FORGED:
             return Tier.UNREVIEWED
         if self.standing(claim_id).review is Review.APPROVED:
@@ -71,19 +71,19 @@ class Eligible:
         return Tier.POLICY if self.policy.trusts(evidence, verbatim) else Tier.UNREVIEWED
 
     def allows(self, claim_id: str, evidence: str, verbatim: bool, tiers: Collection[str] | None = None) -> bool:
-        """Whether a claim may be shown; what is forged never is."""
+        """Return whether a claim may be shown; a forged or retracted claim never is."""
         if evidence == Evidence.FORGED or claim_id in self.retracted:
             return False
         return self.tier(claim_id, evidence, verbatim) in self.tiers(tiers)
 
     def allows_record(self, row: Mapping[str, Any], tiers: Collection[str] | None = None) -> bool:
-        """The same of the record of a claim or a summary node, given its columns."""
+        """Return whether the record of a claim or a summary node may be shown, given its columns."""
         if row["surface_kind"] == SUMMARY:
             return self.retracted.isdisjoint(orjson.loads(row["metadata"])["members"])
         return self.allows(row["claim_id"], row["evidence"], not row["producer_id"], tiers)
 
     def tiers(self, asked: Collection[str] | None) -> frozenset[Tier]:
-        """The tiers that were asked for, else those that the configuration answers from. Raises QueryError."""
+        """Return the requested tiers, or by default the configured ones. Raises QueryError for an unknown tier."""
         try:
             return frozenset(map(Tier, self.policy.answer_from if asked is None else asked))
         except ValueError:
@@ -92,17 +92,17 @@ class Eligible:
 
     @cached_property
     def retracted(self) -> frozenset[str]:
-        """The claims that nobody may be shown as something that is held."""
+        """Claims that must not be shown as valid."""
         return frozenset(i for i, standing in self.decided.items() if standing.retracted)
 
     @cached_property
     def approved(self) -> frozenset[str]:
-        """The claims that a person approved, and that are not retracted."""
+        """Claims that a person approved and that are not retracted."""
         reviewed = (i for i, standing in self.decided.items() if standing.review is Review.APPROVED)
         return frozenset(reviewed) - self.retracted
 
     def claims(self, tiers: Collection[str] | None = None) -> str:
-        """The condition of the records of claims that may be shown."""
+        """Return the SQL condition for the records of claims that may be shown."""
         wanted = self.tiers(tiers)
         trusted = TRUSTED[self.policy.approve]
         decided = sorted(self.approved | self.retracted)
@@ -117,7 +117,7 @@ class Eligible:
         return both(equals("surface_kind", CLAIM), f"NOT {NEITHER}", f"NOT {forged}", asked)
 
     def nodes(self, members: Mapping[str, Iterable[str]]) -> str:
-        """The condition of the records of summary nodes that may be shown, given the members of each, by record id."""
+        """Return the SQL condition for the records of summary nodes that may be shown; `members` are by record id."""
         stale = sorted(i for i, ids in members.items() if not self.retracted.isdisjoint(ids))
         return both(
             equals("surface_kind", SUMMARY), f"NOT {NEITHER}", f"NOT ({one_of('record_id', stale)})" if stale else None
@@ -125,7 +125,7 @@ class Eligible:
 
 
 class Eligibility:
-    """Looks at the decisions of a store; what it made of them is kept until there are others."""
+    """Eligible claims of a store; the result is cached until the decisions change."""
 
     def __init__(self, log: DecisionLog, policy: ReviewPolicy = BY_DEFAULT) -> None:
         self.log = log
@@ -133,7 +133,7 @@ class Eligibility:
         self._made: tuple[Sequence[Decision], Eligible] | None = None
 
     def now(self) -> Eligible:
-        """What may be shown by all decisions that there are."""
+        """Return the claims that may be shown after all decisions so far."""
         decisions = self.log.all()
         if self._made is None or self._made[0] is not decisions:
             self._made = decisions, Eligible(self.policy, Standings.after(decisions).all())

@@ -1,4 +1,4 @@
-"""What became of the summary nodes of artifacts, oldest first."""
+"""Events of the summary nodes of artifacts, oldest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from findingaid.claims.model import SummaryNode
 from findingaid.store import schemas
 from findingaid.store.sql import equals
-from findingaid.store.store import Store
+from findingaid.store.store import Check, Store
 
 NODE_EVENTS = "node_events"
 
@@ -21,7 +21,7 @@ CREATED, SUPERSEDED = "SUMMARY_CREATED", "SUMMARY_SUPERSEDED"
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """A row of `schemas.NODE_EVENTS`."""
+    """Row of `schemas.NODE_EVENTS`."""
 
     corpus: str
     artifact_id: str
@@ -37,25 +37,28 @@ class NodeEvent:
 
 
 def node_events(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[NodeEvent]]:
-    """The events of those artifacts that have any."""
+    """Return the events of each artifact that has any, by artifact id."""
     rows = store.lookup(NODE_EVENTS, "artifact_id", artifact_ids, schemas.NODE_EVENTS.names, equals("corpus", corpus))
     found: dict[str, list[NodeEvent]] = {}
-    # At one moment a node is superseded before the next one is created.
+    # Of two events at one time, a node is superseded before the next one is created.
     for row in rows.sort_by([("at", "ascending"), ("event", "descending")]).to_pylist():
         found.setdefault(row["artifact_id"], []).append(NodeEvent(**row))
     return found
 
 
-def remember_nodes(store: Store, corpus: str, nodes: Mapping[str, SummaryNode | None]) -> None:
-    """Add what became of the nodes of some artifacts, whose tables hold them already: nothing where that is known.
+def remember_nodes(
+    store: Store, corpus: str, nodes: Mapping[str, SummaryNode | None], check: Check | None = None
+) -> None:
+    """Append events for the current summary nodes of some artifacts; append nothing that is already recorded.
 
-    So no event is of a node that never was, and one that a killed run did not come to add, the next run adds.
+    The tables hold the nodes already, so no event names a node that was never stored. If a run is killed before it
+    appends an event, the next run appends it.
     """
     known = node_events(store, corpus, list(nodes))
     now = datetime.now(UTC)
     events = [asdict(event) for i, node in nodes.items() for event in _events(known.get(i, []), node, now)]
     if events:
-        store.append(NODE_EVENTS, pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS))
+        store.append(NODE_EVENTS, pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS), check)
 
 
 def _events(known: Sequence[NodeEvent], node: SummaryNode | None, now: datetime) -> Iterable[NodeEvent]:

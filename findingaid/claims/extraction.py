@@ -1,4 +1,4 @@
-"""Who finds claims, by name; and what is taken of what they find: what is there, says something, and only once."""
+"""Claim extractors, their registry, and the checks that turn extracted statements into claims."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Gt
 
 from findingaid.claims.forms import SHOWN_OF_REFUSED
-from findingaid.claims.model import Claim, Evidence, claim_id, evidence_of, normalised
-from findingaid.claims.prose import Sentence, plain, sentences
+from findingaid.claims.model import Claim, Evidence, claim_id, evidence_of, normalise_claim
 from findingaid.errors import ConfigError, SynthesisError
-from findingaid.model import ClaimExtractor, Extraction, Statement
-from findingaid.registry import STRICT, Importable, Registry
-from findingaid.synthesis.custom import Custom
-from findingaid.synthesis.prompting import CONTROLS
+from findingaid.identity.fingerprints import CLAIM_EXTRACTOR, producer_id
+from findingaid.llm.prompts import CONTROLS
+from findingaid.protocols import ClaimExtractor, ExplainingExtractor, Extraction, LeftOut, Statement
+from findingaid.registry import Importable, Registry, checked
+from findingaid.synthesis.custom import call_function, check_function
+from findingaid.text.analyzer import ALPHANUMERIC
+from findingaid.text.prose import ProseSentence, prose_sentences, without_markup
+from findingaid.text.words import LETTERS
 
 CLAIM_EXTRACTORS: Registry[ClaimExtractor] = Registry(
     "claim extractor",
     "kind",
+    ClaimExtractor,
+    "findingaid.claim_extractors",
     {
         "custom": "findingaid.claims.extraction:CustomClaims",
         "extractive": "findingaid.claims.extraction:ExtractiveClaims",
@@ -30,18 +35,22 @@ CLAIM_EXTRACTORS: Registry[ClaimExtractor] = Registry(
 )
 
 HINTS = ("text_type", "media_type", "readme_type")
-"""Metadata that an extractor is shown beside a text: how to read it."""
+"""Metadata keys passed to an extractor with a text; they say how to read the text."""
 
 PROSE = frozenset({"text/markdown", "text/plain", "text/html", "text/x-rst"})
-"""Types of texts that have sentences; one of another type, such as a program, has none, and one without counts as
-Markdown."""
+"""Media types of texts that have sentences. A text of another type, such as a program, yields no claims.
+
+A text without a type counts as Markdown.
+"""
 
 LEAST, MOST = 10, 600
-"""Characters of a claim: what is shorter says nothing by itself, what is longer is a passage."""
+"""Minimum and maximum characters of a claim. A shorter text says nothing by itself; a longer one is a passage."""
 
 LEAST_WORDS = 3
 
-WORD = re.compile(r"[^\W\d_]{2,}")
+SHORT = 25
+"""Characters below which an exclamation, such as "Thanks for asking!", says nothing."""
+
 ENDS = re.compile(r"[.!…\u3002\uff01][\"'\u2019”»)\]]*$")
 BEGINS = re.compile(r"[\"'\u2018“«(\[]*(?:[^\W\d_]|\d)")
 
@@ -49,7 +58,7 @@ POINTS_BACK = re.compile(
     r"(?:this|that|these|those|it|its|they|their|them|he|she|his|her|such|here|there|both|otherwise|instead|so|then)\b",
     re.IGNORECASE,
 )
-"""Words at whose beginning a sentence mostly speaks of what stands before it."""
+"""Opening words of a sentence that usually refers to the text before it."""
 
 POINTS_ELSEWHERE = re.compile(r"(?:see|cf\.?|refer to|read|click|note that|for example|e\.g\.)\b", re.IGNORECASE)
 
@@ -57,41 +66,40 @@ TYPES: Mapping[str, re.Pattern[str]] = {
     "decision": re.compile(r"\b(decided|decision|chose|chosen|agreed|settled on|we (?:will )?use)\b", re.IGNORECASE),
     "requirement": re.compile(r"\b(must|shall|required?|requires|needs? to|has to|have to|never)\b", re.IGNORECASE),
 }
-"""What a sentence is where it has one of these words, and else a fact."""
+"""Claim type -> words that indicate it. The first match wins; a sentence without a match is a fact."""
 
 ENTITIES = 12
-"""Entities of one claim, the first."""
+"""Maximum number of entities of one claim; the first ones are kept."""
 
 NAME = re.compile(r"(?<![\w.])[A-ZÀ-ÖØ-Þ][\w&+-]*(?:\s+(?:of|de|von|van|der|la)?\s*[A-ZÀ-ÖØ-Þ0-9][\w.&+-]*\b)*")
 TERM = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}\w*|\w+(?:\.\w+)+\(\)|\w+\(\))")
 CODE_CHARACTERS = 60
 
-FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # noqa: RUF001  # those are what is folded
-"""Quotes and dashes that models write in place of others."""
+FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # noqa: RUF001  # the characters to fold
+"""Typographic quotes and dashes, which models use in place of others, mapped to ASCII."""
 
-ANY_WORD = re.compile(r"[^\W_]+")
 LITTLE = frozenset({
     *("a", "an", "the", "this", "that", "these", "those", "it", "its", "their", "his", "her", "our", "your", "and"),
     *("also", "so", "then", "just", "very", "ever", "is", "are", "be", "of", "in"),
     *("der", "die", "das", "ein", "eine", "und", "auch", "ist", "sind", "le", "la", "les", "un", "une", "et", "est"),
 })  # fmt: skip
-"""Words without which a claim still says the same."""
+"""Stop words: without them, a claim still says the same."""
 
 
+@checked
 @dataclass(frozen=True)
 class ExtractiveClaims:
-    """The text's own sentences that state something, word for word: no model, no network, nothing invented.
+    """Sentences of the text that state something, word for word: no model, no network, nothing invented.
 
-    Taken are whole sentences of its prose of `shortest` to `longest` characters: no questions, no headings, code,
-    tables or lists of links, nothing that ends in the middle. A sentence that begins by pointing back ("This …") is
-    half as sure.
+    Takes whole sentences of the text's prose that have `shortest` to `longest` characters and at least three words.
+    Skips questions, headings, code, tables, lists of links, and sentences that are cut off. A sentence that opens by
+    referring back ("This …") gets half the confidence. `left_out` says why it takes no more.
     """
 
-    shortest: Annotated[int, Gt(0)] = 25
+    shortest: Annotated[int, Gt(0)] = 15
     longest: Annotated[int, Gt(0)] = 400
     free: ClassVar[Literal[True]] = True
-    version: ClassVar[int] = 1
-    __pydantic_config__: ClassVar = STRICT
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         if not LEAST <= self.shortest <= self.longest <= MOST:
@@ -102,27 +110,46 @@ class ExtractiveClaims:
         return f"extractive-{self.shortest}-{self.longest}-v{self.version}"
 
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
-        kinds = (metadata.get(key) for key in HINTS)
-        kind = next((str(kind) for kind in kinds if kind), "text/markdown")
-        if kind not in PROSE and metadata.get("readme_type") not in PROSE:
+        if _not_prose(metadata):
             return Extraction()
-        found = sentences(text, "text/markdown" in {kind, metadata.get("readme_type")})
-        return Extraction([_statement(text, sentence) for sentence in found if self._states(sentence)])
+        return Extraction([_statement(text, s) for s in _sentences(text, metadata) if not self._why_not(s)])
 
-    def _states(self, sentence: Sentence) -> bool:
-        """Whether a sentence says something by itself."""
+    def left_out(self, text: str, metadata: Mapping[str, Any]) -> list[LeftOut]:
+        if kind := _not_prose(metadata):
+            return [LeftOut("", f"{kind} is not prose")]
+        sentences = list(_sentences(text, metadata))
+        if not sentences:
+            return [LeftOut("", "no sentences outside headings, code, tables and lists of links")]
+        return [LeftOut(s.text, why) for s in sentences if (why := self._why_not(s))]
+
+    def _why_not(self, sentence: ProseSentence) -> str:
+        """Return why a sentence is not meaningful by itself; "" if it is."""
         words = sentence.text
-        return bool(
-            self.shortest <= len(words) <= self.longest
-            and ENDS.search(words)
-            and BEGINS.match(words)
-            and (sentence.first or not words[0].islower())
-            and not POINTS_ELSEWHERE.match(words)
-            and len(WORD.findall(words)) >= LEAST_WORDS + 1
-        )
+        count = len(LETTERS.findall(words))
+        return next((why for why, applies in (
+            ("a question", words.rstrip("\"')”»").endswith("?")),
+            (f"{count} word{'s' * (count != 1)}, {LEAST_WORDS} needed", count < LEAST_WORDS),
+            (f"{len(words)} characters, {self.shortest} needed", len(words) < self.shortest),
+            (f"{len(words)} characters, {self.longest} at most", len(words) > self.longest),
+            ("does not end as a sentence", not ENDS.search(words)),
+            ("an exclamation of a few words", len(words) < SHORT and not words.endswith(".")),
+            ("begins within a sentence", not BEGINS.match(words) or (not sentence.first and words[0].islower())),
+            ("points to another place", bool(POINTS_ELSEWHERE.match(words))),
+        ) if applies), "")  # fmt: skip
 
 
-def _statement(text: str, sentence: Sentence) -> Statement:
+def _not_prose(metadata: Mapping[str, Any]) -> str:
+    """Return the type of a text that has no sentences, such as a program; "" for prose."""
+    kind = next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
+    return "" if kind in PROSE or metadata.get("readme_type") in PROSE else kind
+
+
+def _sentences(text: str, metadata: Mapping[str, Any]) -> Iterator[ProseSentence]:
+    kind = next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
+    return prose_sentences(text, "text/markdown" in {kind, metadata.get("readme_type")})
+
+
+def _statement(text: str, sentence: ProseSentence) -> Statement:
     kind = next((kind for kind, cue in TYPES.items() if cue.search(sentence.text)), "fact")
     return Statement(
         sentence.text,
@@ -134,8 +161,8 @@ def _statement(text: str, sentence: Sentence) -> Statement:
     )
 
 
-def _entities(sentence: Sentence) -> list[str]:
-    """Names and terms: what is code, what looks like it, what is written with a capital within the sentence."""
+def _entities(sentence: ProseSentence) -> list[str]:
+    """Return names and terms: inline code, identifiers, and capitalized words within the sentence."""
     text = sentence.text
     placed = [(text.find(code), code) for code in sentence.code if code.strip() and len(code) <= CODE_CHARACTERS]
     placed += [(found.start(), found[0]) for found in TERM.finditer(text)]
@@ -143,43 +170,57 @@ def _entities(sentence: Sentence) -> list[str]:
         # The first word of a sentence has a capital anyway.
         if found.start() or " " in found[0] or any(c.isupper() or c.isdigit() for c in found[0][1:]):
             placed.append((found.start(), found[0].rstrip(".")))
-    named = [name for _, name in sorted(placed) if WORD.search(name)]
+    named = [name for _, name in sorted(placed) if LETTERS.search(name)]
     return [n for n in dict.fromkeys(named) if not any(n != other and n in other for other in named)][:ENTITIES]
 
 
+@checked
 @dataclass(frozen=True)
 class CustomClaims:
-    """Asks `function(text, metadata)` for statements: an exception is a failure, an empty list nothing to say.
+    """Statements returned by `function(text, metadata)`, which may be async.
 
-    Each is a `findingaid.model.Statement`, or a mapping of its fields. In a configuration the function is an import
-    path, "module:function". The `name` given here, or the function's own attribute `extractor_id`, is the id; else its
-    qualified name and a hash of its module's code.
+    An exception is a failure, an empty list means no claims.
+
+    Each item is a `findingaid.protocols.Statement`, or a mapping of its fields. In a configuration, the function is an
+    import path, "module:function". The id is `name`, else the function's own attribute `extractor_id`, else its
+    qualified name and a hash of its code and of the values it holds.
     """
 
     function: Importable
     name: str | None = None
-    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        check_function(self.function, self.name, CLAIM_EXTRACTOR)
 
     @cached_property
     def id(self) -> str:
-        return Custom(self.function, self.name or getattr(self.function, "extractor_id", None)).id
+        return self.name or producer_id(self.function, CLAIM_EXTRACTOR)
 
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
-        found = self.function(text, metadata)
+        found = call_function(self.function, text, metadata)
         if isinstance(found, Extraction):
             return found
         try:
             return Extraction([one if isinstance(one, Statement) else Statement(**one) for one in found])
         except TypeError as error:
-            raise SynthesisError(f"{self.id} gave no statements: {error}", "parse") from error
+            raise SynthesisError(f"{self.id} returned no statements: {error}", "parse") from error
 
 
-# -- what is taken -------------------------------------------------------------------------------------
+def why_no_claims(extractor: ClaimExtractor, text: str, metadata: Mapping[str, Any]) -> str:
+    """Return why an extractor finds no claim in a text, short enough to group artifacts by it."""
+    if not text.strip():
+        return "no text"
+    left = extractor.left_out(text, metadata) if isinstance(extractor, ExplainingExtractor) else []
+    whole = next((one.reason for one in left if not one.text), "")
+    return whole or ("no whole sentence that states something" if left else "the extractor found none")
+
+
+# -- checking ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """The artifact that claims are of, and who found them."""
+class ClaimOrigin:
+    """Artifact that claims belong to, and the producer that found them."""
 
     corpus: str
     artifact_id: str
@@ -188,16 +229,19 @@ class Origin:
     producer_id: str
 
 
-def taken(statements: Sequence[Statement], of: Origin, refuses: bool = True) -> tuple[list[Claim], list[str]]:
-    """The claims that statements are, each once, and why others are none, a line each.
+def claims_from(
+    statements: Sequence[Statement], of: ClaimOrigin, refuses: bool = True, min_confidence: float = 0.0
+) -> tuple[list[Claim], list[str]]:
+    """Convert statements to claims, each once; return the claims, and a line for each refused statement.
 
-    What is `refused` otherwise is kept as what it is: a person's words may be short, and quote what is not there.
+    With `refuses=False`, the checks of length, form and quote are skipped: a person's statement may be short, and may
+    quote text that is not in the artifact. Statements of a confidence below `min_confidence` are refused.
     """
     claims: dict[str, Claim] = {}
     refused: list[str] = []
     for statement in statements:
         try:
-            claim = _claim(statement, of, refuses)
+            claim = _claim(statement, of, refuses, min_confidence)
         except ValueError as error:
             shown = " ".join(str(statement.text).split())[:SHOWN_OF_REFUSED]
             refused.append(f"{of.artifact_id}: {shown!r} {error}")
@@ -206,26 +250,36 @@ def taken(statements: Sequence[Statement], of: Origin, refuses: bool = True) -> 
     return list(claims.values()), refused
 
 
-def _claim(statement: Statement, of: Origin, refuses: bool) -> Claim:
-    """Raises ValueError with the reason why a statement is none."""
+def doubt(confidence: object, least: float) -> str:
+    """Return why a confidence is refused: it is not a number from 0 to 1, or below `least`; "" if it is accepted."""
+    if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
+        return f"has the confidence {confidence}, expected a number from 0 to 1"
+    return f"has the confidence {confidence:g}, below min_confidence {least:g}" if confidence < least else ""
+
+
+def _claim(statement: Statement, of: ClaimOrigin, refuses: bool, min_confidence: float) -> Claim:
+    """Return the claim that a statement makes. Raises ValueError, with the reason, if the statement is refused."""
     text = " ".join(str(statement.text).split())
-    text.encode()  # UnicodeEncodeError, which is a ValueError, for what no table can hold
+    text.encode()  # raises UnicodeEncodeError, a ValueError, for text that no table can hold
     if refuses and (why := _unfit(text)):
         raise ValueError(why)
-    span = located(of.text, statement.quote, statement.span)
+    if why := doubt(statement.confidence, min_confidence):
+        raise ValueError(why)
+    span = locate_quote(of.text, statement.quote, statement.span)
     quote = of.text[slice(*span)] if span else statement.quote
     evidence = Evidence.VERIFIED if span else evidence_of(of.text, quote, None)
     if refuses and evidence is Evidence.FORGED:
-        raise ValueError("quotes what is not in the text")
+        raise ValueError("has a quote that is not in the text")
     said = evidence is Evidence.VERIFIED
-    verbatim = said and (text == quote or normalised(plain(text)) == normalised(plain(quote)))
+    same_words = normalise_claim(without_markup(text)) == normalise_claim(without_markup(quote))
+    verbatim = said and (text == quote or same_words)
     return Claim(
         claim_id(of.corpus, text),
         of.corpus,
         of.artifact_id,
         text,
         str(statement.type) or "fact",
-        min(1.0, max(0.0, float(statement.confidence))),
+        float(statement.confidence),
         tuple(map(str, statement.entities)),
         quote,
         span,
@@ -237,16 +291,16 @@ def _claim(statement: Statement, of: Origin, refuses: bool) -> Claim:
 
 
 def _unfit(text: str) -> str:
-    """Why a text cannot be a claim; "" where it can."""
-    if len(text) < LEAST or len(WORD.findall(text)) < LEAST_WORDS:
-        return "is too short to say something by itself"
+    """Return why a text cannot be a claim; "" if it can."""
+    if len(text) < LEAST or len(LETTERS.findall(text)) < LEAST_WORDS:
+        return "is too short for a statement"
     if len(text) > MOST:
         return f"is longer than {MOST} characters"
     return "is a question" if text.endswith("?") else ""
 
 
-def located(text: str, quote: str, span: tuple[int, int] | None = None) -> tuple[int, int] | None:
-    """Where a quote stands in a text: where it is said to, or where it is first found; None where it is not.
+def locate_quote(text: str, quote: str, span: tuple[int, int] | None = None) -> tuple[int, int] | None:
+    """Return the span of a quote in a text: `span` if the quote is there, else its first occurrence, else None.
 
     White space, typographic quotes and dashes, and invisible characters may differ.
     """
@@ -268,7 +322,10 @@ def located(text: str, quote: str, span: tuple[int, int] | None = None) -> tuple
 
 
 def _folded(text: str) -> Iterator[tuple[str, int]]:
-    """The characters that count, each with its place; a run of white space is one space, and none at the ends."""
+    """Yield the characters to compare, each with its position.
+
+    A run of white space yields one space; white space at either end yields none.
+    """
     space = False
     begun = False
     for place, character in enumerate(text.translate(FOLDED)):
@@ -286,11 +343,14 @@ def _folded(text: str) -> Iterator[tuple[str, int]]:
 def without_repeats(
     claims: Sequence[Claim], may_drop: Callable[[Claim], bool], vector: Callable[[Claim], Any], near: float
 ) -> list[Claim]:
-    """The claims without those that say what one before them does: by vectors with a cosine of `near` or more, and by
-    the same words in the same order but for those that say little.
+    """Drop claims that repeat an earlier claim.
 
-    Vectors alone do not tell apart what must both stay: "Readers wait for writers." and "Writers wait for readers."
-    have a cosine of 0.99 in all-MiniLM-L6-v2, and an "increased" in the place of a "decreased" leaves one of 0.98.
+    A claim is a repeat if it has the same words in the same order, apart from stop words, and a vector with a cosine of
+    `near` or more to that of the earlier claim. It is dropped only if `may_drop` allows it.
+
+    Vectors alone cannot separate claims that must both stay: "Readers wait for writers." and "Writers wait for
+    readers." have a cosine of 0.99 in all-MiniLM-L6-v2, and replacing "decreased" by "increased" leaves a cosine of
+    0.98.
     """
     kept: list[Claim] = []
     alike: dict[tuple[str, ...], list[Any]] = {}
@@ -306,11 +366,11 @@ def without_repeats(
 
 
 def _said(text: str) -> tuple[str, ...]:
-    """The words of a claim, those that say little apart."""
-    return tuple(word for word in ANY_WORD.findall(normalised(text)) if word not in LITTLE)
+    """Return the words of a claim, in order, without stop words."""
+    return tuple(word for word in ALPHANUMERIC.findall(normalise_claim(text)) if word not in LITTLE)
 
 
-def redated(claim: Claim, of: Origin) -> Claim | None:
-    """A claim of an earlier version of its artifact as one of this; None where its quote is no longer there."""
-    span = located(of.text, claim.quote, claim.span)
+def carry_claim_over(claim: Claim, of: ClaimOrigin) -> Claim | None:
+    """Return a claim of an earlier artifact version as a claim of this version; None if its quote is gone."""
+    span = locate_quote(of.text, claim.quote, claim.span)
     return replace(claim, span=span, quote=of.text[slice(*span)], artifact_version=of.version) if span else None

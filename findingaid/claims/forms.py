@@ -1,19 +1,24 @@
-"""What is asked and answered of claims as text, since the call cache keeps texts."""
+"""Serialization of claims and summary nodes as text, because the call cache stores texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 from pydantic import TypeAdapter
 
-from findingaid.identity import to_json
-from findingaid.model import ClaimExtractor, Draft, Extraction, Member, NodeProducer
+from findingaid.identity.hashes import to_json
+from findingaid.model import Shown, Synopsis, Usage
+from findingaid.protocols import ClaimExtractor, Draft, Extraction, Member, ModelProducer, NodeProducer
+
+Input = TypeVar("Input")
+Made = TypeVar("Made")
 
 SHOWN_OF_REFUSED = 80
-"""Characters that a line says of what was refused."""
+"""Characters of a refused statement that a message shows."""
 
 EXTRACTION = TypeAdapter(Extraction)
 DRAFT = TypeAdapter(Draft)
@@ -21,58 +26,77 @@ MEMBERS = TypeAdapter(list[Member])
 
 
 def extraction_text(extraction: Extraction) -> str:
-    """An extraction as JSON; "" for one that found nothing and refused nothing."""
+    """Serialize an extraction as JSON; return "" if it found nothing and refused nothing."""
     return to_json(asdict(extraction)) if extraction.statements or extraction.refused else ""
 
 
 def extraction_of(text: str) -> Extraction:
-    """What `extraction_text` was made of."""
+    """Parse the text that `extraction_text` returned."""
     return EXTRACTION.validate_json(text) if text else Extraction()
 
 
 def draft_text(draft: Draft | None) -> str:
-    """A draft as JSON; "" for none."""
+    """Serialize a draft as JSON; return "" for None."""
     return to_json(asdict(draft)) if draft else ""
 
 
 def draft_of(text: str) -> Draft | None:
-    """What `draft_text` was made of."""
+    """Parse the text that `draft_text` returned."""
     return DRAFT.validate_json(text) if text else None
 
 
 def members_text(members: Sequence[Member]) -> str:
-    """Members as JSON: what a producer that is a Synthesizer is shown."""
+    """Serialize members as JSON, the input of the calls of a producer."""
     return orjson.dumps([asdict(member) for member in members]).decode()
 
 
 def members_of(text: str) -> list[Member]:
-    """What `members_text` was made of."""
+    """Parse the text that `members_text` returned."""
     return MEMBERS.validate_json(text)
 
 
 @dataclass(frozen=True)
-class Extracting:
-    """An extractor as a Synthesizer, so that it is asked, paid and kept as those are."""
+class TextCalls(Generic[Input, Made]):
+    """Calls of a producer as a Synthesizer makes them, from text to text, for the call cache."""
 
-    extractor: ClaimExtractor
-
-    @property
-    def id(self) -> str:
-        return self.extractor.id
+    id: str
+    input_of: Callable[[str], Input]
+    text_of: Callable[[Made], str]
+    call: Callable[[Input, Mapping[str, Any]], Made]
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
-        return extraction_text(self.extractor.extract(text, metadata))
+        return self.text_of(self.call(self.input_of(text), metadata))
 
 
 @dataclass(frozen=True)
-class Summarizing:
-    """A producer of summary nodes as a Synthesizer."""
+class ModelTextCalls(TextCalls[Input, Made]):
+    """Calls of a producer that asks a model, as a ConcurrentSynthesizer makes them."""
 
-    producer: NodeProducer
+    producer: ModelProducer[Input, Made]
 
     @property
-    def id(self) -> str:
-        return self.producer.id
+    def model(self) -> str:
+        return self.producer.model
 
-    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
-        return draft_text(self.producer.summarize(members_of(text)))
+    def estimate(self, text: str) -> Usage:
+        return self.producer.estimate(self.input_of(text))
+
+    def most(self, text: str) -> Usage | None:
+        return self.producer.most(self.input_of(text))
+
+    def synthesize_all(self, shown: Iterable[Shown]) -> Iterator[tuple[int, Synopsis]]:
+        with closing(self.producer.call_all(self.input_of(one.text) for one in shown)) as results:
+            for index, result in results:
+                yield index, result.map(self.text_of).to_synopsis()
+
+
+def extraction_calls(extractor: ClaimExtractor) -> TextCalls[str, Extraction]:
+    """Return the calls of an extractor, whose results `extraction_of` parses."""
+    parts = extractor.id, str, extraction_text, extractor.extract
+    return ModelTextCalls(*parts, extractor) if isinstance(extractor, ModelProducer) else TextCalls(*parts)
+
+
+def draft_calls(producer: NodeProducer) -> TextCalls[list[Member], Draft | None]:
+    """Return the calls of a producer of summary nodes, whose results `draft_of` parses."""
+    parts = producer.id, members_of, draft_text, lambda members, _: producer.summarize(members)
+    return ModelTextCalls(*parts, producer) if isinstance(producer, ModelProducer) else TextCalls(*parts)

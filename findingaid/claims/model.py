@@ -1,4 +1,4 @@
-"""The words of claims as frozen types: what is stated, where it stands, and what people decided of it."""
+"""Data types of claims: statements, their evidence, and the review decisions about them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from findingaid.identity import content_hash, record_id
-from findingaid.model import CLAIM, SUMMARY, Bullet, Outcome, Statement
+from findingaid.identity.hashes import content_hash, record_id
+from findingaid.model import CLAIM, SUMMARY, Outcome
+from findingaid.protocols import Bullet, Statement
 
 SPACES = re.compile(r"\s+")
 
 
 class Evidence(StrEnum):
-    """Whether the passage that a claim quotes is in its artifact. Forged: it quotes what is not there."""
+    """Result of looking up a claim's quote in its artifact. FORGED: the artifact's text does not contain the quote."""
 
     VERIFIED = "verified"
     FORGED = "forged"
@@ -24,7 +25,7 @@ class Evidence(StrEnum):
 
 
 class Review(StrEnum):
-    """What a person said of a claim; pending is what a person proposed and nobody has judged."""
+    """Review status of a claim. PENDING: proposed by a person and not yet reviewed."""
 
     UNREVIEWED = "unreviewed"
     PENDING = "pending"
@@ -33,7 +34,7 @@ class Review(StrEnum):
 
 
 class Truth(StrEnum):
-    """How far a claim can be relied on; contested while another one that is live says otherwise."""
+    """How far a claim can be relied on. CONTESTED: another live claim contradicts it."""
 
     WORKING = "working"
     ACTIONABLE = "actionable"
@@ -42,7 +43,7 @@ class Truth(StrEnum):
 
 
 class Circulation(StrEnum):
-    """Whether a claim is in use."""
+    """Whether a claim is in use and, if not, why."""
 
     LIVE = "live"
     SUPERSEDED = "superseded"
@@ -51,7 +52,7 @@ class Circulation(StrEnum):
 
 
 class Tier(StrEnum):
-    """Why a claim may be cited: a person approved it, the policy did (nobody looked), or nothing yet."""
+    """Why a claim may be cited: a person approved it, the policy did without a person, or neither did yet."""
 
     APPROVED = "approved"
     POLICY = "policy"
@@ -59,7 +60,7 @@ class Tier(StrEnum):
 
 
 class Action(StrEnum):
-    """What can be decided of a claim; contest and supersede name another one."""
+    """Action of a decision about a claim. CONTEST and SUPERSEDE also name a second claim."""
 
     PROPOSE = "propose"
     APPROVE = "approve"
@@ -67,14 +68,16 @@ class Action(StrEnum):
     CONTEST = "contest"
     SUPERSEDE = "supersede"
     ARCHIVE = "archive"
+    RESTORE = "restore"
     REDACT = "redact"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of one artifact, checked against its text. `verbatim`: it is the quote, word for word.
+    """Statement made by one artifact, checked against the artifact's text.
 
-    The same words in two artifacts of a corpus are one claim with two evidences: two of these with one `claim_id`.
+    `verbatim`: the statement is its quote, word for word. The same statement in two artifacts of a corpus yields two
+    `Claim` objects with one `claim_id`, each with its own evidence.
     """
 
     claim_id: str
@@ -93,7 +96,7 @@ class Claim:
 
     @property
     def record_id(self) -> str:
-        """The id of the claim's record, of which an artifact has one a claim."""
+        """Id of the claim's record; an artifact has one record for each of its claims."""
         return record_id(self.corpus, self.artifact_id, CLAIM, self.claim_id)
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,7 +105,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a claim stands by all decisions; `by` are the ids of what contests or supersedes it."""
+    """Status of a claim after all decisions. `contested_by` and `superseded_by` hold the ids of other claims."""
 
     review: Review = Review.UNREVIEWED
     truth: Truth = Truth.WORKING
@@ -112,13 +115,13 @@ class Standing:
 
     @property
     def retracted(self) -> bool:
-        """Whether nobody may be shown it as something that is held."""
+        """Whether the claim must not be shown as valid: it is not live, rejected, or pending."""
         return self.circulation is not Circulation.LIVE or self.review in {Review.REJECTED, Review.PENDING}
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryNode:
-    """A summary over the live claims of one artifact: 3 to 7 bullets, each citing members."""
+    """Summary over the live claims of one artifact: 3 to 7 bullets, each citing members."""
 
     node_id: str
     corpus: str
@@ -136,7 +139,10 @@ class SummaryNode:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What became of the claims of one artifact; `key` is that of the call in the call cache, where there was one."""
+    """Result of claim extraction for one artifact. `key` is that of the call in the call cache, "" without a call.
+
+    `absence` is why there is no claim, if the outcome is EMPTY.
+    """
 
     outcome: Outcome
     claims: tuple[Claim, ...] = ()
@@ -144,11 +150,12 @@ class Claimed:
     kind: str = ""
     message: str = ""
     key: str = ""
+    absence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Noded:
-    """What became of the summary node of one artifact; skipped is one that has too few claims."""
+    """Result of summarizing the claims of one artifact. SKIPPED: the artifact has too few claims."""
 
     outcome: Outcome
     node: SummaryNode | None = None
@@ -161,9 +168,10 @@ class Noded:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A statement that somebody says an artifact makes, and who: a person, or of what was decided of its extractor.
+    """Statement attributed to an artifact, with its producer.
 
-    One `while_quoted` is a claim only as long as its quote is in the text.
+    The producer is the person who proposed the statement, or the extractor of a claim that has decisions. With
+    `while_quoted`, the statement is a claim only as long as its quote is in the text.
     """
 
     statement: Statement
@@ -173,10 +181,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decided:
-    """What of people's decisions the claims of a corpus are built from.
+    """Review decisions that the claims of a corpus are built from.
 
-    `proposals` are by artifact. The ids `redacted` are never built again, on those `retracted`, which they are among,
-    no summary stands, and those `reviewed`, of which anything was decided, are not dropped for being near another.
+    `proposals` are keyed by artifact id. Claims in `redacted` are never built again. No summary node may cite claims in
+    `retracted`, which includes `redacted`. Claims in `reviewed` have at least one decision, and are kept even if they
+    nearly repeat another claim.
     """
 
     proposals: Mapping[str, Sequence[Proposal]] = field(default_factory=dict)
@@ -185,7 +194,10 @@ class Decided:
     reviewed: frozenset[str] = frozenset()
 
     def touching(self, artifact_id: str, claim_ids: Iterable[str], nodes: bool) -> str:
-        """A hash of what of this is for an artifact with these claims; "" where nothing is."""
+        """Return a hash of the decisions that affect an artifact with these claims; "" if none do.
+
+        With `nodes`, retracted claims count too, because no summary node may cite them.
+        """
         against = self.redacted | self.retracted if nodes else self.redacted
         proposals = [asdict(proposal) for proposal in self.proposals.get(artifact_id, ())]
         parts = (proposals, sorted(against.intersection(claim_ids)))
@@ -195,23 +207,18 @@ class Decided:
 NOTHING_DECIDED = Decided()
 
 
-def nothing_decided(corpus: str) -> Decided:
-    """What is decided of a corpus where nobody decides anything."""
-    return NOTHING_DECIDED
-
-
 def claim_id(corpus: str, text: str) -> str:
-    """The id of a statement within a corpus: of its words, whatever their case, spaces or last full stop."""
-    return content_hash("claim", corpus, normalised(text))
+    """Return the id of a statement within a corpus; case, white space and a final `.` or `!` do not change it."""
+    return content_hash("claim", corpus, normalise_claim(text))
 
 
-def normalised(text: str) -> str:
-    """A statement's words alone, by which two are the same."""
+def normalise_claim(text: str) -> str:
+    """Return a statement in the form that is compared: NFKC, casefolded, single spaces, no final `.` or `!`."""
     return SPACES.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip().rstrip(".!")
 
 
 def evidence_of(text: str, quote: str, span: tuple[int, int] | None) -> Evidence:
-    """Whether a quote stands in an artifact's text where it is said to, or anywhere where no place is said."""
+    """Check a quote against an artifact's text: at `span` if it is given, else anywhere."""
     if not quote.strip():
         return Evidence.NONE
     if span is None:

@@ -1,8 +1,7 @@
-"""A summary over the claims of an artifact without a model: the most central of them, as they are."""
+"""Summary nodes without a model: the most central claims of an artifact, unchanged."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,34 +9,37 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from findingaid.model import Bullet, Draft, Member
-from findingaid.registry import STRICT
+from findingaid.protocols import Bullet, Draft, Member, NodeProducer
+from findingaid.registry import Registry, checked
 from findingaid.synthesis.extractive import centrality
+from findingaid.text.stop_words import ENGLISH_STOP_WORDS
+from findingaid.text.words import LETTERS
 
 FEWEST, MOST = 3, 7
-"""Bullets of a summary node; fewer only where there are fewer claims."""
+"""Minimum and maximum bullets of a summary node; fewer only if there are fewer claims."""
 
 THEMES = 5
-"""Themes of a summary node, the most common."""
+"""Maximum themes of a summary node; the most common are kept."""
 
 SHARED = 2
-"""Claims that must name something for it to be a theme."""
+"""Minimum number of claims that share a theme."""
 
-WORD = re.compile(r"[^\W\d_]{4,}")
+THEME_LETTERS = 4
+"""Minimum letters of a word that is a theme."""
 
 
+@checked
 @dataclass(frozen=True)
 class ExtractiveNodes:
-    """The `bullets` most central claims, each as it is and citing itself, in the order of the text.
+    """The `bullets` most central claims, each unchanged and citing itself, in the order of the text.
 
-    Central is what the synthesizer "extractive" takes for it, times the claim's confidence. Themes are the names and
-    then the words that most claims share.
+    Centrality is computed as by the synthesizer "extractive", times the claim's confidence. Themes are the names, and
+    then the words, that most claims share.
     """
 
     bullets: Annotated[int, Ge(FEWEST), Le(MOST)] = 5
     free: ClassVar[Literal[True]] = True
     version: ClassVar[int] = 1
-    __pydantic_config__: ClassVar = STRICT
 
     @property
     def id(self) -> str:
@@ -55,11 +57,9 @@ class ExtractiveNodes:
 
 
 def themes_of(members: Sequence[Member]) -> tuple[str, ...]:
-    """What most claims are about: names that several of them have, then words."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
+    """Return the themes of claims: names that several claims share, then words."""
     names = _shared(member.entities for member in members)
-    found = [WORD.findall(member.text) for member in members]
+    found = [[word for word in LETTERS.findall(member.text) if len(word) >= THEME_LETTERS] for member in members]
     words = _shared([word for word in one if word.casefold() not in ENGLISH_STOP_WORDS] for one in found)
     themes: dict[str, str] = {}
     for theme in (*names, *words):
@@ -69,7 +69,7 @@ def themes_of(members: Sequence[Member]) -> tuple[str, ...]:
 
 
 def _shared(each: Iterable[Iterable[str]]) -> Iterator[str]:
-    """What several have, what most have first; as it is written first, whatever its case elsewhere."""
+    """Return the items that several lists share, most common first, each in the spelling of its first occurrence."""
     written: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for one in each:
@@ -80,3 +80,12 @@ def _shared(each: Iterable[Iterable[str]]) -> Iterator[str]:
     places = {name: place for place, name in enumerate(written)}
     ranked = sorted(counts, key=lambda name: (-counts[name], places[name]))
     return (written[name] for name in ranked if counts[name] >= SHARED)
+
+
+NODE_PRODUCERS: Registry[NodeProducer] = Registry(
+    "node producer",
+    "kind",
+    NodeProducer,
+    "findingaid.node_producers",
+    {"extractive": "findingaid.claims.nodes:ExtractiveNodes", "openai": "findingaid.claims.openai_nodes:OpenAINodes"},
+)

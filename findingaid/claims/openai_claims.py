@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from findingaid.claims.forms import SHOWN_OF_REFUSED, extraction_of, extraction_text
-from findingaid.identity import content_hash
-from findingaid.model import Extraction, Outcome, Statement, Synopsis, Usage
-from findingaid.registry import STRICT
-from findingaid.synthesis.answers import TEXT, form_of, list_of, object_of, parsed
-from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
-from findingaid.synthesis.prompting import Messages, Prompt, on_a_line, parts_of, shipped, tokens_of
+from findingaid.claims.forms import SHOWN_OF_REFUSED
+from findingaid.identity.hashes import text_hash
+from findingaid.llm.caller import Caller
+from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
+from findingaid.llm.parameters import ProducerParameters
+from findingaid.llm.prompts import Prompt, estimate_tokens, load_template, split_text, to_one_line
+from findingaid.llm.rate_limits import Wanted
+from findingaid.model import NO_USAGE, CallResult, Usage
+from findingaid.protocols import Extraction, Statement
+from findingaid.registry import checked
 
 TOKENS_A_CLAIM = 100
-"""Of a claim in an answer, with its quote and the JSON around it, for a plan."""
+"""Estimated tokens of a claim in an answer, with its quote and the JSON around it, for a plan."""
 
 WORDS_A_CLAIM = 40
-"""Of a text, about so many for each claim that a model finds in it, for a plan."""
+"""Estimated words of text for each claim that a model finds in it, for a plan."""
 
 TYPES = ("fact", "decision", "requirement", "definition", "opinion", "other")
 
-FOUND = object_of(
+FOUND = object_schema(
     {
         "text": TEXT,
         "quote": TEXT,
         "type": {"type": "string", "enum": list(TYPES)},
         "confidence": {"type": "number"},
-        "entities": list_of(TEXT),
+        "entities": array_schema(TEXT),
     }
 )
 
-FORM = form_of("claims", object_of({"claims": list_of(FOUND)}))
+RESPONSE_FORMAT = response_format("claims", object_schema({"claims": array_schema(FOUND)}))
 
 
-class _Said(BaseModel):
+class _Claim(BaseModel):
     text: str
     quote: str
     type: str = "fact"
@@ -47,85 +50,88 @@ class _Said(BaseModel):
 
 
 class _Answer(BaseModel, extra="forbid"):
-    claims: list[_Said]
+    claims: list[_Claim]
 
 
+@checked
 @dataclass(frozen=True)
-class ClaimsPrompt(Prompt):
-    """The system message for claims; nothing is put together of parts, since the claims of a text are those of its
-    parts."""
+class OpenAIClaims(ProducerParameters):
+    """Statements that `model` finds in a text, each with the passage that supports it; see `ProducerParameters`.
 
-    form = "form_claims"
-
-    @property
-    def hash(self) -> str:
-        return content_hash(self.system, self.structured, shipped("document"), shipped("part_claims"))
-
-    def part(self, text: str, part: int, parts: int) -> Messages:
-        return self._messages("part_claims", text, part=part, parts=parts)
-
-
-@dataclass(frozen=True)
-class OpenAIClaims(OpenAISynthesizer):
-    """Asks `model` for the statements of a text, each with the passage that says so; the parameters are those of the
-    synthesizer "openai".
-
-    `prompt` is a file that says what a claim is. A text longer than `context_tokens` is sent in parts. Without
-    `structured` the JSON is asked for in words alone. A claim whose quote is not in the text is refused.
+    `prompt` is a file that defines a claim. A text longer than `context_tokens` is sent in parts, and its claims are
+    those of its parts. Without `structured`, only the prompt asks for JSON. A claim whose quote is not in the text is
+    refused.
     """
 
     version: ClassVar[int] = 1
-    form: ClassVar[Mapping[str, Any]] = FORM
-    shipped_prompt: ClassVar[str] = "claims"
-    no_batches: ClassVar[str] = "claims are not asked for by batch"
-    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_batches("claims cannot be requested by batch")
 
     @cached_property
-    def instructions(self) -> ClaimsPrompt:
-        """What the model is told, whatever the text. Raises ConfigError."""
-        return ClaimsPrompt(self._what, self.structured)
+    def instructions(self) -> Prompt:
+        """Prompt with the system message, the same for all texts."""
+        return Prompt(self.task("claims"), "form_claims")
+
+    @cached_property
+    def id(self) -> str:
+        templates = load_template("document"), load_template("part_claims")
+        return self.producer_id(self.version, self.instructions.system, self.structured, *templates)
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Caller of the model."""
+        return self.caller_of(RESPONSE_FORMAT)
 
     def calls_for(self, text: str) -> list[Usage]:
-        """The calls that a text will take: one a part."""
+        """Return the calls that a text will take: one for each part."""
         if not text.strip():
             return []
-        around = tokens_of(self.instructions.system)
-        parts = parts_of(text, self.context_tokens)
+        around = estimate_tokens(self.instructions.system)
+        parts = split_text(text, self.context_tokens)
         return [
-            Usage(1, around + tokens_of(part), TOKENS_A_CLAIM * (1 + len(part.split()) // WORDS_A_CLAIM))
+            Usage(1, around + estimate_tokens(part), TOKENS_A_CLAIM * (1 + len(part.split()) // WORDS_A_CLAIM))
             for part in parts
         ]
 
+    def estimate(self, given: str) -> Usage:
+        return sum(self.calls_for(given), NO_USAGE)
+
+    def most(self, given: str) -> Usage | None:
+        return self.caller.request.most_of(self.calls_for(given))
+
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
-        return extraction_of(self.synthesize(text, metadata))
+        return self.caller.run(text, text_hash(text), self._extraction).get()
 
-    async def _combined(self, made: Sequence[Synopsis], wanted: Wanted) -> Synopsis:
-        each = [extraction_of(synopsis.text) for synopsis in made]
-        return _synopsis(
-            Extraction([s for e in each for s in e.statements], [line for e in each for line in e.refused])
+    def call_all(self, inputs: Iterable[str]) -> Generator[tuple[int, CallResult[Extraction]]]:
+        return self.caller.run_all(inputs, text_hash, self._extraction)
+
+    async def _extraction(self, text: str, wanted: Wanted) -> CallResult[Extraction]:
+        if not text.strip():
+            return CallResult(Extraction())
+        parts = await self.caller.call_document(
+            self.instructions, text, self.context_tokens, "part_claims", read, wanted
         )
-
-    def _written(self, content: str) -> Synopsis:
-        return _synopsis(read(content))
+        return parts.map(_joined)
 
 
-def _synopsis(extraction: Extraction) -> Synopsis:
-    text = extraction_text(extraction)
-    return Synopsis(Outcome.OK if text else Outcome.EMPTY, text)
+def _joined(parts: Sequence[Extraction]) -> Extraction:
+    return Extraction([s for part in parts for s in part.statements], [line for part in parts for line in part.refused])
 
 
 def read(content: str) -> Extraction:
-    """The statements of an answer; whether their quotes are there is for others to see. Raises SynthesisError."""
-    answer = parsed(_Answer, content)
+    """Parse an answer into statements; a later step checks their quotes against the text. Raises SynthesisError."""
+    answer = parse_json(_Answer, content)
     refused = [
-        f"{on_a_line(said.text)[:SHOWN_OF_REFUSED]!r} has no quote"
+        f"{to_one_line(said.text)[:SHOWN_OF_REFUSED]!r} has no quote"
         for said in answer.claims
-        if not on_a_line(said.quote)
+        if not to_one_line(said.quote)
     ]
-    return Extraction([_statement(said) for said in answer.claims if on_a_line(said.quote)], refused)
+    return Extraction([_statement(said) for said in answer.claims if to_one_line(said.quote)], refused)
 
 
-def _statement(said: _Said) -> Statement:
+def _statement(said: _Claim) -> Statement:
     kind = said.type if said.type in TYPES else "other"
-    entities = [name for name in map(on_a_line, said.entities) if name]
-    return Statement(on_a_line(said.text), said.quote, None, kind, said.confidence, list(dict.fromkeys(entities)))
+    entities = [name for name in map(to_one_line, said.entities) if name]
+    return Statement(to_one_line(said.text), said.quote, None, kind, said.confidence, list(dict.fromkeys(entities)))

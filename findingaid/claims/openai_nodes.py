@@ -2,121 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from findingaid.claims.forms import SHOWN_OF_REFUSED, draft_of, draft_text, members_of, members_text
+from findingaid.claims.forms import SHOWN_OF_REFUSED, members_text
 from findingaid.claims.nodes import FEWEST, MOST, THEMES
 from findingaid.errors import SynthesisError
-from findingaid.identity import content_hash
-from findingaid.model import Bullet, Draft, Member, Outcome, Synopsis, Usage
-from findingaid.registry import STRICT
-from findingaid.synthesis.answers import TEXT, failed, form_of, list_of, object_of, parsed
+from findingaid.llm.caller import Caller
+from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
+from findingaid.llm.parameters import ProducerParameters
+from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, to_one_line
+from findingaid.llm.rate_limits import Wanted
+from findingaid.model import NO_USAGE, CallResult, Usage
+from findingaid.protocols import Bullet, Draft, Member
+from findingaid.registry import checked
 from findingaid.synthesis.extractive import centrality
-from findingaid.synthesis.openai_chat import OpenAISynthesizer, Wanted
-from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, on_a_line, shipped, tokens_of
 
 EXPECTED_TOKENS = 400
-"""Of one answer, for a plan."""
+"""Estimated tokens of one answer, for a plan."""
 
 NODE_TOKENS = 1_500
-"""A summary is asked to be 7 points; what is longer than this is no summary, and none of its parts is taken."""
+"""Maximum tokens of a summary of at most 7 points. A longer answer is not a summary, and no part of it is used."""
 
 CLAIM_CHARACTERS = 500
-"""Of a claim, as a model is shown it."""
+"""Maximum characters of a claim that a model is shown."""
 
-FORM = form_of(
+RESPONSE_FORMAT = response_format(
     "summary",
-    object_of(
+    object_schema(
         {
-            "bullets": list_of(object_of({"text": TEXT, "claims": list_of({"type": "integer"})})),
-            "themes": list_of(TEXT),
+            "bullets": array_schema(object_schema({"text": TEXT, "claims": array_schema({"type": "integer"})})),
+            "themes": array_schema(TEXT),
             "confidence": {"type": "number"},
         }
     ),
 )
 
 
-class _Said(BaseModel):
+class _Bullet(BaseModel):
     text: str
     claims: list[int]
 
 
 class _Answer(BaseModel, extra="forbid"):
-    bullets: list[_Said]
+    bullets: list[_Bullet]
     themes: list[str] = Field(default_factory=list)
     confidence: float = Field(default=1.0, ge=0, le=1)
 
 
+@checked
 @dataclass(frozen=True)
-class NodesPrompt(Prompt):
-    """The system message for summary nodes."""
+class OpenAINodes(ProducerParameters):
+    """Summary nodes by `model`: 3 to 7 points over claims, each citing claims; see `ProducerParameters`.
 
-    form = "form_nodes"
-
-    @property
-    def hash(self) -> str:
-        return content_hash(self.system, self.structured, shipped("members"), CLAIM_CHARACTERS)
-
-    def members(self, members: Sequence[Member]) -> Messages:
-        """The messages for some claims, each behind its number, on a line, so that none can pass for two."""
-        lines = (f"{n}. {' '.join(member.text.split())[:CLAIM_CHARACTERS]}" for n, member in enumerate(members, 1))
-        return self.messages(fill(shipped("members"), **enclosed("\n".join(lines))))
-
-
-@dataclass(frozen=True)
-class OpenAINodes(OpenAISynthesizer):
-    """Asks `model` for 3 to 7 points over claims, each with those it stands on; the parameters are those of the
-    synthesizer "openai".
-
-    `prompt` is a file that says what a summary is to be. Of more claims than `context_tokens` have room for the most
-    central are shown. Without `structured` the JSON is asked for in words alone. Claims are cited by their numbers; a
-    number that none was shown with is refused, and a point that cites no other.
+    `prompt` is a file that says how to summarize. If the claims do not fit into `context_tokens`, only the most central
+    are shown. Without `structured`, only the prompt asks for JSON. Claims are cited by their numbers. A number that no
+    claim was shown with is refused, and so is a point that cites no other.
     """
 
     version: ClassVar[int] = 1
-    form: ClassVar[Mapping[str, Any]] = FORM
-    shipped_prompt: ClassVar[str] = "nodes"
-    no_batches: ClassVar[str] = "summary nodes are not asked for by batch"
-    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_batches("summary nodes cannot be requested by batch")
 
     @cached_property
-    def instructions(self) -> NodesPrompt:
-        """What the model is told, whatever the claims. Raises ConfigError."""
-        return NodesPrompt(self._what, self.structured)
+    def instructions(self) -> Prompt:
+        """Prompt with the system message, the same for all claims."""
+        return Prompt(self.task("nodes"), "form_nodes")
 
-    def calls_for(self, text: str) -> list[Usage]:
-        """The one call that claims take."""
-        if not text.strip():
+    @cached_property
+    def id(self) -> str:
+        words = self.instructions.system, self.structured, load_template("members"), CLAIM_CHARACTERS
+        return self.producer_id(self.version, *words)
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Caller of the model."""
+        return self.caller_of(RESPONSE_FORMAT)
+
+    def calls_for(self, members: Sequence[Member]) -> list[Usage]:
+        """Return the one call that claims take; no call without claims."""
+        if not members:
             return []
-        messages = self.instructions.members(self._fitting(members_of(text)))
-        return [Usage(1, sum(tokens_of(message["content"]) for message in messages), EXPECTED_TOKENS)]
+        messages = self._messages(self._fitting(members))
+        return [Usage(1, sum(estimate_tokens(message["content"]) for message in messages), EXPECTED_TOKENS)]
+
+    def estimate(self, given: Sequence[Member]) -> Usage:
+        return sum(self.calls_for(given), NO_USAGE)
+
+    def most(self, given: Sequence[Member]) -> Usage | None:
+        return self.caller.request.most_of(self.calls_for(given))
 
     def summarize(self, members: Sequence[Member]) -> Draft | None:
-        return draft_of(self.synthesize(members_text(members), {}))
+        return self.caller.run(members, members_text(members), self._draft).get()
 
-    async def _asked(self, text: str, wanted: Wanted) -> Synopsis:
-        members = members_of(text)
+    def call_all(self, inputs: Iterable[Sequence[Member]]) -> Generator[tuple[int, CallResult[Draft | None]]]:
+        return self.caller.run_all(inputs, members_text, self._draft)
+
+    async def _draft(self, members: Sequence[Member], wanted: Wanted) -> CallResult[Draft | None]:
+        if not members:
+            return CallResult(None)
         shown = self._fitting(members)
-        made = await self._ask(self.instructions.members(shown), wanted)
-        if made.outcome is not Outcome.OK:
-            return made
-        try:
-            draft = read(made.text, shown, len(members) - len(shown))
-        except SynthesisError as error:
-            return failed(error, made.usage)
-        return Synopsis(Outcome.OK, draft_text(draft), usage=made.usage)
+        unseen = len(members) - len(shown)
+        return await self.caller.call(self._messages(shown), lambda content: read(content, shown, unseen), wanted)
 
-    def _written(self, content: str) -> Synopsis:
-        return Synopsis(Outcome.OK, content)  # `_asked` knows the claims that it is about
+    def _messages(self, members: Sequence[Member]) -> Messages:
+        """Return the messages for claims, each numbered and on one line, so that none can pass for two."""
+        lines = (f"{n}. {' '.join(member.text.split())[:CLAIM_CHARACTERS]}" for n, member in enumerate(members, 1))
+        return self.instructions.about("members", "\n".join(lines))
 
     def _fitting(self, members: Sequence[Member]) -> list[Member]:
-        """All members, or the most central that fit into one call, in their order."""
-        costs = [tokens_of(member.text[:CLAIM_CHARACTERS]) + 2 for member in members]
+        """Return all members, or the most central that fit into one call, in their order."""
+        costs = [estimate_tokens(member.text[:CLAIM_CHARACTERS]) + 2 for member in members]
         if sum(costs) <= self.context_tokens:
             return list(members)
         central = centrality([member.text for member in members])
@@ -130,15 +132,15 @@ class OpenAINodes(OpenAISynthesizer):
 
 
 def read(content: str, members: Sequence[Member], unseen: int = 0) -> Draft:
-    """The draft that an answer holds; `unseen` claims were too many to be shown. Raises SynthesisError for none.
+    """Parse an answer into a draft; `unseen` claims did not fit into the call. Raises SynthesisError.
 
-    Numbers that no claim was shown with are taken out, and with them what cites no other.
+    Numbers that no claim was shown with are removed, and so are points that cite no other.
     """
-    answer = parsed(_Answer, content)
-    refused = [f"{unseen:,} claims are too many for one call, and were not shown"] if unseen else []
+    answer = parse_json(_Answer, content)
+    refused = [f"{unseen:,} claims did not fit into the call and were left out"] if unseen else []
     bullets: list[Bullet] = []
     for said in answer.bullets:
-        text = on_a_line(said.text)
+        text = to_one_line(said.text)
         known = tuple(dict.fromkeys(members[n - 1].claim_id for n in said.claims if 1 <= n <= len(members)))
         if wrong := [n for n in said.claims if not 1 <= n <= len(members)]:
             refused.append(f"{text[:SHOWN_OF_REFUSED]!r} cites {', '.join(map(str, wrong))}, of {len(members)} claims")
@@ -151,8 +153,8 @@ def read(content: str, members: Sequence[Member], unseen: int = 0) -> Draft:
             f"the answer has {len(bullets)} points that cite a claim, expected {FEWEST} to {MOST}", "parse"
         )
     if len(bullets) > MOST:
-        refused.append(f"{len(bullets)} points, of which the first {MOST} are taken")
-    if sum(tokens_of(bullet.text) for bullet in bullets[:MOST]) > NODE_TOKENS:
+        refused.append(f"{len(bullets)} points, only the first {MOST} are kept")
+    if sum(estimate_tokens(bullet.text) for bullet in bullets[:MOST]) > NODE_TOKENS:
         raise SynthesisError("the answer is too long for a summary", "parse")
-    themes = tuple(dict.fromkeys(theme for theme in map(on_a_line, answer.themes) if theme))[:THEMES]
+    themes = tuple(dict.fromkeys(theme for theme in map(to_one_line, answer.themes) if theme))[:THEMES]
     return Draft(tuple(bullets[:MOST]), themes, answer.confidence, tuple(refused))

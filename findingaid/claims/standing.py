@@ -1,13 +1,16 @@
-"""Where each claim stands: a pure fold over the decisions, and which decisions may follow.
+"""Status of each claim: a pure fold over the decisions, with the decisions that may follow.
 
-action      of a claim that is                         makes it
-propose     new, or live and rejected                  pending
-approve     live, unreviewed or pending, not forged    approved, and working, actionable or stable
+action      allowed for a claim that is                makes it
+propose     new, live and rejected, or pending with    pending
+            forged quotes only
+approve     live, not rejected, not forged             approved, and working, actionable or stable
 reject      live, unreviewed, pending or approved      rejected
 contest     live, not rejected; so is the other        contested, as long as the other is live and not rejected;
                                                        the other likewise
-supersede   live, not rejected; so is the other        superseded by the other
+supersede   live, not rejected; so is the other        superseded by the other, until that is rejected, archived
+                                                       or redacted
 archive     live                                       archived
+restore     archived or superseded                     live
 redact      not redacted                               redacted
 """
 
@@ -19,55 +22,61 @@ from dataclasses import dataclass, field, replace
 from findingaid.claims.decisions import Decision, Verdict, snapshots
 from findingaid.claims.model import Action, Circulation, Claim, Decided, Proposal, Review, Standing, Truth
 from findingaid.errors import QueryError
-from findingaid.model import Statement
+from findingaid.protocols import Statement
 
 UNTOUCHED = Standing()
-"""Of a claim of which nobody decided anything."""
+"""Status of a claim without decisions."""
 
 LINKS = (Action.CONTEST, Action.SUPERSEDE)
-"""What is decided of two claims."""
+"""Actions that name two claims."""
 
 NOT_REJECTED = frozenset({Review.UNREVIEWED, Review.PENDING, Review.APPROVED})
 
 MAY: Mapping[Action, frozenset[Review]] = {
     Action.PROPOSE: frozenset({Review.REJECTED}),
-    Action.APPROVE: frozenset({Review.UNREVIEWED, Review.PENDING}),
+    Action.APPROVE: NOT_REJECTED,
     Action.REJECT: NOT_REJECTED,
     Action.CONTEST: NOT_REJECTED,
     Action.SUPERSEDE: NOT_REJECTED,
     Action.ARCHIVE: frozenset(Review),
     Action.REDACT: frozenset(Review),
 }
-"""Which reviews an action may follow. Of a claim that is not live nothing but a redaction is left to decide."""
+"""Review statuses in which an action is allowed. A claim that is not live can only be restored or redacted."""
 
 
 @dataclass
 class Standings:
-    """All claims of which anything was decided, as the decisions come."""
+    """Status of every claim that has decisions, updated decision by decision."""
 
     _own: dict[str, Standing] = field(default_factory=dict)
     _contests: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def after(cls, decisions: Iterable[Decision]) -> Standings:
-        """Where claims stand when all of these were taken."""
+        """Return the statuses after all of these decisions."""
         standings = cls()
         for decision in decisions:
             standings.take(decision)
         return standings
 
     def of(self, claim_id: str) -> Standing:
-        """Where a claim stands; contested is seen from what stands against it now."""
+        """Return the status of a claim.
+
+        It is contested while a claim that contests it is live and not rejected, and superseded until the claim in its
+        place is rejected or taken out of use.
+        """
         own = self._own.get(claim_id, UNTOUCHED)
+        if self._is_offered_again(own):
+            own = replace(own, circulation=Circulation.LIVE, superseded_by="")
         against = tuple(other for other in self._contests.get(claim_id, ()) if self._counts(other))
         return replace(own, truth=Truth.CONTESTED, contested_by=against) if against else own
 
     def all(self) -> dict[str, Standing]:
-        """Every claim that a decision names, and where it stands."""
+        """Return the status of every claim that a decision names."""
         return {claim_id: self.of(claim_id) for claim_id in self._own}
 
     def take(self, decision: Decision | Verdict) -> None:
-        """Go on from one decision."""
+        """Apply one decision."""
         own = self._own.get(decision.claim_id, UNTOUCHED)
         match decision.action:
             case Action.PROPOSE:
@@ -82,6 +91,8 @@ class Standings:
                 own = replace(own, circulation=Circulation.SUPERSEDED, superseded_by=decision.other_id)
             case Action.ARCHIVE:
                 own = replace(own, circulation=Circulation.ARCHIVED)
+            case Action.RESTORE:
+                own = replace(own, circulation=Circulation.LIVE, superseded_by="")
             case Action.REDACT:
                 own = replace(own, circulation=Circulation.REDACTED)
         self._own[decision.claim_id] = own
@@ -89,18 +100,18 @@ class Standings:
             self._own.setdefault(decision.other_id, UNTOUCHED)
 
     def possible(self, claim_id: str) -> list[Action]:
-        """What may be decided of a claim that is known."""
+        """Return the actions that are allowed for a known claim."""
         standing = self.of(claim_id)
         if standing.circulation is Circulation.REDACTED:
             return []
         if standing.circulation is not Circulation.LIVE:
-            return [Action.REDACT]
-        return [action for action in Action if standing.review in MAY[action]]
+            return [Action.RESTORE, Action.REDACT]
+        return [action for action, reviews in MAY.items() if standing.review in reviews]
 
     def require(self, verdict: Verdict, new: bool = False) -> None:
-        """Raises QueryError, naming where a claim stands and what is possible, unless this may be decided of it.
+        """Raise QueryError, with the status of the claim and the allowed actions, unless the verdict is allowed.
 
-        `new`: no artifact says it, as far as is known.
+        `new`: as far as is known, no artifact states the claim.
         """
         if new and verdict.action is Action.PROPOSE and verdict.claim_id not in self._own:
             return
@@ -117,31 +128,42 @@ class Standings:
     def _require(self, action: Action, claim_id: str) -> None:
         possible = self.possible(claim_id)
         if action not in possible:
-            stands = described(self.of(claim_id))
+            stands = status_in_words(self.of(claim_id))
             raise QueryError(f"{action} {claim_id}: it is {stands}. Possible: {', '.join(possible) or 'nothing'}")
 
     def _counts(self, claim_id: str) -> bool:
+        """Return whether a claim is live and not rejected, so that it contests others."""
         own = self._own.get(claim_id, UNTOUCHED)
-        return own.circulation is Circulation.LIVE and own.review is not Review.REJECTED
+        live = own.circulation is Circulation.LIVE or self._is_offered_again(own)
+        return live and own.review is not Review.REJECTED
+
+    def _is_offered_again(self, own: Standing) -> bool:
+        """Return whether a claim was superseded by one that was rejected or taken out of use since."""
+        if own.circulation is not Circulation.SUPERSEDED:
+            return False
+        other = self._own[own.superseded_by]
+        fallen = other.circulation in {Circulation.ARCHIVED, Circulation.REDACTED}
+        return fallen or other.review is Review.REJECTED
 
     def _link(self, one: str, other: str) -> None:
         for claim_id, against in ((one, other), (other, one)):
             self._contests.setdefault(claim_id, []).append(against)
 
 
-def described(standing: Standing) -> str:
-    """Where a claim stands, in words."""
+def status_in_words(standing: Standing) -> str:
+    """Return the status of a claim in words."""
     words = [standing.review.value]
     if standing.circulation is not Circulation.LIVE:
         words.append(standing.circulation.value)
     return " and ".join(words)
 
 
-def decided(corpus: str, decisions: Iterable[Decision]) -> Decided:
-    """What of all decisions the claims of a corpus are built from.
+def replay_decisions(corpus: str, decisions: Iterable[Decision]) -> Decided:
+    """Return the decisions that the claims of a corpus are built from.
 
-    What people proposed is a claim whatever becomes of its text. What an extractor had found when something was decided
-    of it is one as long as its quote is there, whether or not the extractor of today finds it.
+    A statement that a person proposed is a claim whatever its artifact's text says. A claim that an extractor had found
+    when it was decided on stays a claim as long as its quote is in the text, even if the current extractor does not
+    find it.
     """
     own = [decision for decision in decisions if decision.corpus == corpus]
     standings = Standings.after(own).all()

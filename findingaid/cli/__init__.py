@@ -1,31 +1,59 @@
-"""The command line: parses, calls the library, prints. No logic lives here.
+"""Command line: parses, calls the library, prints. No logic lives here.
 
-A module a concern, each with its commands; `main` has them all.
+Each module holds the commands of one concern; `main` has them all.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import click
 
 from findingaid import __version__
 from findingaid.cli.answering import answer, impact, why
 from findingaid.cli.claims import claims
+from findingaid.cli.common import config_option, set_option
 from findingaid.cli.contexts import context, summary
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
-from findingaid.cli.keeping import publish, purge, rollback, status, verify, versions
+from findingaid.cli.maintenance import publish, purge, rollback, status, verify, versions
 from findingaid.cli.searching import neighbours, search, show
 from findingaid.cli.serving import serve
+from findingaid.cli.starting import completion, config_group, explain_kinds, init
+
+GROUPS: Mapping[str, Sequence[click.Command]] = {
+    "Start": (init, config_group, completion, explain_kinds),
+    "Index": (plan, index, status),
+    "Ask": (search, answer, context, show, summary, neighbours),
+    "Review": (claims, why, impact, evaluate),
+    "Operate": (verify, versions, publish, rollback, purge),
+    "Serve": (serve,),
+}
+"""Commands by the heading under which the help lists them."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class GroupedCommands(click.Group):
+    """Command group whose help lists the commands by `GROUPS`, each with its whole first sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(command.name or "", command.get_short_help_str(limit=200)) for command in commands]
+                )
+
+
+@click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="findingaid")
-def main() -> None:
-    """Index collections incrementally, and search them with citations that can be opened."""
+@config_option
+@set_option
+def main(**_: object) -> None:
+    """Index collections incrementally, and search them with citations that can be opened.
+
+    --config and --set may be given before or after the command; after it they take precedence.
+    """
 
 
-for command in (
-    answer, claims, context, evaluate, impact, index, neighbours, plan, publish, purge, rollback, search, serve, show,
-    status, summary, verify, versions, why,
-):  # fmt: skip
-    main.add_command(command)
+for listed in chain.from_iterable(GROUPS.values()):
+    main.add_command(listed)

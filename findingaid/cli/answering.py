@@ -1,45 +1,55 @@
-"""`answer`, and where things come from and lead to: `why` and `impact`."""
+"""Commands `answer`, `why` and `impact`: answers, and the provenance and dependants of an artifact."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
-from findingaid.claims.model import Tier
-from findingaid.cli.common import common, corpus_option
+from findingaid.claims.model import Tier, Truth
+from findingaid.cli.common import common, corpus_option, query_argument, where_option
 from findingaid.cli.printing import plain_table, say, say_json, snippet
+from findingaid.query.answers.relevance import percent
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.answer import Answer, Offer, Side
-    from findingaid.query.passages import ClaimPassages, Passage
-    from findingaid.query.provenance import Impact, Link, StandingOn
+    from findingaid.query.answers.compose import Answer, CitableClaim, Contradiction, FoundPassage
+    from findingaid.query.lookup.passages import ClaimPassages, Passage
+    from findingaid.query.lookup.provenance import Dependant, Impact, Link
+
+TIER_WORDS = {
+    Tier.APPROVED: "approved by a person",
+    Tier.POLICY: "accepted without review",
+    Tier.UNREVIEWED: "not reviewed",
+}
+"""The reason why a claim may be cited, as shown beside it."""
 
 
 @click.command()
-@click.argument("query")
-@click.option("--depth", "-k", default=3, show_default=True, help="How many claims are said, at most.")
-@click.option("--max-chars", default=4000, show_default=True, help="Characters of the answer, citations included.")
+@query_argument
+@click.option("--depth", "-k", default=3, show_default=True, help="Maximum number of claims in the answer.")
+@click.option("--max-chars", default=4000, show_default=True, help="Maximum characters of the answer, with citations.")
 @corpus_option
-@click.option("--where", help="SQL over the fields that `status --fields` lists, as in `search`.")
+@where_option
 @click.option(
     "--tier",
     "tiers",
     multiple=True,
     type=click.Choice([tier.value for tier in Tier]),
-    help="Cite claims of this tier; several times.",
+    help="Cite only claims of this tier; may be repeated.",
 )
-@click.option("--llm", is_flag=True, help="Have the model write that `answer` in the configuration names.")
+@click.option("--llm", is_flag=True, help="Let the model in the setting `answer` write the answer.")
 @common
 def answer(
     aid: FindingAid, query: str, corpora: tuple[str, ...], tiers: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
-    """Answer a question from claims that may be cited, each sentence with the claims it stands on.
+    """Answer a question from claims that may be cited. Every sentence cites the claims that support it.
 
-    `findingaid show CLAIM` opens one. What no claim speaks of is named; a question that none covers has no answer.
+    `findingaid show CLAIM` opens a claim. Words of the question that no claim covers are listed as gaps. If the claims
+    hardly fit the question, there is no answer, and the passages that a search finds are named instead.
 
     \b
     Examples:
@@ -58,17 +68,17 @@ def answer(
 @corpus_option
 @common
 def why(aid: FindingAid, ids: tuple[str, ...], corpora: tuple[str, ...], as_json: bool) -> None:
-    """Show where something comes from: claim or bullet, evidence, artifact version, source and producer.
+    """Show the provenance of an item: claim or bullet, evidence, artifact version, source and producer.
 
-    ID is a claim's, a summary node's, a record's (such as a synopsis's) or an artifact's. Every link is looked at:
-    exits with 1 when one is broken.
+    ID is the id of a claim, a summary node, a record (such as a synopsis) or an artifact. Every link is verified. Of an
+    artifact, it also says why it has no claims, summary node, synopsis or references. Exits with 1 if a link is broken.
 
     \b
     Examples:
       findingaid why 6f0c9ad1f7a4c2f8b7d5f7a1c3e2b4d6
       findingaid why how-it-works.md --json
     """
-    links = [link for wanted in ids for link in aid.why(wanted, corpora)]
+    links = [link for wanted in ids for link in aid.why(aid.artifact_of_file(wanted), corpora)]
     if as_json:
         say_json([link.to_dict() for link in links])
     else:
@@ -80,17 +90,17 @@ def why(aid: FindingAid, ids: tuple[str, ...], corpora: tuple[str, ...], as_json
 
 @click.command()
 @click.argument("artifact_id", metavar="ARTIFACT")
-@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
 @common
 def impact(aid: FindingAid, artifact_id: str, corpus: str | None, as_json: bool) -> None:
-    """Show what stands on an artifact: records, claims, what was decided of them, summary nodes, references.
+    """Show everything that depends on an artifact: records, claims, decisions on them, summary nodes, references.
 
     \b
     Examples:
       findingaid impact how-it-works.md
       findingaid impact click --corpus environment --json
     """
-    found = aid.impact(artifact_id, corpus)
+    found = aid.impact(aid.artifact_of_file(artifact_id, corpus), corpus)
     if as_json:
         return say_json(found.to_dict())
     return _print_impact(found)
@@ -101,40 +111,63 @@ def _print_answer(found: Answer) -> None:
     for sentence in found.sentences:
         say(escape(sentence.cited(lambda claim_id: f"[{numbers[claim_id]}]")))
     if not found.sentences:
-        why = "no sentence fits in the room there is" if found.cut else "no claim that may be cited speaks of it"
-        say(f"no answer: {why}")
+        say(f"no answer: {found.note}")
     if found.claims:
-        say("")
-        for claim in found.claims:
-            _print_claim(numbers[claim.claim_id], claim)
-        say(f"\nconfidence {found.confidence}{f', written by {found.producer}' if found.producer else ''}")
-    for name, said in (("gaps", found.gaps), ("cut for room", found.cut), ("invented by the model", found.invented)):
+        _print_cited(found, numbers)
+    for name, said in (
+        ("gaps", found.gaps),
+        ("left out for length", found.cut),
+        ("invented by the model", found.invented),
+    ):
         if said:
             say(escape(f"{name}: {', '.join(said)}"))
-    for side in found.sides:
+    for side in found.contradictions:
         if not side.cited:
             say(escape(_side(side)))
     for refused in found.refused:
         say(escape(f"left out: {refused.text!r}: {refused.reason}"))
+    _print_found(found.passages)
 
 
-def _print_claim(number: int, claim: Offer) -> None:
-    say(escape(f"[{number}] {claim.claim_id}  {claim.tier}, {claim.standing.truth}"))
+def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
+    say("")
+    for claim in found.claims:
+        _print_claim(numbers[claim.claim_id], claim)
+    by = f", written by {found.producer}" if found.producer else ""
+    note = f" ({found.note})" if found.note else f", relevance {percent(found.relevance)}"
+    say(f"\nconfidence {found.confidence}{note}{by}")
+
+
+def _print_found(passages: Sequence[FoundPassage]) -> None:
+    if passages:
+        say("passages that a search finds:")
+    for passage in passages:
+        span = f" [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
+        say(escape(f"    {passage.corpus}/{passage.artifact_id}{span}  “{snippet(passage.text)}”"))
+
+
+def _print_claim(number: int, claim: CitableClaim) -> None:
+    say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" [{place.span[0]}:{place.span[1]}]" if place.span else ""
         say(escape(f"    {claim.corpus}/{place.artifact_id}{span}  “{snippet(place.quote)}”"))
 
 
-def _side(side: Side) -> str:
-    said = f"{side.tier}: {side.text}" if side.text else "not to be shown"
+def _status(tier: Tier, truth: Truth) -> str:
+    """Return the review status of a claim in words. The truth of a claim that is not judged yet is not named."""
+    return TIER_WORDS[tier] if truth is Truth.WORKING else f"{TIER_WORDS[tier]}, {truth}"
+
+
+def _side(side: Contradiction) -> str:
+    said = f"{side.tier}: {side.text}" if side.text else "may not be shown"
     return f"contested: {side.claim_id} by {side.other_id} ({said})"
 
 
 def print_passages(view: ClaimPassages) -> None:
-    """A claim, and below it the passages that say it."""
+    """Print a claim and the passages that support it."""
     standing = view.standing
     say(f"[bold]{escape(view.text)}[/bold]")
-    say(escape(f"claim {view.claim_id}  {view.corpus}  {view.type}  {view.tier}, {standing.truth}"))
+    say(escape(f"claim {view.claim_id}  {view.corpus}  {view.type}  {_status(view.tier, standing.truth)}"))
     for other in standing.contested_by:
         say(escape(f"contested by {other}"))
     for passage in view.passages:
@@ -152,9 +185,10 @@ def _print_passage(view: ClaimPassages, passage: Passage) -> None:
 
 
 def _print_link(link: Link, depth: int) -> None:
-    said = f"  {snippet(link.said)}" if link.said else ""
+    absent = link.what.startswith("no ")
+    said = f"  {link.said if absent else snippet(link.said)}" if link.said else ""
     broken = f"  BROKEN: {link.broken}" if link.broken else ""
-    say(escape(f"{'  ' * depth}{link.what} {link.id}{said}{broken}"))
+    say(escape(f"{'  ' * depth}{f'{link.what} {link.id}'.rstrip()}{said}{broken}"))
     for below in link.links:
         _print_link(below, depth + 1)
 
@@ -178,6 +212,6 @@ def _print_impact(found: Impact) -> None:
             say(escape(f"{name}: " + ", ".join(f"{edge.corpus}/{edge.artifact_id}" for edge in edges)))
 
 
-def _print_standing(one: StandingOn) -> None:
+def _print_standing(one: Dependant) -> None:
     also = f"  (also in {', '.join(one.also)})" if one.also else ""
     say(escape(f"  {one.id}  {snippet(one.text)}{also}"))

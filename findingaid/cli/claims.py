@@ -1,4 +1,4 @@
-"""`claims`: what artifacts state, and what people decide of it."""
+"""Command group `claims`: list the claims of artifacts, and record decisions on them."""
 
 from __future__ import annotations
 
@@ -8,44 +8,46 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from rich.markup import escape
 
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
-from findingaid.cli.common import common, corpus_option
-from findingaid.cli.printing import plain_table, say, say_json, snippet
+from findingaid.cli.common import common, corpus_option, csv_option
+from findingaid.cli.printing import plain_table, say, say_csv, say_json, snippet
 from findingaid.errors import QueryError
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.claims.decisions import Decision
-    from findingaid.reviewing import Claims, ClaimView, ProposedClaim
+    from findingaid.claims.review import Claims, ClaimView, ProposedClaim
 
-SHORT = 10
-"""Characters of an id that a table shows; that many are enough to name a claim by."""
+SHORT_ID = 10
+"""Characters of an id that a table shows; enough to name a claim by."""
 
 
-def one_of(words: Iterable[StrEnum]) -> click.Choice[str]:
-    """A choice by the words themselves, which click would take by their names."""
+def enum_choice(words: Iterable[StrEnum]) -> click.Choice[str]:
+    """Return a choice by the values of an enum. By default click would offer its names."""
     return click.Choice([word.value for word in words])
 
 
 @click.group()
 def claims() -> None:
-    """List claims, and decide which of them hold. A decision is kept for good, whatever is indexed again.
+    """List claims, and record decisions on them. Decisions are permanent: indexing again keeps them.
 
-    Commands that decide take ids, also cut short, or a file with one on each line; all of them are decided, or none.
+    Commands that decide take ids, which may be abbreviated, or a file with one id per line. Either all claims are
+    decided, or none.
     """
 
 
-def deciding(argument: str = "claims", lines: str = "ids, one on each line") -> Callable[..., Any]:
-    """The options of commands that decide: for whom, why, and of what."""
+def decision_options(argument: str = "claims", lines: str = "ids, one per line") -> Callable[..., Any]:
+    """Return a decorator that adds the options of commands that decide: corpus, reason, actor and ids."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
             corpus_option,
-            click.option("--reason", default="", help="Why, kept with the decision."),
-            click.option("--actor", help="Who decides. Default: the user that runs this."),
-            click.option("--file", type=click.File(encoding="utf-8"), help=f"Read {lines}; - for standard input."),
+            click.option("--reason", default="", help="Reason, recorded with the decision."),
+            click.option("--actor", help="Author of the decision. Default: the current user."),
+            click.option("--file", type=click.File(encoding="utf-8"), help=f"File with {lines}; - for standard input."),
             click.argument(argument, nargs=-1, metavar="[ID]..."),
         ):
             command = option(command)
@@ -56,16 +58,32 @@ def deciding(argument: str = "claims", lines: str = "ids, one on each line") -> 
 
 @claims.command("list")
 @corpus_option
-@click.option("--artifact", help="Only of this artifact.")
-@click.option("--review", type=one_of(Review), help="Only of which a person said this.")
-@click.option("--truth", type=one_of(Truth), help="Only that can be relied on so far.")
-@click.option("--circulation", type=one_of(Circulation), help="Only in use, or out of it.")
-@click.option("--evidence", type=one_of(Evidence), help="Only whose quote was found, or not.")
-@click.option("--tier", type=one_of(Tier), help="Only that are cited for this reason.")
-@click.option("--expired/--no-expired", default=None, help="Only that no artifact says any more, or only others.")
+@click.option("--artifact", help="Only claims of this artifact.")
+@click.option("--review", type=enum_choice(Review), help="Only claims with this review status.")
+@click.option("--truth", type=enum_choice(Truth), help="Only claims with this truth level.")
+@click.option("--circulation", type=enum_choice(Circulation), help="Only claims with this circulation status.")
+@click.option("--evidence", type=enum_choice(Evidence), help="Only claims with this evidence.")
+@click.option("--tier", type=enum_choice(Tier), help="Only claims of this tier.")
+@click.option(
+    "--expired/--no-expired", default=None, help="Only claims that no artifact states any more, or only the others."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=50, show_default=True, help="Number of claims to list; 0 for all."
+)
+@csv_option
 @common
-def list_(aid: FindingAid, corpora: tuple[str, ...], as_json: bool, **filters: Any) -> None:
-    """List claims with where they stand.
+def list_(
+    aid: FindingAid,
+    corpora: tuple[str, ...],
+    artifact: str | None,
+    limit: int,
+    as_csv: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """List claims with their status, and say in which artifacts none was found, and why.
+
+    --json and --csv list all claims unless --limit is given.
 
     \b
     Examples:
@@ -73,7 +91,39 @@ def list_(aid: FindingAid, corpora: tuple[str, ...], as_json: bool, **filters: A
       findingaid claims list --review pending --corpus docs
       findingaid claims list --tier unreviewed --evidence verified --json
     """
-    _print_claims(aid.claims.within(corpora).list(**filters), as_json)
+    if artifact:
+        artifact = _artifact_id(aid.within(corpora) if corpora else aid, artifact)
+    found = aid.claims.within(corpora).list(artifact=artifact, **filters)
+    given = click.get_current_context().get_parameter_source("limit") is not ParameterSource.DEFAULT
+    shown = found[:limit] if limit and (given or not (as_json or as_csv)) else found
+    if as_csv:
+        return say_csv([view.to_dict() for view in shown])
+    _print_claims(shown, as_json)
+    if not as_json:
+        if len(shown) < len(found):
+            say(f"{len(shown):,} of {len(found):,} claims; --limit 0 lists all")
+        if all(value is None for value in filters.values()):
+            _print_absences(aid, corpora, artifact, none=not found)
+    return None
+
+
+def _artifact_id(aid: FindingAid, named: str, corpus: str | None = None) -> str:
+    """Return the id of the artifact that a name denotes; the name itself if no such artifact is published."""
+    key = aid.resolve(aid.artifact_of_file(named, corpus), corpus)
+    return key[1] if key else named
+
+
+def _print_absences(aid: FindingAid, corpora: Sequence[str], artifact: str | None, *, none: bool) -> None:
+    """Print in which artifacts no claim was found, or why one artifact has none."""
+    if artifact is None:
+        for corpus, unclaimed in aid.unclaimed(corpora).items():
+            if str(unclaimed):
+                say(escape(f"{corpus}: {unclaimed}"))
+    elif none:
+        for corpus in corpora or aid.corpora:
+            for absence in aid.absences(artifact, corpus):
+                if absence.what == "claims":
+                    say(escape(f"{corpus}/{artifact}: {absence.reason}"))
 
 
 @claims.command()
@@ -81,7 +131,7 @@ def list_(aid: FindingAid, corpora: tuple[str, ...], as_json: bool, **filters: A
 @corpus_option
 @common
 def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -> None:
-    """Show a claim: its passages, where it stands, and what was decided of it.
+    """Show a claim: its passages, its status and the decisions on it.
 
     \b
     Examples:
@@ -126,17 +176,17 @@ def history(aid: FindingAid, claim: str | None, corpora: tuple[str, ...], as_jso
 @claims.command()
 @click.argument("artifact", required=False)
 @click.argument("text", required=False)
-@click.option("--quote", default="", help="The passage of the artifact that says so.")
-@click.option("--type", "kind", default="fact", show_default=True, help="What kind of statement it is.")
-@click.option("--entity", "entities", multiple=True, help="What it is about; may be given several times.")
+@click.option("--quote", default="", help="Passage of the artifact that supports it.")
+@click.option("--type", "kind", default="fact", show_default=True, help="Kind of statement.")
+@click.option("--entity", "entities", multiple=True, help="Person, thing or topic that it is about; may be repeated.")
 @click.option(
     "--file",
     type=click.File(encoding="utf-8"),
-    help="Read proposals, a JSON object on each line; - for standard input.",
+    help="File with proposals, one JSON object per line; - for standard input.",
 )
-@click.option("--actor", help="Who proposes it. Default: the user that runs this.")
-@click.option("--reason", default="", help="Why, kept with the decision.")
-@click.option("--corpus", "-c", help="The corpus, where there are several.")
+@click.option("--actor", help="Author of the proposal. Default: the current user.")
+@click.option("--reason", default="", help="Reason, recorded with the decision.")
+@click.option("--corpus", "-c", help="Corpus, if there is more than one.")
 @common
 def propose(
     aid: FindingAid,
@@ -151,36 +201,36 @@ def propose(
     corpus: str | None,
     as_json: bool,
 ) -> None:
-    """Say that an artifact states something. It is pending until somebody approves it.
+    """Propose a claim that an artifact states. It is pending until someone approves it.
 
     \b
     Examples:
       findingaid claims propose how-it-works.md "A crash loses no artifact." --quote "redoes only that"
       findingaid claims propose --file proposals.jsonl --actor ann --json
     """
-    from findingaid.reviewing import ProposedClaim
+    from findingaid.claims.review import ProposedClaim
 
     within = aid.claims.within([corpus] if corpus else None)
     named = next(iter(within.corpora)) if len(within.corpora) == 1 else ""
     proposals = [_proposal(line, number, named) for number, line in enumerate(file or (), 1) if line.strip()]
     if artifact and text:
         if not named:
-            raise QueryError(f"propose: name the corpus by --corpus: {', '.join(within.corpora)}")
-        proposals.append(ProposedClaim(named, artifact, text, quote, None, kind, entities))
+            raise QueryError(f"propose: choose a corpus with --corpus: {', '.join(within.corpora)}")
+        proposals.append(ProposedClaim(named, _artifact_id(aid, artifact, named), text, quote, None, kind, entities))
     _print_claims(within.propose(*proposals, actor=actor, reason=reason), as_json)
 
 
 @claims.command()
 @click.option(
     "--truth",
-    type=one_of((Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)),
+    type=enum_choice((Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)),
     default=Truth.STABLE.value,
     show_default=True,
-    help="How far it can be relied on.",
+    help="Truth level of the claims.",
 )
-@deciding()
+@decision_options()
 def approve(aid: FindingAid, truth: str, **given: Any) -> None:
-    """Stand for claims, so that they are cited as approved.
+    """Approve claims, so that they are cited as approved. Approve again to change the truth level.
 
     \b
     Examples:
@@ -191,9 +241,9 @@ def approve(aid: FindingAid, truth: str, **given: Any) -> None:
 
 
 @claims.command()
-@deciding()
+@decision_options()
 def reject(aid: FindingAid, **given: Any) -> None:
-    """Say that claims do not hold, and why; nobody is shown them from now on.
+    """Reject claims and record the reason. They are no longer shown.
 
     \b
     Examples:
@@ -203,9 +253,9 @@ def reject(aid: FindingAid, **given: Any) -> None:
 
 
 @claims.command()
-@deciding(lines="two ids on each line")
+@decision_options(lines="two ids per line")
 def contest(aid: FindingAid, **given: Any) -> None:
-    """Say that of two claims one cannot be right; both are contested until one is out of use.
+    """Record that two claims contradict each other. Both are contested until one is out of use.
 
     \b
     Examples:
@@ -215,9 +265,9 @@ def contest(aid: FindingAid, **given: Any) -> None:
 
 
 @claims.command()
-@deciding(lines="two ids on each line")
+@decision_options(lines="two ids per line")
 def supersede(aid: FindingAid, **given: Any) -> None:
-    """Put the second claim in the place of the first.
+    """Replace the first claim by the second.
 
     \b
     Examples:
@@ -227,9 +277,9 @@ def supersede(aid: FindingAid, **given: Any) -> None:
 
 
 @claims.command()
-@deciding()
+@decision_options()
 def archive(aid: FindingAid, **given: Any) -> None:
-    """Take claims out of use, without a word on whether they are right.
+    """Take claims out of use, without a decision on whether they are right.
 
     \b
     Examples:
@@ -239,11 +289,23 @@ def archive(aid: FindingAid, **given: Any) -> None:
 
 
 @claims.command()
-@deciding()
-def redact(aid: FindingAid, **given: Any) -> None:
-    """Take the words of claims out of everything that is kept, for good.
+@decision_options()
+def restore(aid: FindingAid, **given: Any) -> None:
+    """Take archived or superseded claims into use again, as they were before.
 
-    Nobody is shown them from now on; `index`, then `purge` take them from disk. Their source keeps what it says.
+    \b
+    Examples:
+      findingaid claims restore 1f0a9c33d2
+    """
+    _decide(aid, "restore", **given)
+
+
+@claims.command()
+@decision_options()
+def redact(aid: FindingAid, **given: Any) -> None:
+    """Remove the text of claims from all stored data, permanently.
+
+    The claims are no longer shown. Run `index`, then `purge`, to remove them from disk. The source is not changed.
 
     \b
     Examples:
@@ -285,7 +347,7 @@ def _decide_of_pairs(
 
 
 def _proposal(line: str, number: int, corpus: str) -> ProposedClaim:
-    from findingaid.reviewing import ProposedClaim
+    from findingaid.claims.review import ProposedClaim
 
     try:
         said = {"corpus": corpus} | json.loads(line)
@@ -293,7 +355,7 @@ def _proposal(line: str, number: int, corpus: str) -> ProposedClaim:
         return ProposedClaim(**said, span=tuple(span) if span else None)
     except (ValueError, TypeError) as error:
         raise QueryError(
-            f"propose: line {number} is no proposal such as"
+            f"propose: line {number} is not a proposal such as"
             f' {{"artifact_id": "a.md", "text": "…", "quote": "…"}}: {error}'
         ) from None
 
@@ -306,13 +368,13 @@ def _print_claims(found: Sequence[ClaimView], as_json: bool) -> None:
         artifacts = "\n".join(dict.fromkeys(claim.artifact_id for claim in view.evidences))
         text = snippet(view.text) or "(redacted)"
         table.add_row(
-            view.claim_id[:SHORT], view.corpus, escape(artifacts), _standing(view), view.evidence, escape(text)
+            view.claim_id[:SHORT_ID], view.corpus, escape(artifacts), _standing(view), view.evidence, escape(text)
         )
     return say(table if found else "no claims")
 
 
 def _standing(view: ClaimView) -> str:
-    """Where a claim stands, in the words that say something."""
+    """Describe the standing of a claim, leaving out default values."""
     words: list[str] = [view.review, *([] if view.truth is Truth.WORKING else [view.truth])]
     if view.circulation is not Circulation.LIVE:
         words = [*words, view.circulation]
@@ -326,7 +388,7 @@ def _print_history(found: Sequence[Decision]) -> None:
     table = plain_table(">#", "at", "actor", "action", "claim", "reason")
     for d in found:
         what = d.action + (f" {d.truth}" if d.truth else "")
-        claim = d.claim_id[:SHORT] + (f"\nby {d.other_id[:SHORT]}" if d.other_id else "")
+        claim = d.claim_id[:SHORT_ID] + (f"\nby {d.other_id[:SHORT_ID]}" if d.other_id else "")
         reason = "(redacted)" if d.reason is None else d.reason
         table.add_row(str(d.seq), f"{d.at:%Y-%m-%d %H:%M}", escape(d.actor), what, claim, escape(reason))
-    say(table if found else "nothing was decided")
+    say(table if found else "no decisions")

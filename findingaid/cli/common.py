@@ -1,38 +1,42 @@
-"""What all commands have: the configuration, overrides, JSON, and errors as one line."""
+"""Parts that all commands share: configuration, overrides, JSON, and one-line errors."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import click
 
 import findingaid
-from findingaid.config import parse_override
-from findingaid.errors import PAGE, FindingAidError, page_of
+from findingaid.config.loading import parse_override
+from findingaid.errors import ArtifactError, FindingAidError, UnreachableError, help_on, visible
+from findingaid.explain import explanations
+from findingaid.model import Mode
+from findingaid.store.objects import refusal
 
 
 class OneLine(click.ClickException):
-    """A findingaid error as click prints it: one line on stderr, the page about it below, exit status 1."""
+    """Exception that click prints as one line on stderr, with the command that explains it below; exit status 1."""
 
     def __init__(self, error: FindingAidError) -> None:
-        super().__init__(str(error))
-        self._page = page_of(error)
+        super().__init__(visible(str(error)))
+        self._see = help_on(error)
 
     def show(self, file: IO[Any] | None = None) -> None:
         super().show(file)
-        click.echo(f"See {self._page}", err=True)
+        click.echo(f"See: {self._see}", err=True)
 
 
-def tell(problems: Iterable[str]) -> None:
-    """Print what went wrong beside what did not, a line each, and where the documentation says more."""
+def print_problems(problems: Iterable[str], kinds: Iterable[str] = ()) -> None:
+    """Print the problems of a partly successful run, a line each, and the command that explains their kinds."""
     if lines := [f"Error: {problem}" for problem in problems]:
-        click.echo("\n".join([*lines, f"See {PAGE}"]), err=True)
+        explained = " ".join(kind for kind in kinds if kind in explanations()) or ArtifactError.__name__
+        click.echo(visible("\n".join([*lines, f"See: findingaid help {explained}"])), err=True)
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Errors as one line."""
+    """Print errors of the library, and of object storage, as one line."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **named: Any) -> Any:
@@ -40,12 +44,16 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*arguments, **named)
         except FindingAidError as error:
             raise OneLine(error) from error
+        except OSError as error:
+            if reason := refusal(error):
+                raise OneLine(UnreachableError(f"{error.filename or 'a file'}: {reason}")) from error
+            raise
 
     return run
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options every command has, and errors as one line."""
+    """Add the options that every command has, and print errors as one line."""
 
     @one_line_errors
     @functools.wraps(command)
@@ -57,18 +65,55 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _nearest(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return the value given to this command, else the one given to its group."""
+    if value is not None:
+        context.meta[option.name or ""] = value
+    return context.meta.get(option.name or "")
+
+
+def join_overrides(context: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all values of `--set`: those of the groups first, then the command's own, which win."""
+    context.meta["--set"] = (*context.meta.get("--set", ()), *values)
+    return tuple(context.meta["--set"])
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV for programs instead of tables.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no notes on stderr.")
 set_option = click.option(
     "--set",
     "overrides",
     multiple=True,
+    callback=join_overrides,
     metavar="KEY=VALUE",
     help="Override a setting for this run, e.g. --set embedder.kind=hash.",
 )
 config_option = click.option(
-    "--config", type=click.Path(), help="The configuration. Default: $FINDINGAID_CONFIG, else findingaid.yaml."
+    "--config",
+    type=click.Path(),
+    callback=_nearest,
+    help="Configuration file. Default: $FINDINGAID_CONFIG, else findingaid.yaml here or in a folder above.",
 )
 
-corpus_option = click.option(
-    "--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be given several times."
+
+def _sentence(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> str:
+    return " ".join(words)
+
+
+query_argument = click.argument("query", nargs=-1, required=True, metavar="QUERY...", callback=_sentence)
+"""The query; it needs no quotes unless the shell would change it."""
+
+corpus_option = click.option("--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be repeated.")
+
+mode_option = click.option(
+    "--mode",
+    type=click.Choice(get_args(Mode)),
+    default="hybrid",
+    show_default=True,
+    help="Ranking: by meaning, by words, or both.",
+)
+surfaces_option = click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+where_option = click.option(
+    "--where", help="SQL condition on the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\"."
 )

@@ -1,4 +1,4 @@
-"""`context`: what answers a query, put together for a model; `summary`: what the claims of an artifact come to."""
+"""Commands `context`, which packs search results for a model, and `summary`, which shows a summary node."""
 
 from __future__ import annotations
 
@@ -8,46 +8,65 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option
-from findingaid.cli.printing import plain_table, say, say_json
-from findingaid.cli.searching import parts, spec
-from findingaid.model import Mode
-from findingaid.query.forms import Form
+from findingaid.cli.common import (
+    common,
+    corpus_option,
+    mode_option,
+    query_argument,
+    quiet_option,
+    surfaces_option,
+    where_option,
+)
+from findingaid.cli.printing import plain_table, say, say_json, say_plain
+from findingaid.cli.searching import parse_spec, step_options
+from findingaid.query.context.rendering import Form
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
 
 
 @click.command()
-@click.argument("query")
-@click.option("--budget", required=True, type=int, metavar="TOKENS", help="The most that is printed, in tokens.")
-@click.option("-k", default=20, show_default=True, help="How many hits are looked at.")
+@query_argument
+@click.option("--budget", required=True, type=int, metavar="TOKENS", help="Maximum size of the pack, in tokens.")
+@click.option("-k", default=20, show_default=True, help="Number of hits to consider.")
 @corpus_option
 @click.option(
-    "--as", "form", type=click.Choice(get_args(Form)), default="text", show_default=True, help="How it is shown."
+    "--as", "form", type=click.Choice(get_args(Form)), default="text", show_default=True, help="Form of the pack."
 )
-@click.option("--pin", "pinned", multiple=True, metavar="TEXT", help="Text that comes first; several times.")
+@click.option("--pin", "pinned", multiple=True, metavar="TEXT", help="Text to put first; may be repeated.")
 @click.option(
     "--pin-file",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of such text; several times.",
+    help="File with text to put first; may be repeated.",
 )
-@click.option("--session", "sessions", multiple=True, metavar="ID", help="A session whose anchored summary comes next.")
-@click.option("--no-summaries", "summaries", is_flag=True, flag_value=False, default=True, help="Hits alone.")
+@click.option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="ID",
+    help="Session whose anchored summary comes next; may be repeated.",
+)
+@click.option(
+    "--no-summaries",
+    "summaries",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Leave out the summaries of artifacts.",
+)
 @click.option(
     "--summarizer",
     metavar="KIND|{kind: …}|none",
-    callback=spec,
-    help="Who writes of what does not fit: extractive, openai.",
+    callback=parse_spec,
+    help="Summarizer of the pieces that do not fit: extractive, openai.",
 )
-@click.option(
-    "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
-)
-@click.option("--where", help="SQL over the fields that `status --fields` lists.")
-@click.option("--surfaces", help="Only these surface kinds, separated by commas.")
-@parts
+@mode_option
+@where_option
+@surfaces_option
+@step_options
+@quiet_option
 @common
 def context(
     aid: FindingAid,
@@ -56,10 +75,11 @@ def context(
     pinned: tuple[str, ...],
     files: tuple[Path, ...],
     surfaces: str | None,
+    quiet: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Put together for a model what answers a query, in a budget of tokens. Stderr says what was left out.
+    """Assemble the hits of a query for a model, within a token budget. Pieces left out are counted on stderr.
 
     \b
     Examples:
@@ -72,27 +92,27 @@ def context(
     pack = aid.context(query, budget, pinned=texts, surfaces=kinds, **how)
     if as_json:
         return say_json(pack.to_dict())
-    click.echo(pack.rendered) if isinstance(pack.rendered, str) else say_json(pack.rendered)
-    for line in (str(pack), *(f"degraded: {each}" for each in pack.degraded)):
-        click.echo(line, err=True)
+    say_plain(pack.rendered) if isinstance(pack.rendered, str) else say_json(pack.rendered)
+    for line in () if quiet else (str(pack), *(f"degraded: {each}" for each in pack.degraded)):
+        say_plain(line, err=True)
     return None
 
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
+@click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
 @common
 def summary(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
-    """Show the summary node of an artifact: its points, each with where the claims stand that it cites.
+    """Show the summary node of an artifact: its points, and the claims that each cites, with their places.
 
-    ID is the artifact's, the node's or its record's.
+    ID is the id of the artifact, the node or its record.
 
     \b
     Examples:
       findingaid summary operations.md
       findingaid summary operations.md --corpus docs --json
     """
-    node = aid.summary_node(id_, corpus)
+    node = aid.summary_node(aid.artifact_of_file(id_, corpus), corpus)
     if as_json:
         return say_json(node.to_dict())
     say(

@@ -1,4 +1,4 @@
-"""`eval` and `eval generate`; what they measure with is loaded by them alone."""
+"""Command group `eval`. Its commands import the evaluation modules when called, so that no other command loads them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, config_option, corpus_option, json_option, one_line_errors, tell
+from findingaid.cli.common import (
+    common,
+    config_option,
+    corpus_option,
+    join_overrides,
+    json_option,
+    one_line_errors,
+    print_problems,
+)
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.evaluation import Comparison, Evaluation
+    from findingaid.metrics import Comparison, Evaluation
 
 
 @click.group("eval", invoke_without_command=True)
@@ -24,24 +32,25 @@ if TYPE_CHECKING:
     "--set",
     "words",
     multiple=True,
+    callback=join_overrides,
     metavar="DIR|FILE|KEY=VALUE",
-    help="What to evaluate: a folder in BEIR's layout, or a file of cases. With an =: an option of the searches, such"
-    " as mode=dense, or a setting.",
+    help="Cases to evaluate: a folder in BEIR's layout, or a file. With an =: a search option, such as mode=dense, or a"
+    " setting.",
 )
 @click.option(
     "--versus",
     "others",
     multiple=True,
     metavar="KEY=VALUE|FILE",
-    help="Compare with this: options and settings that differ, or the findingaid.yaml of another configuration.",
+    help="Compare with other options and settings, or with the findingaid.yaml of another configuration.",
 )
+@click.option("--metric", "measures", multiple=True, help="Only this measure, e.g. ndcg@10; may be repeated.")
+@click.option("--split", help="Split of the qrels, if a set has several. Default: test, else the only one.")
+@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets and for rankings.")
+@click.option("--plot", type=click.Path(), help="Plot the measures and their intervals to this PNG file.")
 @click.option(
-    "--metric", "measures", multiple=True, help="Only this measure, e.g. ndcg@10; may be given several times."
+    "--seed", default=0, type=click.IntRange(0), show_default=True, help="Random seed of the intervals and the tests."
 )
-@click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
-@click.option("--store", "folder", type=click.Path(), help="Where indexes of sets and rankings are kept.")
-@click.option("--plot", type=click.Path(), help="Draw the measures with their intervals into this PNG file.")
-@click.option("--seed", default=0, type=click.IntRange(0), show_default=True, help="Of the intervals and the tests.")
 @json_option
 @config_option
 @click.pass_context
@@ -56,10 +65,10 @@ def evaluate(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure how well known questions find what they should, in what is published or in a set of its own.
+    """Measure how well searches find the expected artifacts for known questions, in the published index or in a set.
 
-    The documents of a set are indexed whole, or cut as those of the corpus named. What was indexed, embedded and
-    ranked before is not done again. Intervals are of 95 %; p is of a paired randomisation test.
+    The documents of a set are indexed whole, or cut like those of the given corpus. Earlier indexes, embeddings and
+    rankings are reused. Intervals are 95 % intervals; p is from a paired randomisation test.
 
     \b
     Examples:
@@ -69,14 +78,14 @@ def evaluate(
       findingaid eval answers --set qmsum -n 50
       findingaid eval generate --corpus docs -n 50 -o cases.yaml
     """
-    from findingaid import evaluating
-    from findingaid.evaluation import BeirSet
-    from findingaid.evaluation.plots import draw
+    from findingaid.evaluation import searches as evaluating
+    from findingaid.metrics import BeirSet
+    from findingaid.metrics.plots import draw
 
     if context.invoked_subcommand:
         return None
-    path, told = evaluating.apart(words)
-    cases = evaluating.load(path, split)
+    path, told = evaluating.split_words(words)
+    cases = evaluating.load_questions(path, split)
     setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
     with progress_bars(enabled=not as_json) as progress:
         evaluations = [evaluating.evaluate_as(setup, cases, progress, **given) for setup in setups]
@@ -91,21 +100,21 @@ def evaluate(
 
 
 @evaluate.command()
-@click.option("--corpus", "-c", required=True, help="The corpus whose passages questions are asked of.")
-@click.option("-n", "count", default=50, show_default=True, type=click.IntRange(1), help="How many, at most.")
-@click.option("--output", "-o", required=True, type=click.Path(), help="The file to write, which must not be there.")
-@click.option("--seed", default=0, show_default=True, help="Of the draw of passages.")
+@click.option("--corpus", "-c", required=True, help="Corpus to draw passages from.")
+@click.option("-n", "count", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of cases.")
+@click.option("--output", "-o", required=True, type=click.Path(), help="File to write, which must not exist.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for drawing passages.")
 @common
 def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, as_json: bool) -> None:
-    """Have a model write cases: a question to each of some passages, which the file cites. Read them before use.
+    """Let a model write cases: one question about each of some passages, which the file cites. Review them before use.
 
-    The model is the one that writes the corpus's synopses. Exits with 1 when some could not be written.
+    The model that writes the synopses of the corpus is used. Exits with 1 if a case could not be written.
 
     \b
     Examples:
       findingaid eval generate --corpus docs -n 50 -o cases.yaml
     """
-    from findingaid import generating
+    from findingaid.evaluation import generated_cases as generating
 
     with progress_bars(enabled=not as_json) as progress:
         made = generating.generate(aid, corpus, count, seed, progress(corpus) if progress else None)
@@ -114,7 +123,7 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
         say_json({"generated_by": made.generated_by, "cases": len(made.cases), "problems": list(made.problems)})
     else:
         say(escape(f"{len(made.cases)} cases by {made.generated_by} in {output}"))
-        tell(made.problems)
+        print_problems(made.problems)
     if made.problems:
         sys.exit(1)
 
@@ -122,15 +131,20 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
 @evaluate.command("answers")
 @corpus_option
 @click.option(
-    "--set", "words", multiple=True, metavar="DIR|FILE|KEY=VALUE", help="As of `eval`: a set or cases; settings."
+    "--set",
+    "words",
+    multiple=True,
+    callback=join_overrides,
+    metavar="DIR|FILE|KEY=VALUE",
+    help="Set or cases, as in `eval`; settings.",
 )
-@click.option("-n", "count", type=click.IntRange(1), help="Only so many of the questions, drawn by the seed.")
-@click.option("--depth", default=3, show_default=True, help="How many claims an answer has, at most.")
-@click.option("--max-chars", default=4000, show_default=True, help="Characters of an answer.")
-@click.option("--llm", is_flag=True, help="Have the configured model write.")
-@click.option("--split", help="Which qrels of a set, where it has several. Default: test, else the only one.")
-@click.option("--store", "folder", type=click.Path(), help="Where indexes of sets are kept.")
-@click.option("--seed", default=0, show_default=True, help="Of the draw and of the intervals.")
+@click.option("-n", "count", type=click.IntRange(1), help="Number of questions, drawn by the seed. Default: all.")
+@click.option("--depth", default=3, show_default=True, help="Maximum number of claims in an answer.")
+@click.option("--max-chars", default=4000, show_default=True, help="Maximum characters of an answer.")
+@click.option("--llm", is_flag=True, help="Let the configured model write the answers.")
+@click.option("--split", help="Split of the qrels, if a set has several. Default: test, else the only one.")
+@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of the draw and the intervals.")
 @json_option
 @config_option
 @one_line_errors
@@ -142,10 +156,10 @@ def grade(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure how good answers are: whether quotes carry them, and whether they cite what answers the question.
+    """Measure how good answers are: whether quotes support them, and whether they cite the passages that answer.
 
-    The documents of a set are indexed with claims, cut as those of the corpus named. Intervals are of 95 %. What each
-    measure is, and what it cannot see, stands in docs/answers.md.
+    The documents of a set are indexed with claims, cut like those of the given corpus. Intervals are 95 % intervals.
+    docs/answers.md explains each measure and its limits.
 
     \b
     Examples:
@@ -153,15 +167,15 @@ def grade(
       findingaid eval answers --set qmsum -n 50 --depth 5 --json
     """
     import findingaid
-    from findingaid import evaluating
-    from findingaid.config import parse_override
+    from findingaid.config.loading import parse_override
+    from findingaid.evaluation import searches as evaluating
 
-    path, told = evaluating.apart(words)
+    path, told = evaluating.split_words(words)
     aid = findingaid.open(config, dict(map(parse_override, told)))
     with progress_bars(enabled=not as_json) as progress:
-        found = evaluating.answers(
+        found = evaluating.evaluate_answers(
             aid,
-            evaluating.load(path, split),
+            evaluating.load_questions(path, split),
             corpora=corpora or None,
             name=path,
             progress=partial(progress("answers"), "questions") if progress else None,
@@ -185,7 +199,7 @@ def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[
             table.add_row(escape(evaluation.name), escape(kind or "all"), f"{evaluation.count(kind):,}", *cells)
     say(table)
     for comparison in comparisons:
-        say(escape(f"\n{comparison.name} beside {comparison.versus}:"))
+        say(escape(f"\n{comparison.name} compared with {comparison.versus}:"))
         differences = plain_table("", ">difference", "95 %", ">p")
         for measure, found in comparison.differences.items():
             differences.add_row(measure, f"{found.value:+.3f}", f"{found.low:+.3f} {found.high:+.3f}", f"{found.p:.2g}")

@@ -1,56 +1,81 @@
-"""`search`, and what opens what it found: `show` and `neighbours`."""
+"""Commands `search`, `show` and `neighbours`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from rich.markup import escape
 
 from findingaid.cli.answering import print_passages
-from findingaid.cli.common import OneLine, common, corpus_option
-from findingaid.cli.printing import plain_table, say, say_json, snippet
-from findingaid.config import parse_part
-from findingaid.errors import ConfigError, FindingAidError
-from findingaid.model import Hit, Mode
-from findingaid.query import Recency
-from findingaid.query.disclose import Level
-from findingaid.query.routing import ROUTES
+from findingaid.cli.common import (
+    OneLine,
+    common,
+    corpus_option,
+    csv_option,
+    mode_option,
+    query_argument,
+    quiet_option,
+    surfaces_option,
+    where_option,
+)
+from findingaid.cli.printing import plain_table, say, say_csv, say_json, say_plain, snippet
+from findingaid.cli.results import Highlighter, mark_passage, open_in_editor, render_hits
+from findingaid.config.loading import parse_part
+from findingaid.errors import ConfigError, FindingAidError, QueryError
+from findingaid.query.lookup.disclosure import Level
+from findingaid.query.lookup.places import line_of, span_of_line
+from findingaid.query.lookup.resolve import parse_place
+from findingaid.query.search import Recency
+from findingaid.query.search.fusion import CANDIDATES
+from findingaid.query.search.hits import HitGroup, drop_repeats, group_by_artifact
+from findingaid.query.search.routing import ROUTES
+
+READ_ON = 5
+"""Records that are asked for each file that is listed, so that a file with many hits leaves room for others.
+
+All in all `CANDIDATES` at most, which are ranked anyway.
+"""
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.disclose import Disclosure
-    from findingaid.query.edges import Referenced
-    from findingaid.query.show import SummaryView
+    from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView
+    from findingaid.query.lookup.disclosure import Disclosure
+    from findingaid.query.lookup.places import Location
+    from findingaid.query.lookup.references import ReferenceCount
 
 
-def spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
-    """An option that is a kind, keys and values as YAML, or `none`."""
+def parse_spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """Parse an option that is a kind, a YAML mapping of kind and settings, or `none`."""
     try:
         return None if value is None else parse_part(value, f"--{option.name}")
     except FindingAidError as error:
         raise OneLine(error) from error
 
 
-def parts(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options for what is done before and after the ranking, as keywords of `FindingAid.search`."""
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for steps before and after the ranking, as keywords of `FindingAid.search`."""
     kind = "KIND|{kind: …}|none"
     for option in (
         click.option(
             "--expand",
             metavar="N|section|artifact|none",
-            help="Show each hit with so many neighbours, or all around it.",
+            help="Show each hit with N neighbours, its section or its artifact.",
         ),
         click.option(
-            "--select", metavar=kind, callback=spec, help="Keep what is enough: conservative, gap, threshold …"
+            "--select",
+            metavar=kind,
+            callback=parse_spec,
+            help="Keep only as many hits as are enough: conservative, gap, …",
         ),
-        click.option("--rerank-depth", type=int, help="How many of the best hits are reranked; at least all shown."),
+        click.option("--rerank-depth", type=int, help="Number of best hits to rerank; at least all shown."),
         click.option(
-            "--rerank", metavar=kind, callback=spec, help="Order the best hits anew: cross-encoder, endpoint."
+            "--rerank", metavar=kind, callback=parse_spec, help="Rerank the best hits: cross-encoder, endpoint."
         ),
         click.option(
-            "--rewrite", metavar=kind, callback=spec, help="Search for the query in other words, too: openai."
+            "--rewrite", metavar=kind, callback=parse_spec, help="Also search for the query in other words: openai."
         ),
     ):
         command = option(command)
@@ -58,38 +83,43 @@ def parts(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("query")
-@click.option("-k", default=10, show_default=True, help="How many records.")
+@query_argument
+@click.option("-k", default=10, show_default=True, help="Number of records.")
 @corpus_option
-@click.option(
-    "--mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True, help="How records are ranked."
-)
-@click.option("--where", help="SQL over the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\".")
-@click.option("--surfaces", help="Only these surface kinds, separated by commas.")
-@click.option("--also", multiple=True, metavar="QUERY", help="Another query, answered together; several times.")
+@mode_option
+@where_option
+@surfaces_option
+@click.option("--also", multiple=True, metavar="QUERY", help="Another query, ranked together; may be repeated.")
 @click.option(
     "--weight",
     "weights",
     multiple=True,
     metavar="KIND=NUMBER",
-    help="Multiply the scores of a surface kind; several times.",
+    help="Multiply the scores of a surface kind; may be repeated.",
 )
-@click.option("--recency", metavar="FIELD=DAYS", help="Halve a score for so many days of age by a time field.")
+@click.option("--recency", metavar="FIELD=DAYS", help="Halve a score for every DAYS of age by a time field.")
 @click.option("--per-artifact", is_flag=True, help="Only the best record of each artifact.")
-@click.option("--offset", default=0, show_default=True, help="Leave out so many first, for the next page.")
-@click.option("--blend", type=float, default=0.5, show_default=True, help="The share of dense in a hybrid score.")
-@click.option("--rrf", is_flag=True, help="Fuse by reciprocal ranks instead of a blend of scores.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after so long.")
-@click.option("--explain", is_flag=True, help="Say what each score is made of.")
+@click.option("--all", "every", is_flag=True, help="List every record, not only the best of each file.")
+@click.option(
+    "--open", "opened", type=click.IntRange(min=1), metavar="N", help="Open the N-th hit in $VISUAL or $EDITOR."
+)
+@click.option("--offset", default=0, show_default=True, help="Number of hits to skip, for the next page.")
+@click.option("--blend", type=float, default=0.5, show_default=True, help="Share of the dense score in a hybrid score.")
+@click.option("--rrf", is_flag=True, help="Fuse by reciprocal rank instead of blending scores.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit.")
+@click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @click.option(
     "--route",
     default="flat",
     show_default=True,
-    help=f"By way of summaries or edges: {', '.join(ROUTES)}, or module:attribute of one of yours.",
+    help=f"Retrieve by way of summaries or edges: {', '.join(ROUTES)}, or your own as module:attribute."
+    " A number sets how many summaries are followed: gate:3.",
 )
-@click.option("--use-summaries", is_flag=True, help="Find summary nodes, too, each with the best of its claims.")
-@click.option("--summary-top-k", default=3, show_default=True, help="Claims shown with a summary node.")
-@parts
+@click.option("--use-summaries", is_flag=True, help="Also search summary nodes; show each with its best claims.")
+@click.option("--summary-top-k", default=3, show_default=True, help="Number of claims shown with a summary node.")
+@step_options
+@csv_option
+@quiet_option
 @common
 def search(
     aid: FindingAid,
@@ -100,14 +130,22 @@ def search(
     recency: str | None,
     blend: float,
     rrf: bool,
+    every: bool,
+    opened: int | None,
+    quiet: bool,
+    as_csv: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
     """Search the published index.
 
+    Lists up to K files, each with its best record, and counts its other good records. --all lists K records, and so do
+    --json and --csv. With --offset, or a step that works on K records, the files of these K records are listed.
+
     \b
     Examples:
-      findingaid search "how are versions compared"
+      findingaid search how are versions compared
+      findingaid search how are versions compared --open 1
       findingaid search "vector database" -k 3 --corpus environment --surfaces description
       findingaid search lance --mode lexical --where "corpus = 'environment'" --json
       findingaid search "broken lock" --also "lease lost" --per-artifact --explain
@@ -115,45 +153,68 @@ def search(
       findingaid search "how are versions compared" --select gap --expand section
       findingaid search "what was decided" --use-summaries --summary-top-k 5
     """
+    k, flat = how.pop("k"), every or as_json or as_csv
     hits = aid.search(
         [query, *also],
+        k if flat or not _may_read_on(aid, how) else max(k, min(k * READ_ON, CANDIDATES)),
         surfaces=None if surfaces is None else [kind.strip() for kind in surfaces.split(",")],
         weights=dict(_number("--weight", weight) for weight in weights),
         recency=Recency(*_number("--recency", recency)) if recency else None,
         blend=None if rrf else blend,
         **how,
     )
-    if hits.enough:
-        click.echo(f"{len(hits)} kept: {hits.enough}", err=True)
+    if hits.enough and not quiet:
+        say_plain(f"{len(hits)} kept: {hits.enough}", err=True)
     if as_json:
         return say_json([hit.to_dict() for hit in hits])
-    return _print_hits(hits, how["explain"])
+    if as_csv:
+        return say_csv(hits.to_arrow().to_pylist())
+    groups = [HitGroup(hit, ()) for hit in drop_repeats(hits)] if every else group_by_artifact(hits)[:k]
+    locations = aid.locate([group.best for group in groups])
+    if opened is not None:
+        return _open(aid, groups, locations, opened)
+    if not groups:
+        why = aid.why_empty(how["corpora"])
+        return say(escape(f"nothing found, since nothing is indexed. {why}") if why else "nothing found")
+    words = Highlighter(hits.queries, aid.store.lexical)
+    return say(render_hits(groups, locations, words, how["mode"] if how["explain"] else None))
 
 
-def _print_hits(hits: Sequence[Hit], explained: bool) -> None:
-    table = plain_table(">score", "corpus", "artifact", "surface", "text", *(["why"] if explained else []))
-    for hit in hits:
-        surface = f"{hit.surface_kind} {hit.surface_index}" + (f"\n[{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
-        cells = [hit.corpus, *map(escape, (hit.artifact_id, surface, snippet(hit.text)))]
-        table.add_row(f"{hit.score:.3f}", *cells, *([escape("\n".join(hit.why()))] if explained else []))
-    say(table if hits else "nothing found")
+def _may_read_on(aid: FindingAid, how: Mapping[str, Any]) -> bool:
+    """Return whether more than k hits can be asked for at little cost, and have no other result."""
+    defaults = aid.search_defaults
+    steps = any(how[step] is not None for step in ("rerank", "select", "expand"))
+    configured = defaults.rerank or defaults.select or defaults.expand is not None
+    return not (how["offset"] or how["use_summaries"] or how["per_artifact"] or steps or configured)
+
+
+def _open(aid: FindingAid, groups: Sequence[HitGroup], locations: Sequence[Location], number: int) -> None:
+    """Open a hit in the editor; without an editor or a file, show its artifact with the passage marked."""
+    if number > len(groups):
+        count = "is 1 hit" if len(groups) == 1 else f"are {len(groups)} hits"
+        raise QueryError(f"--open {number}: there {count}: give a lower number")
+    hit, location = groups[number - 1].best, locations[number - 1]
+    if location.path and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        return open_in_editor(location)
+    return _print_text(aid, aid.show(hit.record_id, hit.corpus), hit.span, location.line)
 
 
 def _number(option: str, text: str) -> tuple[str, float]:
-    """`name=number` -> (name, number)."""
+    """Parse `name=number` into (name, number). Raises ConfigError."""
     name, _, number = text.partition("=")
     try:
         return name.strip(), float(number)
     except ValueError:
-        raise ConfigError(f"{option} wants a name and a number, such as description=2, got {text!r}") from None
+        raise ConfigError(f"{option}: expected a name and a number, such as description=2, got {text!r}") from None
 
 
 @click.command()
 @click.argument("id_", metavar="ID")
-@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
-@click.option("--history", is_flag=True, help="The anchored summaries that it has had, oldest first.")
-@click.option("--level", type=click.Choice(get_args(Level)), help="Instead: its metadata, its body or its files.")
-@click.option("--file", help="Instead: the text of one of its files, as --level files lists them.")
+@click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
+@click.option("--history", is_flag=True, help="Show all anchored summaries of the artifact, oldest first.")
+@click.option("--level", type=click.Choice(get_args(Level)), help="Show the metadata, the body or the files instead.")
+@click.option("--file", help="Show the text of one of its files instead; --level files lists them.")
+@click.option("--pieces", is_flag=True, help="Show its records instead, in plan order.")
 @common
 def show(
     aid: FindingAid,
@@ -162,81 +223,111 @@ def show(
     history: bool,
     level: Level | None,
     file: str | None,
+    pieces: bool,
     as_json: bool,
 ) -> None:
-    """Show an artifact with its records in plan order, or a claim with the passages that say it, its quote marked.
+    """Show the text of an artifact, or a claim with its passages and marked quotes.
 
-    ID is that of an artifact, a record or a claim.
+    ID is the id of an artifact, a record or a claim, or a place as `search` prints it: then the passage is marked. An
+    artifact without a text, and --pieces, show the records. --json has the records.
 
     \b
     Examples:
       findingaid show strategies.md
+      findingaid show docs/strategies.md:12
+      findingaid show strategies.md --pieces
       findingaid show 6f0c9ad1f7a4c2f8b7d5f7a1c3e2b4d6
       findingaid show lancedb --corpus environment --json
       findingaid show strategies.md --level body
       findingaid show --history -- -home-ada-shop/84a7e050
     """
+    id_ = aid.artifact_of_file(id_, corpus)
     if history:
         return _print_history(aid.history(id_, corpus), as_json)
     if level or file is not None:
-        return _print_disclosed(aid.disclose(id_, level or "files", corpus, file), as_json)
+        return _print_disclosure(aid.disclose(id_, level or "files", corpus, file), as_json)
     if claim := aid.passages(id_, [corpus] if corpus else None):
         return say_json(claim.to_dict()) if as_json else print_passages(claim)
     view = aid.show(id_, corpus)
     if as_json:
         return say_json(view.to_dict())
+    if pieces:
+        return _print_pieces(view)
+    place = parse_place(id_)
+    record = next((record for record in view.records if record.record_id == id_), None)
+    return _print_text(aid, view, record.span if record else place.span, place.line)
+
+
+def _print_text(aid: FindingAid, view: ArtifactView, span: tuple[int, int] | None, line: int | None) -> None:
+    """Print the text of an artifact with a passage or a line marked, or its records if it has no text."""
+    try:
+        text = aid.disclose(view.artifact_id, "body", view.corpus).body or ""
+    except QueryError:
+        return _print_pieces(view)
+    if span is None and line:
+        span = span_of_line(text, line)
+    _print_heading(view)
+    return say(mark_passage(text, span), line_of(text, span[0]) if span else 1)
+
+
+def _print_heading(view: ArtifactView) -> None:
     say(f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}")
+
+
+def _print_pieces(view: ArtifactView) -> None:
+    _print_heading(view)
     table = plain_table(">#", "kind", ">span", "text")
     for record in view.records:
         span = f"{record.span[0]}:{record.span[1]}" if record.span else ""
         kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
         table.add_row(str(record.surface_index), escape(kind), span, escape(snippet(record.text)))
     say(table)
-    return None
+    return
 
 
-def _print_history(found: Sequence[SummaryView], as_json: bool) -> None:
+def _print_history(found: Sequence[AnchoredSummaryView], as_json: bool) -> None:
     if as_json:
         return say_json([view.to_dict() for view in found])
     for view in found:
         say(f"[bold]iteration {view.iteration}[/bold]  {view.segments} segments  {view.at}  by {view.producer_id}")
         say(escape(f"\n{view.summary.to_prompt_text()}\n"))
     if not found:
-        say("no anchored summary of it was written")
+        say("it has no anchored summaries")
     return None
 
 
-def _print_disclosed(found: Disclosure, as_json: bool) -> None:
+def _print_disclosure(found: Disclosure, as_json: bool) -> None:
     if as_json:
         return say_json(found.to_dict())
     if found.text is not None:
-        return click.echo(found.text)
+        return say_plain(found.text)
     say(
         f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(found.artifact_id)}"
         f"  version {found.artifact_version}"
     )
     if found.description:
-        click.echo(found.description)
+        say_plain(found.description)
     for name, value in found.metadata.items() if found.body is None else ():
-        click.echo(f"{name}: {value}")
+        say_plain(f"{name}: {value}")
     if found.body is not None:
-        click.echo(f"\n{found.body}")
+        say_plain(f"\n{found.body}")
     if found.files is not None:
         table = plain_table(">bytes", "file")
         for bundled in found.files:
             table.add_row(f"{bundled.size:,}", escape(bundled.path))
-        say(table if found.files else "no files come with it")
+        say(table if found.files else "it has no files")
     for line in found.left_out:
-        click.echo(f"left out: {line}", err=True)
+        say_plain(f"left out: {line}", err=True)
     return None
 
 
 @click.command()
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option("--corpus", "-c", help="The corpus, where the id is in several.")
-@click.option("--kind", "kinds", multiple=True, help="Only edges of this kind, e.g. REF; may be given several times.")
-@click.option("--reverse", is_flag=True, help="What refers to it, instead of what it refers to.")
-@click.option("-k", default=10, show_default=True, help="Without ID: how many.")
+@click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
+@click.option("--kind", "kinds", multiple=True, help="Only edges of this kind, e.g. REF; may be repeated.")
+@click.option("--reverse", is_flag=True, help="Show the artifacts that refer to it instead.")
+@click.option("-k", default=10, show_default=True, help="Number of artifacts, without ID.")
+@csv_option
 @common
 def neighbours(
     aid: FindingAid,
@@ -245,9 +336,12 @@ def neighbours(
     kinds: tuple[str, ...],
     reverse: bool,
     k: int,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show what an artifact refers to; without ID what most artifacts refer to. What is in no corpus has no title.
+    """Show the artifacts that an artifact refers to; without ID, those that most artifacts refer to.
+
+    An artifact that is in no corpus has no title.
 
     \b
     Examples:
@@ -256,20 +350,21 @@ def neighbours(
       findingaid neighbours --corpus docs --kind LINK
     """
     if id_ is None:
-        return _print_referenced(aid.most_referenced(k, corpora=[corpus] if corpus else None, kinds=kinds), as_json)
-    found = aid.neighbours(id_, corpus, kinds=kinds, reverse=reverse)
-    if as_json:
-        return say_json([neighbour.to_dict() for neighbour in found])
+        counts = aid.most_referenced(k, corpora=[corpus] if corpus else None, kinds=kinds)
+        return _print_reference_counts(counts, as_json, as_csv)
+    found = aid.neighbours(aid.artifact_of_file(id_, corpus), corpus, kinds=kinds, reverse=reverse)
+    if as_json or as_csv:
+        return (say_json if as_json else say_csv)([neighbour.to_dict() for neighbour in found])
     table = plain_table("kind", "corpus", "artifact", "section", "title")
     for n in found:
         table.add_row(*map(escape, (n.kind, n.corpus, n.artifact_id, n.section, n.title or "-")))
     return say(table if found else "nothing refers to it" if reverse else "it refers to nothing")
 
 
-def _print_referenced(found: Sequence[Referenced], as_json: bool) -> None:
-    if as_json:
-        return say_json([referenced.to_dict() for referenced in found])
+def _print_reference_counts(found: Sequence[ReferenceCount], as_json: bool, as_csv: bool) -> None:
+    if as_json or as_csv:
+        return (say_json if as_json else say_csv)([referenced.to_dict() for referenced in found])
     table = plain_table(">references", "corpus", "artifact", "title")
     for r in found:
         table.add_row(f"{r.references:,}", r.corpus, escape(r.artifact_id), escape(r.title or "-"))
-    return say(table if found else "nothing refers to anything")
+    return say(table if found else "there are no references")

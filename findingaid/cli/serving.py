@@ -1,4 +1,4 @@
-"""`serve`: the published index for programs, agents and people, over HTTP, MCP or lines of JSON."""
+"""Command group `serve`: serves the published index to programs, agents and people, over HTTP, MCP or JSON lines."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from findingaid.cli.common import config_option, one_line_errors, set_option
-from findingaid.config import load, parse_override
+from findingaid.config.loading import load, parse_override
 from findingaid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from findingaid.config import ServeSettings
+    from findingaid.config.settings import ServeSettings
     from findingaid.serve.session import Session
 
 
-SETTINGS = frozenset({"host", "port", "token_env"})
-"""Options that are settings of the same name."""
+SETTING_OPTIONS = frozenset({"host", "port", "token_env"})
+"""Options that set the setting of the same name."""
 
 
-class Listing(click.Command):
-    """A command whose help ends with what can be asked, from the list that it serves."""
+class ServeCommand(click.Command):
+    """A command whose help ends with the list of capabilities that it serves."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from findingaid.serve.capabilities import CAPABILITIES
@@ -32,48 +32,48 @@ class Listing(click.Command):
 
 @click.group()
 def serve() -> None:
-    """Serve the published index. What is published meanwhile is served at once.
+    """Serve the published index. A new version is served as soon as it is published.
 
-    `serve` in the configuration has the same settings, and the limits.
+    The setting `serve` in the configuration has the same options, and the limits.
     """
 
 
-def serving(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that all servers have, and the session and settings that they come to."""
+def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that all servers have; call the command with a session and settings."""
 
     def run(config: str | None, overrides: tuple[str, ...], corpora: tuple[str, ...], write: bool, **more: Any) -> Any:
-        own = {name: more.pop(name) for name in SETTINGS & more.keys()}
+        own = {name: more.pop(name) for name in SETTING_OPTIONS & more.keys()}
         said: dict[str, Any] = {f"serve.{name}": value for name, value in own.items() if value is not None}
         said |= {"serve.corpora": list(corpora)} if corpora else {}
         said |= {"serve.read_only": False} if write else {}
-        session, settings = _opened(command.__name__, config, dict(map(parse_override, overrides)) | said)
+        session, settings = _open_session(command.__name__, config, dict(map(parse_override, overrides)) | said)
         return command(session, settings, **more)
 
     for option in (
         set_option,
         config_option,
-        click.option("--write", is_flag=True, help="Let callers propose claims; else they only read."),
-        click.option("--corpus", "-c", "corpora", multiple=True, help="Serve this corpus alone; several times."),
+        click.option("--write", is_flag=True, help="Let callers propose claims. Default: read only."),
+        click.option("--corpus", "-c", "corpora", multiple=True, help="Serve only this corpus; may be repeated."),
     ):
         run = option(run)
     run.__doc__, run.__name__ = command.__doc__, command.__name__
     return one_line_errors(run)
 
 
-def listening(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of servers that listen."""
+def port_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of servers that listen on a port."""
     for option in (
-        click.option("--token-env", metavar="NAME", help="The variable that holds the bearer token."),
-        click.option("--port", type=int, help="Default: 8077."),
-        click.option("--host", help="Where to listen. Default: 127.0.0.1; other machines need a token."),
+        click.option("--token-env", metavar="NAME", help="Environment variable that holds the bearer token."),
+        click.option("--port", type=int, help="Port to listen on. Default: 8077."),
+        click.option("--host", help="Address to listen on. Default: 127.0.0.1; other addresses need a token."),
     ):
         command = option(command)
     return command
 
 
-def _opened(by: str, path: str | None, overrides: dict[str, Any]) -> tuple[Session, ServeSettings]:
+def _open_session(by: str, path: str | None, overrides: dict[str, Any]) -> tuple[Session, ServeSettings]:
     from findingaid.aid import FindingAid
-    from findingaid.reviewing import whoami
+    from findingaid.claims.review import whoami
     from findingaid.serve.session import Session
 
     config = load(path, overrides)
@@ -82,13 +82,13 @@ def _opened(by: str, path: str | None, overrides: dict[str, Any]) -> tuple[Sessi
     return Session.of(FindingAid.of(config), settings.corpora, actor, settings.dagster_url), settings
 
 
-def _needs(extra: str, error: ImportError) -> ConfigError:
+def _missing_extra(extra: str, error: ImportError) -> ConfigError:
     return ConfigError(f"{error.name} is not installed: pip install 'findingaid[{extra}]'")
 
 
-@serve.command(cls=Listing)
-@listening
-@serving
+@serve.command(cls=ServeCommand)
+@port_options
+@session_options
 def http(session: Session, settings: ServeSettings) -> None:
     """Serve over HTTP: /v1/NAME for each capability, /openapi.json, /healthz, /readyz, /metrics, and a search page.
 
@@ -99,22 +99,22 @@ def http(session: Session, settings: ServeSettings) -> None:
       TOKEN=… findingaid serve http --host 0.0.0.0 --token-env TOKEN
     """
     try:
-        from findingaid.serve.http import run
+        from findingaid.serve.http import serve_http
     except ImportError as error:
-        raise _needs("serve", error) from None
-    run(session, settings)
+        raise _missing_extra("serve", error) from None
+    serve_http(session, settings)
 
 
-@serve.command(cls=Listing)
+@serve.command(cls=ServeCommand)
 @click.option(
     "--transport",
     type=click.Choice(["stdio", "http"]),
     default="stdio",
     show_default=True,
-    help="Its own standard streams, or /mcp over HTTP beside everything that `serve http` serves.",
+    help="Standard input and output, or /mcp over HTTP beside all that `serve http` serves.",
 )
-@listening
-@serving
+@port_options
+@session_options
 def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
     """Serve agents over MCP: tools, and artifacts as resources.
 
@@ -128,24 +128,24 @@ def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
         from findingaid.serve import mcp as over_mcp
 
         if transport == "http":
-            from findingaid.serve.http import run
+            from findingaid.serve.http import serve_http
     except ImportError as error:
-        raise _needs("mcp,serve" if transport == "http" else "mcp", error) from None
+        raise _missing_extra("mcp,serve" if transport == "http" else "mcp", error) from None
     if transport == "stdio":
-        return over_mcp.run(session, settings)
-    return run(session, settings, mcp=True)
+        return over_mcp.serve_mcp(session, settings)
+    return serve_http(session, settings, mcp=True)
 
 
-@serve.command(cls=Listing)
-@serving
+@serve.command(cls=ServeCommand)
+@session_options
 def jsonl(session: Session, settings: ServeSettings) -> None:
-    """Serve a program over its standard streams: a request on each line, {"id": …, "method": …, "params": {…}}.
+    """Serve a program over standard input and output: one request per line, {"id": …, "method": …, "params": {…}}.
 
     \b
     Examples:
       findingaid serve jsonl
       echo '{"id": 1, "method": "search", "params": {"query": "leases"}}' | findingaid serve jsonl
     """
-    from findingaid.serve.jsonl import run
+    from findingaid.serve.jsonl import serve_jsonl
 
-    run(session, settings)
+    serve_jsonl(session, settings)

@@ -1,36 +1,40 @@
-"""What artifacts refer to: the extractors that ship, by name."""
+"""Edge extractors: the registry of those that ship, and extraction of an artifact's references to others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from findingaid.edges.fields import Fields
-from findingaid.edges.links import Links
+from findingaid.edges.fields import FieldEdges
+from findingaid.edges.links import LinkEdges
 from findingaid.errors import ArtifactError, failure_kind, one_line
-from findingaid.model import Artifact, Edge, EdgeExtractor
+from findingaid.model import Artifact, Edge
+from findingaid.protocols import EdgeExtractor
 from findingaid.registry import Registry
 
 EXTRACTORS: Registry[EdgeExtractor] = Registry(
     "extractor",
     "kind",
+    EdgeExtractor,
+    "findingaid.extractors",
     {
-        "fields": "findingaid.edges.fields:Fields",
-        "links": "findingaid.edges.links:Links",
+        "fields": "findingaid.edges.fields:FieldEdges",
+        "links": "findingaid.edges.links:LinkEdges",
     },
 )
 
 NO_EDGES = "none"
-"""The id of having no extractor."""
+"""Id used when there is no extractor."""
 
 
 @dataclass(frozen=True)
 class Together:
-    """The edges of several extractors, each once."""
+    """Chain of several extractors. Duplicate edges are removed later, by `edges_of`."""
 
-    extractors: tuple[EdgeExtractor, ...] = (Fields(), Links())
+    extractors: tuple[EdgeExtractor, ...] = (FieldEdges(), LinkEdges())
+    extractor_id: ClassVar[str] = "together"
 
     def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterable[Edge]:
         for extractor in self.extractors:
@@ -40,7 +44,10 @@ class Together:
 def extractor_from(
     said: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]], where: str, base: Path | None = None
 ) -> EdgeExtractor | None:
-    """The extractor that a configuration asks for: `True` for all that ship, a spec, or several. Raises ConfigError."""
+    """Return the extractor of a configuration: `True` for all that ship, a spec, or several specs.
+
+    Return None for `False`. Raises ConfigError.
+    """
     if isinstance(said, bool):
         return Together() if said else None
     if isinstance(said, Mapping):
@@ -49,9 +56,11 @@ def extractor_from(
 
 
 def edges_of(extractor: EdgeExtractor | None, artifact: Artifact, fields: Mapping[str, Any]) -> list[Edge]:
-    """An artifact's edges in order, each once: the first of those with the same kind, target and section.
+    """Return an artifact's edges in order, without duplicates.
 
-    Raises ArtifactError for whatever the extractor raises, and for what is no edge.
+    Edges with the same kind, corpus, target and section are duplicates; the first one is kept.
+
+    Raises ArtifactError for any exception of the extractor, and for a result that is not a valid edge.
     """
     found: dict[tuple[str, str, str, str], Edge] = {}
     try:
@@ -66,8 +75,8 @@ def _key(edge: Edge) -> tuple[str, str, str, str]:
     key = (edge.kind, edge.corpus, edge.target_id, edge.section)
     if not (edge.kind and edge.target_id and all(isinstance(part, str) for part in key)):
         raise ArtifactError(f"{edge!r} needs a kind and a target, as texts", "parse")
-    "".join(key).encode()  # raises for what no table can hold
+    "".join(key).encode()  # raises for text that no table can hold
     return key
 
 
-__all__ = ["EXTRACTORS", "NO_EDGES", "Fields", "Links", "Together", "edges_of", "extractor_from"]
+__all__ = ["EXTRACTORS", "NO_EDGES", "FieldEdges", "LinkEdges", "Together", "edges_of", "extractor_from"]

@@ -1,4 +1,4 @@
-"""Edges that stand in an artifact's fields, such as what a package depends on."""
+"""Edges from an artifact's fields, such as the dependencies of a package."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from findingaid.model import Artifact, Edge
-from findingaid.registry import STRICT
+from findingaid.registry import checked
 
 
+@checked
 @dataclass(frozen=True)
-class Fields:
-    """An edge for each value of the filter fields named, of the kind that stands beside them.
+class FieldEdges:
+    """An edge for each value of the filter fields in `fields`, which maps each name to the kind of its edges.
 
-    Where ids are no paths, as those of skills, a value that is one stands for its last part. The targets are of this
-    corpus, or of the `corpus` named.
+    If the artifact's own id is not a path, as for skills, a value that is a path is reduced to its last part. The
+    targets are in the artifact's own corpus, or in `corpus` if given; their values are then used unchanged.
     """
 
     fields: Mapping[str, str] = field(default_factory=lambda: {"deps": "REF", "parent": "PARENT"})
     corpus: str = ""
-    __pydantic_config__: ClassVar = STRICT
+    extractor_id: ClassVar[str] = "fields"
 
     def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterator[Edge]:
         for name, kind in self.fields.items():

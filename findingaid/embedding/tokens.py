@@ -1,4 +1,4 @@
-"""How many tokens a text has for a reader of it: by the embedder's own tokenizer, a file's, or tiktoken's."""
+"""Token counts of texts, by the embedder's own tokenizer, a tokenizer file, or tiktoken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from findingaid.errors import ConfigError
 from findingaid.registry import said
 
 if TYPE_CHECKING:
-    from findingaid.model import Embedder
+    from findingaid.protocols import Embedder
 
 Count = Callable[[str], int]
 
@@ -20,10 +20,10 @@ TIKTOKEN = "tiktoken:"
 
 
 def counter(named: str, embedder: Embedder, base: Path | None = None) -> Count:
-    """What counts tokens: "embedder", "tiktoken:ENCODING", or the path of a tokenizer.json.
+    """Return the function that counts tokens for "embedder", "tiktoken:ENCODING", or the path of a tokenizer.json.
 
-    Special tokens, which a reader adds itself, are not counted. Nothing is loaded before the first text is counted;
-    that raises ConfigError where it cannot be, and this where there is no such file.
+    Special tokens are not counted, since a model's own tokenizer adds them. Raises ConfigError if there is no such
+    file. The tokenizer is loaded when the first text is counted; that call raises ConfigError if loading fails.
     """
     if named == EMBEDDER:
         return embedder.count_tokens
@@ -51,7 +51,7 @@ def _tokenizer(path: str) -> Any:
         tokenizer = Tokenizer.from_file(path)
     except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
         raise ConfigError(f"context.tokenizer: {path} cannot be read as a tokenizer.json: {said(error)}") from None
-    tokenizer.no_truncation()  # many files cut and pad, so that every text would count the same
+    tokenizer.no_truncation()  # many files truncate and pad, so that every text would have the same count
     tokenizer.no_padding()
     return tokenizer
 

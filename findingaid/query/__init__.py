@@ -1,13 +1,11 @@
-"""Asking the published index."""
+"""Read path: search, lookups, answers and context packs over the published index.
 
-from findingaid.query.fields import Field, corpus_fields
-from findingaid.query.hits import Hits
-from findingaid.query.reader import Candidate, Reader
-from findingaid.query.request import Recency, Request
-from findingaid.query.search import After, Rerank, Route, Searcher
-from findingaid.query.show import ArtifactView, CorpusStatus
+    from findingaid.query import Walk, Step
 
-__all__ = [
-    "After", "ArtifactView", "Candidate", "CorpusStatus", "Field", "Hits", "Reader", "Recency", "Request", "Rerank",
-    "Route", "Searcher", "corpus_fields",
-]  # fmt: skip
+These are the names that user code needs to search in its own way: routes, policies, and what a reranker receives. They
+keep this import path; `__init__.pyi` declares them, and each is imported when first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

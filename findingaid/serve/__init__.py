@@ -1,1 +1,1 @@
-"""The index served: one list of capabilities, spoken as HTTP, MCP and lines of JSON."""
+"""Servers for the index: one list of capabilities, exposed over HTTP, MCP and JSON lines."""

@@ -1,66 +1,138 @@
-"""Everything that can be asked of a served index: the one list that HTTP, MCP and JSONL are made from."""
+"""Capabilities of a served index: the one list from which the HTTP, MCP and JSON lines servers are built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import DEFAULT_REF_TEMPLATE
 
+from findingaid.claims.review import ProposedClaim
 from findingaid.errors import StoreError
-from findingaid.query.provenance import Impact
-from findingaid.query.request import Recency
-from findingaid.query.where import ALWAYS
-from findingaid.reviewing import ProposedClaim
+from findingaid.query.lookup.provenance import Impact
+from findingaid.query.search.facets import Facets
+from findingaid.query.search.filters import FILTER_COLUMNS
+from findingaid.query.search.request import Recency
 from findingaid.serve import inputs, outputs
 
 if TYPE_CHECKING:
-    from findingaid.serve.session import Session
+    from findingaid.aid import FindingAid
+
+
+@dataclass(frozen=True)
+class View:
+    """View of a finding aid for clients outside this process.
+
+    `aid` contains only the corpora that clients may query. `actor` is recorded as the author of proposed claims;
+    without an actor the view is read-only. `dagster` is the URL of Dagster's UI, reported by `status`. With
+    `elsewhere`, clients may be on other machines, so responses do not name paths of this machine.
+    """
+
+    aid: FindingAid
+    actor: str | None = None
+    dagster: str | None = None
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
 class Capability:
-    """One thing that can be asked, with the shapes of what is sent and of what comes back."""
+    """Operation of a served index, with the schemas of its input and output."""
 
     name: str
     description: str
     input: type[inputs.Input]
     output: Any
-    call: Callable[[Session, Any], Mapping[str, Any]]
+    call: Callable[[View, Any], Mapping[str, Any]]
     read_only: bool = True
+    asks_models: bool = False
+    """Whether it may call a model, which may cost money: an embedder, rewriter, reranker or answerer at an endpoint."""
+    unused: frozenset[str] = frozenset()
+    """Inputs that have no use under the configuration. They are accepted, but schemas do not offer them."""
+
+    def input_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
+        """Return the JSON schema of the inputs that have a use."""
+        return without_properties(self.input.model_json_schema(ref_template=ref_template), self.unused)
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """Knows the schema of what comes back."""
+        """Pydantic adapter of the output type, which provides its schema."""
         return TypeAdapter(self.output)
 
 
-def _search(session: Session, asked: inputs.Search) -> dict[str, Any]:
+def without_properties(schema: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """Return the JSON schema of an object without some of its properties."""
+    return {**schema, "properties": {name: of for name, of in schema["properties"].items() if name not in names}}
+
+
+def unused_inputs(aid: FindingAid) -> frozenset[str]:
+    """Return the names of inputs that have no use, because the configuration lacks the model or data they are about."""
+    claimed = [corpus.claims for corpus in aid.corpora.values() if corpus.claims]
+    search = aid.search_defaults
+    configured = {
+        "llm": aid.answerer,
+        "rewrite": search.rewrite,
+        "rerank": search.rerank,
+        "select": search.select,
+        "summarizer": aid.context_defaults.summarizer,
+        "tiers": claimed,
+        "use_summaries": any(claiming.nodes for claiming in claimed),
+        "summary_top_k": any(claiming.nodes for claiming in claimed),
+    }
+    return frozenset(name for name, there in configured.items() if not there)
+
+
+def _search(view: View, asked: inputs.SearchInput) -> dict[str, Any]:
     recency = Recency(asked.recency.field, asked.recency.half_life) if asked.recency else None
-    hits = session.aid.search(**_said(asked, "recency"), recency=recency)
+    hits = view.aid.search(**_arguments(asked, "recency"), recency=recency)
     return {"hits": [hit.to_dict() for hit in hits], "enough": hits.enough, "queries": hits.queries}
 
 
-def _answer(session: Session, asked: inputs.Ask) -> dict[str, Any]:
-    return session.aid.answer(**_said(asked)).to_dict()
+def _answer(view: View, asked: inputs.AnswerInput) -> dict[str, Any]:
+    return view.aid.answer(**_arguments(asked)).to_dict()
 
 
-def _context(session: Session, asked: inputs.Pack) -> dict[str, Any]:
-    return session.aid.context(**_said(asked)).to_dict()
+def _context(view: View, asked: inputs.ContextInput) -> dict[str, Any]:
+    pack = view.aid.context(**_arguments(asked, "details"), as_result=not asked.details)
+    return pack.to_dict() if asked.details else pack.to_result()
 
 
-def _show(session: Session, asked: inputs.Show) -> dict[str, Any]:
-    aid = session.aid
-    if asked.level or asked.file is not None:
+def _show(view: View, asked: inputs.ShowInput) -> dict[str, Any]:
+    aid = view.aid
+    place = asked.offset is not None or asked.span is not None
+    if asked.level == "records":
+        return aid.show(asked.id, asked.corpus).to_dict()
+    if asked.level or (asked.file is not None and not place):
         return aid.disclose(asked.id, asked.level or "files", asked.corpus, asked.file).to_dict()
-    claim = aid.passages(asked.id, [asked.corpus] if asked.corpus is not None else None)
-    return (claim or aid.show(asked.id, asked.corpus)).to_dict()
+    claim = None if place else aid.passages(asked.id, [asked.corpus] if asked.corpus is not None else None)
+    if claim:
+        return claim.to_dict()
+    span = (asked.span[0], asked.span[1]) if asked.span else None
+    part = aid.read(asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars)
+    return with_next_call(part.to_dict())
 
 
-def _neighbours(session: Session, asked: inputs.Neighbours) -> dict[str, Any]:
-    aid, kinds, corpus = session.aid, asked.kinds, asked.corpus
+def with_next_call(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part of a text with the call that returns the part after it; "" at the end of the text."""
+    more = "" if part["next_offset"] is None else call_of(part, offset=part["next_offset"])
+    return {**part, "next": more}
+
+
+def call_of(shown: Mapping[str, Any], **more: Any) -> str:
+    """Return the call of `show` that opens an artifact, or its bundled file that is shown."""
+    given = {"id": shown["artifact_id"], "corpus": shown["corpus"], "file": shown.get("file"), **more}
+    return f"show({', '.join(f'{name}={_literal(value)}' for name, value in given.items() if value is not None)})"
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _neighbours(view: View, asked: inputs.NeighboursInput) -> dict[str, Any]:
+    aid, kinds, corpus = view.aid, asked.kinds, asked.corpus
     if asked.id is None:
         most = aid.most_referenced(asked.k, corpora=None if corpus is None else [corpus], kinds=kinds)
         return {"neighbours": [], "referenced": [each.to_dict() for each in most]}
@@ -68,17 +140,17 @@ def _neighbours(session: Session, asked: inputs.Neighbours) -> dict[str, Any]:
     return {"neighbours": [each.to_dict() for each in found], "referenced": []}
 
 
-def _why(session: Session, asked: inputs.Why) -> dict[str, Any]:
-    links = session.aid.why(asked.id, asked.corpora, places=not session.elsewhere)
+def _why(view: View, asked: inputs.WhyInput) -> dict[str, Any]:
+    links = view.aid.why(asked.id, asked.corpora, places=not view.elsewhere)
     return {"links": [link.to_dict() for link in links]}
 
 
-def _impact(session: Session, asked: inputs.OfArtifact) -> dict[str, Any]:
-    return session.aid.impact(asked.id, asked.corpus).to_dict()
+def _impact(view: View, asked: inputs.ImpactInput) -> dict[str, Any]:
+    return view.aid.impact(asked.id, asked.corpus).to_dict()
 
 
-def _corpora(session: Session, asked: inputs.OfCorpora) -> dict[str, Any]:
-    aid = session.aid
+def _corpora(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
+    aid = view.aid
     fields, kinds = aid.fields(asked.corpora), aid.searcher.reader().kinds
     listed = [
         {
@@ -89,32 +161,36 @@ def _corpora(session: Session, asked: inputs.OfCorpora) -> dict[str, Any]:
         }
         for corpus, known in fields.items()
     ]
-    return {"corpora": listed, "columns": ALWAYS, "llm": aid.answerer.model if aid.answerer else None}
+    return {"corpora": listed, "columns": FILTER_COLUMNS, "llm": aid.answerer.model if aid.answerer else None}
 
 
-def _status(session: Session, asked: inputs.OfCorpora) -> dict[str, Any]:
-    told = [status.to_dict() for status in session.aid.status(asked.corpora)]
+def _facets(view: View, asked: inputs.FacetsInput) -> dict[str, Any]:
+    return view.aid.facets(**_arguments(asked)).to_dict()
+
+
+def _status(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
+    told = [status.to_dict() for status in view.aid.status(asked.corpora)]
     for each in told:
-        del each["vector_index"]  # says something of all corpora
-    return {"published": _served(session), "dagster": session.dagster, "corpora": told}
+        del each["vector_index"]  # describes the whole index, including corpora that this view does not contain
+    return {"published": _served(view), "dagster": view.dagster, "corpora": told}
 
 
-def _served(session: Session) -> dict[str, Any] | None:
+def _served(view: View) -> dict[str, Any] | None:
     try:
-        versions = session.aid.versions()
+        versions = view.aid.versions()
     except StoreError:  # before the first run
         return None
     return next(({"version": v.version, "written": v.written} for v in versions if v.served), None)
 
 
-def _propose(session: Session, asked: inputs.Proposal) -> dict[str, Any]:
-    said = _said(asked, "reason")
-    claims = session.aid.claims.propose(ProposedClaim(**said), actor=session.actor, reason=asked.reason)
+def _propose(view: View, asked: inputs.ProposalInput) -> dict[str, Any]:
+    said = _arguments(asked, "reason")
+    claims = view.aid.claims.propose(ProposedClaim(**said), actor=view.actor, reason=asked.reason)
     return claims[0].to_dict()
 
 
-def _said(asked: inputs.Input, *apart: str) -> dict[str, Any]:
-    """What was asked, as keywords of the library."""
+def _arguments(asked: inputs.Input, *apart: str) -> dict[str, Any]:
+    """Return the fields of an input as keyword arguments for the library, except those in `apart`."""
     return {name: getattr(asked, name) for name in type(asked).model_fields if name not in apart}
 
 
@@ -122,74 +198,87 @@ CAPABILITIES: Sequence[Capability] = (
     Capability(
         "search",
         "Search the published index by meaning and by words; each hit has the artifact, its text and the span.",
-        inputs.Search,
-        outputs.Found,
+        inputs.SearchInput,
+        outputs.SearchOutput,
         _search,
+        asks_models=True,
     ),
     Capability(
         "answer",
-        "Answer a question from claims of the indexed texts, a citation behind every sentence; what no claim speaks of"
-        " is named in gaps, and an answer without sentences means that nothing covers the question.",
-        inputs.Ask,
-        outputs.Answered,
+        "Answer a question from claims in the indexed texts; every sentence has citations. Words that no claim covers"
+        " are listed in gaps. meta.note says if the answer is weak or empty; then passages lists what a search finds.",
+        inputs.AnswerInput,
+        outputs.AnswerOutput,
         _answer,
+        asks_models=True,
     ),
     Capability(
         "context",
-        "Put together what answers a query, within a budget of tokens, each piece with where it is from.",
-        inputs.Pack,
-        outputs.Context,
+        "Assemble the texts that answer a query; each piece has a citation. The whole result is within the budget.",
+        inputs.ContextInput,
+        outputs.ContextOutput,
         _context,
+        asks_models=True,
     ),
     Capability(
         "show",
-        "Open an artifact, a record or a claim by its id: its records in order, or a claim's passages; with level its"
-        " metadata, its whole text as body, or the files that come with it.",
-        inputs.Show,
-        outputs.Shown,
+        "Read an artifact by its id, or from a record by the id of a hit: an outline with offsets, and a part of the"
+        " text. The call in next reads on; offset or span lead elsewhere. The id of a claim opens the passages that"
+        " state it.",
+        inputs.ShowInput,
+        outputs.ShowOutput,
         _show,
     ),
     Capability(
         "neighbours",
-        "What an artifact refers to by links and dependencies, or what refers to it; without an id what most refer to.",
-        inputs.Neighbours,
-        outputs.Around,
+        "List the artifacts that an artifact refers to by links and dependencies, or that refer to it; without an id,"
+        " the artifacts most referred to.",
+        inputs.NeighboursInput,
+        outputs.NeighboursOutput,
         _neighbours,
     ),
     Capability(
         "why",
-        "Where a claim, summary node, record or artifact comes from, link by link down to its source; each is checked.",
-        inputs.Why,
-        outputs.Links,
+        "Trace a claim, summary node, record or artifact to its source, link by link; every link is verified.",
+        inputs.WhyInput,
+        outputs.WhyOutput,
         _why,
     ),
     Capability(
         "impact",
-        "What stands on an artifact: records, claims, decisions, summary nodes, and what refers to it.",
-        inputs.OfArtifact,
+        "List everything that depends on an artifact: records, claims, decisions, summary nodes, and references to it.",
+        inputs.ImpactInput,
         Impact,
         _impact,
     ),
     Capability(
         "corpora",
-        "List the corpora that can be asked, with their surface kinds and the fields that filters can name; llm is the"
-        " model that writes answers.",
-        inputs.OfCorpora,
-        outputs.Listed,
+        "List the corpora that can be searched, with their surface kinds and the fields that filters can name; llm is"
+        " the model that writes answers.",
+        inputs.CorporaInput,
+        outputs.CorporaOutput,
         _corpora,
     ),
     Capability(
+        "facets",
+        "Count the artifacts by corpus, kind of file (suffix) and folder. To search some of them only, use where:"
+        " ends_with(artifact_id, '.md'), starts_with(artifact_id, 'docs/').",
+        inputs.FacetsInput,
+        Facets,
+        _facets,
+    ),
+    Capability(
         "status",
-        "What is published and since when, what the index holds of each corpus, and what failed.",
-        inputs.OfCorpora,
-        outputs.State,
+        "Report the published version and its time, and the counts and failures of each corpus.",
+        inputs.CorporaInput,
+        outputs.StatusOutput,
         _status,
     ),
     Capability(
         "propose_claim",
-        "Propose that an artifact states something, with the passage that says so; a person decides whether it holds.",
-        inputs.Proposal,
-        outputs.Proposed,
+        "Propose a claim that an artifact states, with the supporting passage; a person then approves or rejects it.",
+        inputs.ProposalInput,
+        outputs.ProposalOutput,
         _propose,
         read_only=False,
     ),

@@ -1,10 +1,11 @@
-"""The capabilities over HTTP: `POST /v1/NAME` with JSON, `GET` where an address can hold what is asked."""
+"""HTTP server: `POST /v1/NAME` with JSON, and `GET` for capabilities whose inputs fit in a query string."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import resource
 import socket
-import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -22,14 +23,16 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from findingaid.config import ServeSettings
+from findingaid.config.settings import ServeSettings
 from findingaid.errors import ConfigError, FindingAidError
+from findingaid.query.search.timeouts import start_thread
 from findingaid.serve.capabilities import Capability
-from findingaid.serve.guards import Guards, Rules, require_token
-from findingaid.serve.openapi import document, is_simple, lists
-from findingaid.serve.problems import InputError, Problem, problem_of
+from findingaid.serve.connections import Bounds, protocol_of
+from findingaid.serve.errors import InputError, Problem, problem_of
+from findingaid.serve.limits import WorkerPool
+from findingaid.serve.middleware import RequestMiddleware, Rules, require_token
+from findingaid.serve.openapi import is_simple, list_parameters, openapi_document
 from findingaid.serve.session import Session
-from findingaid.serve.work import Work
 
 log = logging.getLogger("findingaid.serve")
 
@@ -39,27 +42,49 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""The page runs what this server gives, asks nobody else and makes no text HTML, whatever an indexed one says."""
+"""Content security policy of the search page: only resources of this server, and no text is ever parsed as HTML.
+
+It protects users whatever the indexed texts contain.
+"""
+
+PAGE_HEADERS = {
+    "Content-Security-Policy": PAGE_POLICY,
+    "Cache-Control": "no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin",  # else a page that opened it could navigate it from search to search
+}
 
 OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", *PAGE_FILES})
 
 
-class Metrics:
-    """What Prometheus is told."""
+VISITED = frozenset({"/"})
+"""Paths that links on other sites may lead to."""
 
-    def __init__(self, work: Work) -> None:
+HEADER_BYTES = 16_384
+"""Maximum bytes of the headers of a request, excluding its query string."""
+
+QUEUED = 100
+"""Backlog of connections waiting to be accepted.
+
+They are accepted together, so the number of open connections may exceed its limit by this many for a moment.
+"""
+
+
+class Metrics:
+    """Prometheus metrics of the server."""
+
+    def __init__(self, work: WorkerPool) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "findingaid_requests", "Requests by route and status.", ("route", "status"), registry=self._registry
         )
         self._seconds = Histogram(
-            "findingaid_request_seconds", "Seconds until the end of the answer.", ("route",), registry=self._registry
+            "findingaid_request_seconds", "Seconds until the end of the response.", ("route",), registry=self._registry
         )
-        under_way = Gauge("findingaid_calls", "Calls of the library begun or waiting.", registry=self._registry)
+        under_way = Gauge("findingaid_calls", "Running and waiting calls of the library.", registry=self._registry)
         under_way.set_function(lambda: work.under_way)
 
     def seen(self, known: frozenset[str], path: str, status: int, seconds: float) -> None:
-        """Count a request; all paths that lead nowhere are one."""
+        """Count a request; all unknown paths share the route "other"."""
         route = path if path in known else "other"
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -69,15 +94,17 @@ class Metrics:
 
 
 class Api:
-    """The routes of one session."""
+    """HTTP routes of one session."""
 
-    def __init__(self, session: Session, work: Work) -> None:
+    def __init__(self, session: Session, work: WorkerPool) -> None:
         self._session, self._work = session, work
+        self._readiness: asyncio.Task[None] | None = None
+        self._loaded = False
 
     def routes(self, metrics: Metrics, locked: bool) -> Sequence[BaseRoute]:
-        """Everything that is served besides MCP."""
+        """Return all routes except MCP; `locked` states in the OpenAPI document that a token is needed."""
         capabilities = self._session.capabilities.values()
-        described = orjson.dumps(document(capabilities, locked))
+        described = orjson.dumps(openapi_document(capabilities, locked))
 
         async def described_by(_: Request) -> Response:
             return Response(described, media_type="application/json")
@@ -95,25 +122,34 @@ class Api:
         ]
 
     def _route(self, capability: Capability) -> Route:
-        simple, several = is_simple(capability), lists(capability)
+        simple, several = is_simple(capability), list_parameters(capability)
 
         async def answer(request: Request) -> Response:
             texts = request.method != "POST"
-            given = _of_address(request, several) if texts else await _of_body(request)
+            given = _read_query(request, several) if texts else await _read_body(request)
             return _json(await self._work.run(partial(self._session.call, capability.name, given, texts=texts)))
 
         return Route(f"/v1/{capability.name}", answer, methods=["POST", "GET"] if simple else ["POST"])
 
     async def _ready(self, _: Request) -> Response:
-        """Whether a search would be answered: something is published, by this embedder, and the model is loaded."""
+        """Check whether searches can be answered: an index by this embedder is published and the model is loaded.
+
+        Concurrent requests share one check, since this route needs no token.
+        """
+        if self._readiness is None or self._readiness.done():
+            self._readiness = asyncio.create_task(self._check())
         try:
-            await self._work.run(self._session.warm)
+            await asyncio.shield(self._readiness)
         except FindingAidError as error:
             if not self._session.elsewhere:
                 raise
-            log.warning("not ready: %s", error)  # who asks may be anybody
-            return _failed(replace(problem_of(error), message="not ready: the log of the server says why"))
+            log.warning("not ready: %s", error)  # the route needs no token, so the reason goes only to the log
+            return _problem_response(replace(problem_of(error), message="not ready: see the log of the server"))
         return _json({"ready": True})
+
+    async def _check(self) -> None:
+        await self._work.run(partial(self._session.warm, model=not self._loaded), "readiness")
+        self._loaded = True
 
 
 async def _healthy(_: Request) -> Response:
@@ -121,25 +157,25 @@ async def _healthy(_: Request) -> Response:
 
 
 async def _page(name: str, _: Request) -> Response:
-    return FileResponse(PAGE / name, headers={"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"})
+    return FileResponse(PAGE / name, headers=PAGE_HEADERS)
 
 
-def _of_address(request: Request, several: frozenset[str]) -> dict[str, Any]:
-    """What an address asks; of what may stand there once the last counts."""
+def _read_query(request: Request, several: frozenset[str]) -> dict[str, Any]:
+    """Return the parameters of a query string; if one that is not in `several` is repeated, its last value counts."""
     asked = request.query_params
     return {name: asked.getlist(name) if name in several else asked[name] for name in asked}
 
 
-async def _of_body(request: Request) -> Any:
+async def _read_body(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise InputError("the body is to be JSON: Content-Type: application/json")
+        raise InputError("the body must be JSON, with Content-Type: application/json")
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:
-        raise InputError(f"the body is no JSON: {error}") from None
+        raise InputError(f"the body is not JSON: {error}") from None
 
 
-def _failed(problem: Problem) -> Response:
+def _problem_response(problem: Problem) -> Response:
     headers = {"Retry-After": "1"} if problem.status == 503 else None
     return _json(problem.to_dict(), problem.status, headers)
 
@@ -149,24 +185,27 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
-    return _failed(Problem("not_found", "nothing is served there: /openapi.json lists what is", 404))
+    return _problem_response(Problem("not_found", "unknown path: /openapi.json lists all paths", 404))
 
 
 async def _not_allowed(request: Request, error: Exception) -> Response:
-    problem = Problem("method", f"{request.method} is not served there: /openapi.json lists what is", 405)
+    problem = Problem("method", f"{request.method} is not allowed for this path: /openapi.json lists all paths", 405)
     allowed = error.headers if isinstance(error, HTTPException) else None
     return _json(problem.to_dict(), problem.status, dict(allowed or {}))
 
 
-async def _told(_: Request, error: Exception) -> Response:
-    """The response to what went wrong, in one shape whatever it is; guards log what findingaid did not raise."""
-    return _failed(problem_of(error))
+async def _error_response(_: Request, error: Exception) -> Response:
+    """Return the error response for an exception. `RequestMiddleware` logs exceptions that findingaid did not raise."""
+    return _problem_response(problem_of(error))
 
 
-def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
-    """The whole of what is served over HTTP, with `mcp` at /mcp, too. Who needs a token may be anywhere."""
+def create_app(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
+    """Create the ASGI application, with `mcp` also an MCP endpoint at /mcp.
+
+    With a token, clients may be on other machines, so responses do not name paths of this machine.
+    """
     session = replace(session, elsewhere=token is not None)
-    work = Work(settings.at_once, settings.waiting, settings.timeout)
+    work = WorkerPool.shared(settings)
     metrics = Metrics(work)
     routes = [*Api(session, work).routes(metrics, token is not None)]
     opened: list[AbstractAsyncContextManager[None]] = []
@@ -174,7 +213,7 @@ def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bo
         from findingaid.serve.mcp import Streamable
 
         streamable = Streamable(session, work, settings)
-        routes.append(Route("/mcp", streamable))
+        routes.append(Route("/mcp", streamable, methods=["POST"]))
         opened.append(streamable.running())
 
     @asynccontextmanager
@@ -186,31 +225,57 @@ def app_of(session: Session, settings: ServeSettings, token: str | None, mcp: bo
         work.close()
 
     known = frozenset(route.path for route in routes if isinstance(route, Route))
-    handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed, FindingAidError: _told, Exception: _told}
+    handlers: dict[Any, Any] = {
+        404: _not_found,
+        405: _not_allowed,
+        FindingAidError: _error_response,
+        Exception: _error_response,
+    }
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
-    rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN)
-    return Guards(app, rules, partial(metrics.seen, known))
+    rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
+    return RequestMiddleware(app, rules, partial(metrics.seen, known))
 
 
-def run(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
-    """Serve until the process is told to end. The model is loaded beside, so that the server answers at once.
+def serve_http(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
+    """Serve until the process is told to end. The model loads in another thread, so that the server answers at once.
 
-    Raises ConfigError where anybody could ask, as without a token on an address that other machines reach, and where
-    nothing can listen there.
+    Raises ConfigError when the address is reachable from other machines and no token is set, and when the server cannot
+    listen on the address.
     """
     token = settings.token
     require_token(settings.host, token)
-    app = app_of(session, settings, token, mcp)
+    app = create_app(session, settings, token, mcp)
     _log_to_stderr()
-    with _listening(settings.host, settings.port) as listener:
-        threading.Thread(target=_warmed, args=(session,), daemon=True).start()
+    with _listen(settings.host, settings.port) as listener:
+        start_thread(partial(_warm, session))
         log.info("listening at http://%s:%d%s", settings.host, listener.getsockname()[1], "/mcp" if mcp else "")
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+            create_server(app, settings).run([listener])
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def create_server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
+    """Create a uvicorn server for an application, with the connection limits of the settings.
+
+    Connections use at most half of the file descriptors that this process may open.
+    """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = settings.connections if files == resource.RLIM_INFINITY else min(settings.connections, max(1, files // 2))
+    config = uvicorn.Config(
+        app,
+        http=protocol_of(Bounds(most, settings.header_timeout, settings.timeout)),
+        ws="none",
+        log_level="warning",
+        backlog=QUEUED,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=settings.proxies,
+        h11_max_incomplete_event_size=HEADER_BYTES + settings.query_bytes,
+        server_header=False,
+    )
+    return uvicorn.Server(config)
+
+
+def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host.strip("[]"), port), family=family)
@@ -219,7 +284,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _log_to_stderr() -> None:
-    """A line a request, where nobody who embeds this has said where they go."""
+    """Log to standard error, unless the embedding program has configured the logger."""
     if not log.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -227,7 +292,7 @@ def _log_to_stderr() -> None:
         log.setLevel(logging.INFO)
 
 
-def _warmed(session: Session) -> None:
+def _warm(session: Session) -> None:
     try:
         session.warm()
     except FindingAidError as error:

@@ -1,145 +1,187 @@
-"""What each capability is asked with. The names and defaults are those of the library."""
+"""Inputs of the capabilities. Names and defaults are those of the library."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from findingaid.model import Mode
-from findingaid.query.disclose import Level
-from findingaid.query.forms import Form
+from findingaid.query.context.rendering import Form
+from findingaid.query.lookup.reading import CHARS
 
 MOST = 1_000
-"""Hits of one page; whoever wants all records reads the table."""
+"""Maximum number of hits of one page. To get all records, read the table."""
 
 TierName = Literal["approved", "policy", "unreviewed"]
-RouteName = Literal["flat", "boost", "collapsed", "gate", "neighbours"]
-"""Of the routes those that ship: an import path would run code of whoever asks."""
+RouteName = Annotated[
+    str, StringConstraints(pattern="^(flat|neighbours|boost|collapsed|gate|(boost|collapsed|gate):[1-9][0-9]{0,3})$")
+]
+"""Only built-in routes: clients of a server import no code."""
+"""Routes that ship with findingaid. An import path would run code chosen by the caller."""
 
-Corpora = Annotated[list[str] | None, Field(description="Only these corpora. Default: all that are served.")]
-Corpus = Annotated[str | None, Field(description="The corpus, where the id is in several.")]
-Id = Annotated[str, Field(description="An id, as a search gives it.")]
+Corpora = Annotated[list[str] | None, Field(description="Only these corpora. Default: all served corpora.")]
+Corpus = Annotated[str | None, Field(description="Corpus, if the id is in more than one.")]
+Id = Annotated[str, Field(description="Id, as returned by a search.")]
 Where = Annotated[
-    str | None, Field(description="A filter: SQL over the fields that `corpora` lists, e.g. title LIKE 'lance%'.")
+    str | None,
+    Field(description="Filter: an SQL condition on the fields that `corpora` lists, e.g. title LIKE 'lance%'."),
 ]
 
 
 class Input(BaseModel):
-    """What all inputs have in common: nothing is guessed, and nothing unknown is ignored."""
+    """Base of all inputs. Types are not converted, and unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Younger(Input):
-    """What is younger counts more: a score is halved for so many days of age."""
+class RecencyInput(Input):
+    """Preference for newer records: a score is halved for every `half_life` days of age."""
 
-    field: str = Field(description="A field that holds times.")
-    half_life: float = Field(description="Days.")
+    field: str = Field(description="Field that holds times.")
+    half_life: float = Field(description="Half-life in days.")
 
 
-class Looking(Input):
-    """What a search and a context pack have in common."""
+class RetrievalInput(Input):
+    """Input that a search and a context pack share."""
 
-    query: str | list[str] = Field(description="What is looked for; several are answered together.")
+    query: str | list[str] = Field(description="Query to search for; several queries are ranked together.")
     corpora: Corpora = None
-    mode: Mode = Field(default="hybrid", description="How records are ranked: by meaning, by words, or both.")
+    mode: Mode = Field(default="hybrid", description="Ranking: by meaning, by words, or both.")
     where: Where = None
     surfaces: list[str] | None = Field(default=None, description="Only these surface kinds, as `corpora` lists them.")
-    tiers: list[TierName] | None = Field(default=None, description="Claims of these tiers, where claims are found.")
-    route: RouteName = Field(default="flat", description="By way of summaries or edges.")
-    expand: int | Literal["section", "artifact"] | None = Field(
-        default=None, description="Each hit with so many neighbours, its section or its artifact."
+    tiers: list[TierName] | None = Field(
+        default=None, description="Only claims of these tiers, if claims are searched."
     )
-    rewrite: Literal[False] | None = Field(default=None, description="false: not in other words, though configured.")
-    rerank: Literal[False] | None = Field(default=None, description="false: not reranked, though configured.")
-    select: Literal[False] | None = Field(default=None, description="false: all k, though a selector is configured.")
-    use_summaries: bool = Field(default=False, description="Find summary nodes, too, each with its best claims.")
-    summary_top_k: int = Field(default=3, ge=0, le=MOST, description="Claims shown with a summary node.")
+    route: RouteName = Field(
+        default="flat",
+        description="Route by way of summaries or edges: flat, boost, collapsed, gate or neighbours. collapsed and"
+        " gate are hierarchical (parent-child) retrieval. A number sets how many summaries are followed: gate:3.",
+    )
+    expand: int | Literal["section", "artifact"] | None = Field(
+        default=None, description="Extend each hit by this number of neighbours, to its section or to its artifact."
+    )
+    rewrite: Literal[False] | None = Field(default=None, description="false: do not use the configured rewriter.")
+    rerank: Literal[False] | None = Field(default=None, description="false: do not use the configured reranker.")
+    select: Literal[False] | None = Field(
+        default=None, description="false: do not use the configured selector, return all k hits."
+    )
+    use_summaries: bool = Field(
+        default=False, description="Also search summary nodes; return each with its best claims."
+    )
+    summary_top_k: int = Field(default=3, ge=0, le=MOST, description="Number of claims shown with a summary node.")
 
 
-class Search(Looking):
-    """A search."""
+class SearchInput(RetrievalInput):
+    """Input of a search."""
 
-    k: int = Field(default=10, le=MOST, description="How many hits.")
-    offset: int = Field(default=0, description="Leave out so many first, for the next page.")
-    weights: dict[str, float] | None = Field(default=None, description="Surface kind -> what its scores count.")
-    blend: float | None = Field(default=0.5, description="The share of dense in a hybrid score; null: by ranks.")
+    k: int = Field(default=10, le=MOST, description="Number of hits.")
+    offset: int = Field(default=0, description="Number of hits to skip, for the next page.")
+    weights: dict[str, float] | None = Field(default=None, description="Surface kind -> factor of its scores.")
+    blend: float | None = Field(
+        default=0.5, description="Share of the dense score in a hybrid score; null: fuse by ranks."
+    )
     per_artifact: bool = Field(default=False, description="Only the best record of each artifact.")
-    recency: Younger | None = None
-    explain: bool = Field(default=False, description="Say what each score is made of.")
+    recency: RecencyInput | None = None
+    explain: bool = Field(default=False, description="Return how each score is computed.")
 
 
-class Ask(Input):
-    """A question."""
+class AnswerInput(Input):
+    """Input of an answer."""
 
-    query: str = Field(description="The question.")
-    depth: int = Field(default=3, description="How many claims are said, at most.")
-    max_chars: int = Field(default=4000, description="Characters of the answer, citations included.")
-    llm: bool = Field(default=False, description="Have the configured model write the answer; it is checked.")
+    query: str = Field(description="Question to answer.")
+    depth: int = Field(default=3, description="Maximum number of claims in the answer.")
+    max_chars: int = Field(default=4000, description="Maximum characters of the answer, with citations.")
+    llm: bool = Field(
+        default=False, description="Let the configured model write the answer; each sentence is verified."
+    )
     corpora: Corpora = None
     where: Where = None
-    tiers: list[TierName] | None = Field(default=None, description="Cite claims of these tiers.")
+    tiers: list[TierName] | None = Field(default=None, description="Cite only claims of these tiers.")
 
 
-class Pack(Looking):
-    """A context pack."""
+class ContextInput(RetrievalInput):
+    """Input of a context pack."""
 
-    budget_tokens: int = Field(default=2000, description="The most that it has, in tokens.")
-    k: int = Field(default=20, le=MOST, description="How many hits are looked at.")
-    form: Form = Field(default="text", description="How it is put before a model.")
-    pinned: list[str] = Field(default=[], description="Texts that come first.")
+    budget_tokens: int = Field(default=2000, description="Maximum size of the whole result, in tokens.")
+    k: int = Field(default=20, le=MOST, description="Number of hits to consider.")
+    form: Form = Field(default="text", description="Form of the rendered pack.")
+    pinned: list[str] = Field(default=[], description="Texts to put first.")
     sessions: list[str] = Field(default=[], description="Sessions whose anchored summaries come next, by id.")
-    summaries: bool = Field(default=True, description="With the summaries of what was found.")
-    summarizer: bool | None = Field(default=None, description="Whether the configured one writes of what did not fit.")
+    summaries: bool = Field(default=True, description="Include the summaries of the artifacts that have hits.")
+    summarizer: bool | None = Field(
+        default=None, description="Whether the configured summarizer writes a digest of the pieces that do not fit."
+    )
+    details: bool = Field(
+        default=False,
+        description="Also return the pieces and each dropped piece. Only `rendered` is then within the budget.",
+    )
 
 
-class Show(Input):
-    """An artifact, a record or a claim."""
+class ShowInput(Input):
+    """Input of `show`: an artifact, a record or a claim."""
 
     id: Id
     corpus: Corpus = None
-    level: Level | None = Field(default=None, description="Of the artifact instead: its metadata, body, or files.")
-    file: str | None = Field(default=None, description="Instead: the text of one of its files.")
+    offset: int | None = Field(default=None, description="Read on from here: next_offset of the part before.")
+    span: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Read from this start to this end, such as the span of a hit."
+    )
+    chars: int = Field(default=CHARS, ge=1, description="Maximum characters of text.")
+    level: Literal["records", "metadata", "body", "files"] | None = Field(
+        default=None, description="Return the artifact's records, metadata, whole body or list of files instead."
+    )
+    file: str | None = Field(default=None, description="Return the text of one of its files instead.")
 
 
-class Neighbours(Input):
-    """An artifact, or none."""
+class NeighboursInput(Input):
+    """Input of `neighbours`: an artifact, or none."""
 
-    id: str | None = Field(default=None, description="An artifact; without one: what most artifacts refer to.")
+    id: str | None = Field(
+        default=None, description="Artifact id; without one, return the artifacts that most others refer to."
+    )
     corpus: Corpus = None
-    kinds: list[str] = Field(default=[], description="Only edges of these kinds.")
-    reverse: bool = Field(default=False, description="What refers to it, instead of what it refers to.")
-    k: int = Field(default=10, le=MOST, description="Without an id: how many.")
+    kinds: list[str] = Field(default=[], description="Only edges of these kinds. Default: all.")
+    reverse: bool = Field(default=False, description="Return the artifacts that refer to it instead.")
+    k: int = Field(default=10, le=MOST, description="Number of artifacts, without an id.")
 
 
-class Why(Input):
-    """Something that was found."""
+class WhyInput(Input):
+    """Input of `why`: a claim, summary node, record or artifact."""
 
     id: Id
     corpora: Corpora = None
 
 
-class OfArtifact(Input):
-    """An artifact."""
+class ImpactInput(Input):
+    """Input of `impact`: an artifact."""
 
     id: Id
     corpus: Corpus = None
 
 
-class OfCorpora(Input):
-    """Some corpora, or all."""
+class CorporaInput(Input):
+    """Input of `corpora` and `status`: some corpora, or all."""
 
     corpora: Corpora = None
 
 
-class Proposal(Input):
-    """A statement that an artifact makes."""
+class FacetsInput(Input):
+    """Input of `facets`: the filters of a search."""
 
-    corpus: str = Field(description="The artifact's corpus.")
-    artifact_id: str = Field(description="The artifact.")
-    text: str = Field(description="The statement.")
-    quote: str = Field(default="", description="The passage of the artifact that says so, word for word.")
-    type: str = Field(default="fact", description="What kind of statement it is.")
-    entities: list[str] = Field(default=[], description="What it is about.")
-    reason: str = Field(default="", description="Why it is proposed, kept with it.")
+    corpora: Corpora = None
+    where: Where = None
+    suffixes: list[str] = Field(default=[], description="Only artifacts whose ids end so, such as .md.")
+    folder: str = Field(default="", description="Only artifacts whose ids begin so, such as docs/.")
+
+
+class ProposalInput(Input):
+    """Input of `propose_claim`: a statement that an artifact makes."""
+
+    corpus: str = Field(description="Corpus of the artifact.")
+    artifact_id: str = Field(description="Id of the artifact.")
+    text: str = Field(description="Statement to propose.")
+    quote: str = Field(default="", description="Passage of the artifact that supports it, word for word.")
+    type: str = Field(default="fact", description="Kind of statement.")
+    entities: list[str] = Field(default=[], description="People, things and topics that it is about.")
+    reason: str = Field(default="", description="Reason of the proposal, recorded with it.")

@@ -1,39 +1,63 @@
-"""What capabilities give, as it goes over a wire: the shapes of the library's `to_dict`, for schemas."""
+"""Outputs of the capabilities, for schemas: the shapes of the library's `to_dict`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-# Pydantic reads no other before Python 3.12.
+# Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
 
-from findingaid.model import Failure, Hit
-from findingaid.query.answer import Place, Refused, Sentence, Side
-from findingaid.query.disclose import Disclosure
-from findingaid.query.edges import Neighbour, Referenced
-from findingaid.query.fields import Field
-from findingaid.query.forms import Form
-from findingaid.query.passages import ClaimPassages
-from findingaid.query.pieces import Kind, Why
-from findingaid.query.provenance import Link
-from findingaid.query.show import ArtifactView, ModelUsage
+from findingaid.model import Failure, Hit, Skipped
+from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence, Sentence
+from findingaid.query.context.pieces import DropReason, PieceKind
+from findingaid.query.context.rendering import Form
+from findingaid.query.lookup.artifact import ArtifactView
+from findingaid.query.lookup.disclosure import Disclosure
+from findingaid.query.lookup.passages import ClaimPassages
+from findingaid.query.lookup.provenance import Link
+from findingaid.query.lookup.reading import OutlineEntry
+from findingaid.query.lookup.references import Neighbour, ReferenceCount
+from findingaid.query.lookup.status import ModelUsage
+from findingaid.query.search.filter_fields import Field
 
 Span = tuple[int, int] | None
 
-Shown = ArtifactView | ClaimPassages | Disclosure
-"""An artifact with its records, a claim with its passages, or so much of an artifact as was asked for."""
+
+class PartOutput(TypedDict):
+    """Part of an artifact's text, or of one of its files, with an outline of the whole unless a place was asked for.
+
+    Offsets count characters. `passage` is the span of the record that was asked for. `next` is the call that reads on
+    at `next_offset`; "" and null at the end.
+    """
+
+    corpus: str
+    artifact_id: str
+    title: str
+    artifact_version: str
+    chars: int
+    outline: Sequence[OutlineEntry]
+    passage: Span
+    offset: int
+    text: str
+    next_offset: int | None
+    file: str | None
+    next: str
 
 
-class Found(TypedDict):
-    """Hits, best first; `enough` is why there are no more, `queries` all that were searched for."""
+ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
+"""Output of `show`: a part of a text, a claim with its passages, or with `level` the artifact up to that level."""
+
+
+class SearchOutput(TypedDict):
+    """Hits, best first. `enough` is the reason for returning no more; `queries` are all queries searched for."""
 
     hits: Sequence[Hit]
     enough: str
     queries: Sequence[str]
 
 
-class Cited(TypedDict):
-    """A claim of an answer, with every place that says it."""
+class CitedClaim(TypedDict):
+    """Claim cited in an answer, with every place that states it."""
 
     claim_id: str
     corpus: str
@@ -45,33 +69,42 @@ class Cited(TypedDict):
     places: Sequence[Place]
 
 
-class Meta(TypedDict):
-    """How an answer came about."""
+class AnswerMeta(TypedDict):
+    """Details of an answer: confidence, sentences, and the claims and sentences that were left out.
+
+    `relevance`: estimated probability that the claims answer the question. `note`: what is missing or doubtful.
+    """
 
     confidence: str | None
+    relevance: float
+    note: str
     sentences: Sequence[Sentence]
     cut: Sequence[str]
     repeated: Sequence[str]
-    contradictions: Sequence[Side]
+    contradictions: Sequence[Contradiction]
     producer: str
-    refused: Sequence[Refused]
+    refused: Sequence[RefusedSentence]
     invented: Sequence[str]
 
 
-class Answered(TypedDict):
-    """Sentences that are each cited as [claim id]; `gaps` are words of the question that no claim speaks of."""
+class AnswerOutput(TypedDict):
+    """Answer whose sentences cite claims as [claim id]. `gaps` are words of the question that no claim covers.
+
+    `passages` are those that a search finds, if the answer is empty or weak.
+    """
 
     query: str
     answer: str
-    claims: Sequence[Cited]
+    claims: Sequence[CitedClaim]
     gaps: Sequence[str]
-    meta: Meta
+    passages: Sequence[FoundPassage]
+    meta: AnswerMeta
 
 
-class Packed(TypedDict):
-    """A piece of a context pack, and how it is cited."""
+class PackPiece(TypedDict):
+    """Piece of a context pack, with its citation."""
 
-    kind: Kind
+    kind: PieceKind
     text: str
     corpus: str
     artifact_id: str
@@ -84,44 +117,61 @@ class Packed(TypedDict):
     cite: str
 
 
-class LeftOut(TypedDict):
-    """A piece that is not in a pack, and why."""
+class DroppedPiece(TypedDict):
+    """Piece that was left out of a pack, with the reason."""
 
-    piece: Packed
-    reason: Why
+    piece: PackPiece
+    reason: DropReason
     of: str
 
 
-class Context(TypedDict):
-    """What answers a query, put together for a model: `rendered` has `tokens` of the `budget`."""
+class PackOutput(TypedDict):
+    """Context pack for a model. The whole result has `tokens` tokens, of the `budget`.
+
+    `dropped` counts the pieces that were left out, by reason.
+    """
+
+    rendered: str | Sequence[Mapping[str, str]]
+    tokens: int
+    budget: int
+    dropped: Mapping[DropReason, int]
+    degraded: Sequence[str]
+
+
+class PackDetails(TypedDict):
+    """Context pack with its pieces, kept and left out. `rendered` has `tokens` tokens, of the `budget`."""
 
     queries: Sequence[str]
     form: Form
     budget: int
     tokens: int
     tokenizer: str
-    pieces: Sequence[Packed]
-    dropped: Sequence[LeftOut]
+    pieces: Sequence[PackPiece]
+    dropped: Sequence[DroppedPiece]
     tier: int
     degraded: Sequence[str]
     rendered: str | Sequence[Mapping[str, str]]
 
 
-class Around(TypedDict):
-    """What an artifact refers to, or what refers to it; without an id what most artifacts refer to."""
+ContextOutput = PackOutput | PackDetails
+"""Output of `context`: with `details`, the pieces as well."""
+
+
+class NeighboursOutput(TypedDict):
+    """Artifacts that an artifact refers to, or that refer to it; without an id, the artifacts most referred to."""
 
     neighbours: Sequence[Neighbour]
-    referenced: Sequence[Referenced]
+    referenced: Sequence[ReferenceCount]
 
 
-class Links(TypedDict):
-    """Where something comes from, link by link."""
+class WhyOutput(TypedDict):
+    """Provenance of an item, link by link."""
 
     links: Sequence[Link]
 
 
 class CorpusView(TypedDict):
-    """A corpus that can be asked: its surface kinds, and the fields that filters can name."""
+    """Corpus that can be searched, with its surface kinds and the fields that filters can name."""
 
     corpus: str
     claims: bool
@@ -129,10 +179,10 @@ class CorpusView(TypedDict):
     fields: Sequence[Field]
 
 
-class Listed(TypedDict):
-    """The corpora that can be asked; `columns` are what filters can name of every record.
+class CorporaOutput(TypedDict):
+    """Corpora that can be searched. `columns` are the columns of every record that filters can name.
 
-    `llm` is the model that writes an answer where that is asked for, null where none is configured.
+    `llm` is the model that writes answers on request; null if none is configured.
     """
 
     corpora: Sequence[CorpusView]
@@ -140,8 +190,8 @@ class Listed(TypedDict):
     llm: str | None
 
 
-class Waiting(TypedDict):
-    """A batch of synopses that was sent, and is not taken in yet."""
+class SentBatch(TypedDict):
+    """Batch of synopses that was sent, and whose results are not stored yet."""
 
     tag: str
     batch_id: str
@@ -156,8 +206,8 @@ class Waiting(TypedDict):
     synopses: int
 
 
-class OfCorpus(TypedDict):
-    """What the index holds of a corpus, and what failed."""
+class CorpusState(TypedDict):
+    """Counts and failures of a corpus."""
 
     corpus: str
     artifacts: int
@@ -172,26 +222,27 @@ class OfCorpus(TypedDict):
     extracted: Mapping[str, int]
     refused: int
     usage: Sequence[ModelUsage]
-    batches: Sequence[Waiting]
+    batches: Sequence[SentBatch]
+    skipped: Sequence[Skipped]
 
 
-class Served(TypedDict):
-    """The version that readers have, and when it was written."""
+class ServedVersion(TypedDict):
+    """Published version, and the time at which it was written."""
 
     version: int
     written: str
 
 
-class State(TypedDict):
-    """How the index is; `published` is null before the first run, `dagster` where its UI is."""
+class StatusOutput(TypedDict):
+    """State of the index. `published` is null before the first run; `dagster` is the URL of Dagster's UI."""
 
-    published: Served | None
+    published: ServedVersion | None
     dagster: str | None
-    corpora: Sequence[OfCorpus]
+    corpora: Sequence[CorpusState]
 
 
-class Quoted(TypedDict):
-    """A passage that a claim stands on."""
+class ClaimEvidence(TypedDict):
+    """Passage that supports a claim."""
 
     artifact_id: str
     artifact_version: str
@@ -204,8 +255,8 @@ class Quoted(TypedDict):
     producer_id: str
 
 
-class Proposed(TypedDict):
-    """A claim as it stands now."""
+class ProposalOutput(TypedDict):
+    """Claim with its current status."""
 
     claim_id: str
     corpus: str
@@ -220,18 +271,18 @@ class Proposed(TypedDict):
     waits: bool
     contested_by: Sequence[str]
     superseded_by: str
-    evidences: Sequence[Quoted]
+    evidences: Sequence[ClaimEvidence]
 
 
-class Said(TypedDict):
-    """What went wrong: a stable kind, one line, and the page of the documentation that says more."""
+class ErrorBody(TypedDict):
+    """Error: a stable kind, a one-line message, and the command or page that explains it."""
 
     kind: str
     message: str
     see: str
 
 
-class Failed(TypedDict):
-    """Every answer that is an error."""
+class ErrorOutput(TypedDict):
+    """Response to a request that failed."""
 
-    error: Said
+    error: ErrorBody

@@ -1,11 +1,11 @@
-"""Who asks, and what of: the one place where a server is limited to some corpora and to reading."""
+"""Session of a server: the one place that limits clients to certain corpora and to read-only use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -13,29 +13,19 @@ import orjson
 from pydantic import ValidationError
 
 from findingaid.errors import FindingAidError, brief
-from findingaid.query.harmless import harmless
-from findingaid.serve.capabilities import CAPABILITIES, Capability
-from findingaid.serve.problems import UnknownCapabilityError, misshapen
+from findingaid.query.search.untrusted_filters import restrict_filter
+from findingaid.serve.capabilities import CAPABILITIES, Capability, View, unused_inputs
+from findingaid.serve.errors import UnknownCapabilityError, input_error
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.fields import Field
-    from findingaid.query.reader import Key
+    from findingaid.query.search.filter_fields import Field
+    from findingaid.query.search.reader import Key
 
 
 @dataclass(frozen=True)
-class Session:
-    """A finding aid as callers from outside have it.
-
-    `aid` knows the corpora that may be asked, and no others. `actor` is who proposes claims; without one nothing can
-    be written. `dagster` is where its UI is, for those who look at the index's state. Callers who are `elsewhere` are
-    told of no place on this machine.
-    """
-
-    aid: FindingAid
-    actor: str | None = None
-    dagster: str | None = None
-    elsewhere: bool = False
+class Session(View):
+    """View of a finding aid through which clients call capabilities: validates inputs and cleans errors."""
 
     @classmethod
     def of(
@@ -45,51 +35,64 @@ class Session:
         actor: str | None = None,
         dagster: str | None = None,
     ) -> Session:
-        """The session of these corpora, by default of all. Raises ConfigError for an unknown one, and for none."""
+        """Create a session for these corpora, by default all.
+
+        Raises ConfigError when a corpus is unknown or the list is empty.
+        """
         return cls(aid.within(list(aid.corpora) if corpora is None else corpora), actor, dagster)
 
-    @property
+    @cached_property
     def capabilities(self) -> Mapping[str, Capability]:
-        """What can be asked, by name."""
-        return {c.name: c for c in CAPABILITIES if c.read_only or self.actor is not None}
+        """Capabilities of this session by name; without an actor, only those that read.
+
+        Their schemas offer the inputs that have a use under the configuration.
+        """
+        unused = unused_inputs(self.aid)
+        return {c.name: replace(c, unused=unused) for c in CAPABILITIES if c.read_only or self.actor is not None}
 
     def call(self, name: str, given: object, *, texts: bool = False) -> dict[str, Any]:
-        """What a capability answers, as JSON has it; with `texts` all values given are texts, as in an address.
+        """Call a capability and return its result as JSON values.
 
-        Raises what the library does, InputError, and UnknownCapabilityError.
+        With `texts`, all given values are strings, as in a URL, and are converted. Raises InputError when the input
+        does not match the schema, UnknownCapabilityError when no such capability is served, and the errors of the
+        library.
         """
         capability = self.capabilities.get(name)
         if capability is None:
-            raise UnknownCapabilityError(
-                f"nothing named {brief(name)} is served. Known: {', '.join(self.capabilities)}"
-            )
+            raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {', '.join(self.capabilities)}")
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
-            raise misshapen(name, error) from None
+            raise input_error(name, error) from None
         with self._discreet():
             if where := getattr(asked, "where", None):
                 fields = partial(self._fields, getattr(asked, "corpora", None))
-                asked = asked.model_copy(update={"where": harmless(where, fields)})
+                asked = asked.model_copy(update={"where": restrict_filter(where, fields)})
             plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
         return plain
 
     def artifacts(self) -> Sequence[tuple[Key, str]]:
-        """(corpus, artifact id) of all that can be opened, with their titles. Raises StoreError."""
+        """Return the (corpus, artifact id) key and the title of every published artifact. Raises StoreError."""
         with self._discreet():
             return self.aid.artifacts()
 
     def _fields(self, corpora: Sequence[str] | None) -> Iterable[Field]:
         return chain.from_iterable(self.aid.fields(corpora).values())
 
-    def warm(self) -> None:
-        """Open the published index and load the model, so that the first question does not wait for them."""
+    def warm(self, model: bool = True) -> None:
+        """Open the published index, so that the first query is fast; with `model`, load the embedder as well.
+
+        Loading the embedder embeds a query, which may cost money at an endpoint.
+        """
         with self._discreet():
-            self.aid.searcher.reader().embed("ready")
+            reader = self.aid.searcher.reader()
+            reader.require_embedder()
+            if model:
+                reader.embed("ready")
 
     @contextmanager
     def _discreet(self) -> Iterator[None]:
-        """Errors without the address of the tables, for callers who are elsewhere."""
+        """Remove the address of the tables from error messages when clients may be on other machines."""
         try:
             yield
         except FindingAidError as error:

@@ -1,14 +1,19 @@
-"""Where artifacts come from. Every source lists cheaply (`discover`) and reads one artifact at a time (`read`)."""
+"""Sources of artifacts. Every source lists cheaply (`discover`) and reads one artifact at a time (`read`)."""
 
-from findingaid.model import Source
+from collections.abc import Mapping
+from typing import Any
+
+from findingaid.protocols import Source
 from findingaid.registry import Registry
 
 SOURCES: Registry[Source] = Registry(
     "source",
     "kind",
+    Source,
+    "findingaid.sources",
     {
         "files": "findingaid.sources.files:Files",
-        "mcp": "findingaid.sources.tools:Tools",
+        "mcp": "findingaid.sources.mcp_tools:Tools",
         "packages": "findingaid.sources.packages:Packages",
         "records": "findingaid.sources.records:RecordFile",
         "sessions": "findingaid.sources.sessions:Sessions",
@@ -16,4 +21,16 @@ SOURCES: Registry[Source] = Registry(
     },
 )
 
-__all__ = ["SOURCES"]
+CHUNKED = {"name": "Chunked"}
+
+
+def default_strategy(source: Source) -> Mapping[str, Any]:
+    """Return the spec of the strategy that fits the source's payloads, for a corpus that names none.
+
+    A source declares it as the class attribute `default_strategy`. Without it, the payloads are text, which is cut into
+    chunks.
+    """
+    return getattr(source, "default_strategy", CHUNKED)
+
+
+__all__ = ["SOURCES", "default_strategy"]

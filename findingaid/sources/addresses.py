@@ -1,4 +1,4 @@
-"""Roots of sources: folders of this machine, or URLs, whose credentials are shown to nobody."""
+"""Roots of sources: local folders, or URLs whose credentials are never shown."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pydantic import BeforeValidator, ValidationInfo
 
 HERE = "file://"
 
+BUCKETS = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
+
 NO_CREDENTIALS = frozenset({"abfs", "abfss", "git", "github"})
-"""Schemes that have something else before the "@" of a URL."""
+"""Schemes whose URLs have something other than credentials before the "@"."""
 
 LINK = re.compile(r"(?P<scheme>[\w+.-]+)://(?:(?P<user>[^/]*)@)?(?P<place>[^?]*)(?:\?(?P<query>.*))?", re.DOTALL)
 
 SPLIT_SECRETS = re.compile(r"[:&=]")
 SHORTEST_SECRET = 3
-"""A part of a URL that is shorter is no secret, and taking it out would leave no text to read."""
+"""Minimum length of a secret.
+
+Shorter parts of a URL are not secrets, and redacting them would leave no readable text.
+"""
 
 CAUSES = (
     (r"NoSuchBucket|ContainerNotFound", "the bucket does not exist"),
@@ -43,11 +48,11 @@ CAUSES = (
         "no answer: is the host right, running and reachable?",
     ),
 )
-"""What the errors of file systems say, with their types -> what is wrong; the first that fits."""
+"""Map error messages of file systems, prefixed with their type, to the cause in plain words. The first match wins."""
 
 
 class Address(str):
-    """A URL, or several chained by "::" as fsspec does; its repr and `shown` hold no credentials."""
+    """URL, or several URLs chained by "::" as in fsspec. Its repr and `shown` hide credentials."""
 
     __slots__ = ()
 
@@ -65,12 +70,12 @@ class Address(str):
 
     @property
     def name(self) -> str:
-        """What a folder would be called: the last part of the path, or of what the path is in."""
+        """Folder-like name: the last part of the path, or of the URL that contains it."""
         parts = [part for link in self.shown.split("::") for part in reversed(link.partition("://")[2].split("/"))]
         return next((part for part in (*parts, self.shown.rpartition("/")[2]) if part), self.scheme)
 
     def secrets(self) -> Iterator[str]:
-        """The parts that are shown to nobody."""
+        """Yield the parts of the URL that must never be shown."""
         for link in self.split("::"):
             found = LINK.fullmatch(link)
             if found and found["scheme"] not in NO_CREDENTIALS and found["user"]:
@@ -87,8 +92,21 @@ def _shown(link: str) -> str:
     return f"{found['scheme']}://{user}{found['place']}"
 
 
+def credentials_in(uri: str) -> bool:
+    """Return whether a URI of a store or a bucket holds a user, a password or a query.
+
+    A secret may contain a "/". "s3://KEY:SEC/RET@BUCKET" is recognized by its ":", which no bucket name contains.
+    """
+    scheme, separator, place = uri.partition("://")
+    if not separator or scheme == "file":
+        return False
+    authority = place.partition("/")[0]
+    user = ("@" in authority and scheme not in NO_CREDENTIALS) or ("@" in place and ":" in authority)
+    return user or "?" in place
+
+
 def as_root(root: Path | str) -> Path | Address:
-    """What a root stands for: a text with "://" or "::" is a URL, any other a path."""
+    """Parse a root: text that contains "://" or "::" is a URL, anything else is a path."""
     text = str(root)
     if isinstance(root, Path) or text.startswith(HERE) or not ("://" in text or "::" in text):
         return root if isinstance(root, Path) else Path(text.removeprefix(HERE))
@@ -99,6 +117,8 @@ def _configured(value: Any, info: ValidationInfo) -> Path | Address:
     if not isinstance(value, str | Path):
         raise ValueError(f"expected a folder or a URL, got {value!r}")  # noqa: TRY004  # for pydantic
     root, base = as_root(value), (info.context or {}).get("base") or Path()
+    if isinstance(root, Address) and root.scheme in BUCKETS and credentials_in(root.partition("::")[0]):
+        raise ValueError("holds credentials in the URL: put them into storage_options, or into the environment")
     return (
         Address("::".join(_beside(link, base) for link in root.split("::")))
         if isinstance(root, Address)
@@ -107,7 +127,7 @@ def _configured(value: Any, info: ValidationInfo) -> Path | Address:
 
 
 def _beside(link: str, base: Path) -> str:
-    """A link of a URL, with the path of this machine in it, if there is one, seen from the folder `base`."""
+    """Return one link of a chained URL; if it contains a local path, that is resolved against the folder `base`."""
     scheme, separator, place = link.partition("://")
     if not separator:
         return str(base / Path(link).expanduser()) if "/" in link or "." in link else link
@@ -118,7 +138,7 @@ def _beside(link: str, base: Path) -> str:
 
 
 ConfigRoot = Annotated[Path | str, BeforeValidator(_configured)]
-"""A folder or a URL; a path in it is, in a configuration, relative to the folder of its file."""
+"""Folder or URL. In a configuration, a path in it is relative to the folder of the configuration file."""
 
 
 def _named(options: Any) -> dict[str, Any]:
@@ -128,17 +148,17 @@ def _named(options: Any) -> dict[str, Any]:
 
 
 StorageOptions = Annotated[Mapping[str, Any], BeforeValidator(_named)]
-"""What a file system is told beside its URL. An empty text is none, so that it can stand for a default."""
+"""Options for the file system, next to its URL. Empty text counts as unset, so that it can stand for a default."""
 
 
 def reason(error: BaseException, address: Address, options: Mapping[str, Any]) -> str:
-    """What went wrong with a file system, in one line, without addresses, credentials or values of options."""
+    """Return a one-line message for a file-system error, without addresses, credentials or values of options."""
     text = f"{type(error).__name__}: {error}"
     for pattern, cause in CAUSES:
         if found := re.search(pattern, text):
             return found.expand(cause)
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-    line = re.sub(r"[\w+.-]+://\S+", "…", line)
+    line = re.sub(r"(?<![\w+.-])[\w+.-]+://\S+", "…", line)
     for secret in sorted({*address.secrets(), *_texts(options)}, key=len, reverse=True):
         for written in (secret, unquote(secret)):
             line = line.replace(written, "…") if len(written) >= SHORTEST_SECRET else line
@@ -146,7 +166,7 @@ def reason(error: BaseException, address: Address, options: Mapping[str, Any]) -
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts and numbers within options, which may be nested."""
+    """Yield all texts and numbers within options, which may be nested."""
     if isinstance(value, Mapping):
         for within in value.values():
             yield from _texts(within)

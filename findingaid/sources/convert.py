@@ -1,6 +1,6 @@
-"""Turns documents into text, in a process of its own; findingaid.sources.documents starts and watches it.
+"""Converter process that turns documents into text; findingaid.sources.documents starts and watches it.
 
-It reads [suffix, bytes, max_bytes] as a line of JSON and then the document, and answers with a line of JSON.
+It reads a line of JSON, [suffix, bytes, max_bytes], then the document. It answers with a line of JSON.
 """
 
 from __future__ import annotations
@@ -24,57 +24,57 @@ from findingaid.sources.documents import FORMATS
 from findingaid.sources.files import decode
 
 PAGE_BREAK = "\n\n\f\n\n"
-"""Between pages: plain text's own sign for it, set off so that strategies see the end of a paragraph."""
+"""Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
 
 MEMORY_BYTES = 4_000_000_000
-"""What the process may take, where the system can be told so."""
+"""Memory limit of the process, on systems that support one."""
 
 NO_MEMORY = orjson.dumps(
     {"error": f"converting it takes more than {MEMORY_BYTES / 1e9:.0f} GB of memory: exclude it", "kind": "too_large"}
 )
 
 UNPACKED_SHARE = 10
-"""How many times `max_bytes` a zipped document may unpack to: XML has several bytes a character of text."""
+"""Multiple of `max_bytes` that a zipped document may unpack to: XML takes several bytes per character of text."""
 
 END_BYTES = 1024
-"""How far from a PDF's end its end mark may stand, as Acrobat has it."""
+"""Maximum distance, as in Acrobat, of a PDF's start mark from the file's start, and of its end mark from the end."""
 
 NO_TITLES = frozenset({"untitled", "(unspecified)", "powerpoint presentation", "word document"})
-"""What programs write for a title that nobody gave."""
+"""Placeholder titles that programs write when nobody gave a title."""
 
 NO_AUTHORS = frozenset({"anonymous", "(anonymous)", "(unspecified)", "python-docx"})
 
 TITLE_STYLE = "p[style-name='Title'] => h1:fresh"
-"""Word's title of a document is none of its headings; here it is one."""
+"""Style map that makes Word's Title style a heading; by default it is not one."""
 
 HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
-"""PDFium's sign for a hyphen at the end of a line, and what the next one begins with."""
+"""PDFium's sign for a hyphen at the end of a line, and the first character of the next line."""
 
 ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
-"""What is no text of a page: lists of links, and the signs beside headings that Sphinx and MkDocs write."""
+"""Parts of a page that are not content: lists of links, and the permalinks that Sphinx and MkDocs write."""
 
-SLIDE = re.compile(r"\s*<!-- Slide number: \d+ -->\s*")
+SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
-"""How Office's files of before 2007 begin, and those of today with a password."""
+"""First bytes of Office files from before 2007, and of today's files with a password."""
 
 Converted = tuple[str, dict[str, Any]]
 
 
 def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
-    """A document's text and metadata. Raises ReadError, whatever is wrong with it, and MemoryError."""
+    """Return a document's text and metadata. Raises ReadError for any defect of the document, and MemoryError."""
     name, _, is_text = FORMATS[suffix]
     if not payload and not is_text:
-        raise ReadError(f"an empty file, no {name}: exclude it", "parse")
+        raise ReadError(f"an empty file, not a valid {name}: exclude it", "parse")
     try:
         text, metadata = CONVERTERS[suffix](payload, max_bytes)
     except (ReadError, MemoryError):
         raise
     except Exception as error:  # a converter may raise anything; it fails this document alone
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ReadError(f"damaged, or no {name} ({said}): repair or exclude it", "parse") from error
-    text = text.replace("\0", "").encode("utf-8", "replace").decode()  # lone surrogates are no Unicode text
+        raise ReadError(f"damaged, or not a valid {name} ({said}): repair or exclude it", "parse") from error
+    text = text.replace("\0", "").encode("utf-8", "replace").decode()  # lone surrogates are not valid Unicode text
     if len(text.encode()) > max_bytes:
         raise ReadError(
             f"its text has {len(text.encode()):,} bytes, more than source.max_bytes = {max_bytes:,}:"
@@ -88,7 +88,7 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
     import pypdfium2
 
     if b"%PDF-" not in payload[:END_BYTES]:
-        raise ReadError("no PDF, whatever its name says: exclude it", "parse")
+        raise ReadError("not a PDF despite its name: exclude it", "parse")
     if b"%%EOF" not in payload.rstrip(b"\0\t\r\n ")[-END_BYTES:]:
         raise ReadError("a PDF that was cut short, without an end (%%EOF): get it again or exclude it", "parse")
     try:
@@ -102,7 +102,7 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
         said = document.get_metadata_dict()
     if not any(pages):
         raise ReadError(
-            f"no text on its pages ({len(pages)}), only images or nothing: have it read by OCR, or exclude it",
+            f"no text on its pages ({len(pages)}), only images or nothing: run OCR on it, or exclude it",
             "no_text",
         )
     return PAGE_BREAK.join(pages), {
@@ -119,7 +119,7 @@ def _pages(document: Any) -> Iterator[str]:
 
 
 def _page(text: str) -> str:
-    """A page's text with one kind of line ends, words that a line end parts joined, and no sign of a page's end."""
+    """Return a page's text with uniform line ends, words hyphenated across lines joined, and form feeds replaced."""
     text = HYPHEN.sub(lambda found: found[1] if found[1].islower() else f"-{found[1]}", text)
     return re.sub(r"\r\n?|\v|\f", "\n", text).strip()
 
@@ -133,7 +133,7 @@ def _docx(payload: bytes, max_bytes: int) -> Converted:
 def _pptx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         said = _core_properties(archive)
-    slides = SLIDE.split(_markdown("PptxConverter", payload, ".pptx")[0])[1:]
+    slides = [slide.strip() for slide in SLIDE.split(_markdown("PptxConverter", payload, ".pptx")[0])[1:]]
     return PAGE_BREAK.join(map(_page, slides)), said | {"n_pages": len(slides)}
 
 
@@ -152,17 +152,18 @@ def _html(payload: bytes, max_bytes: int) -> Converted:
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
     try:
         root = html.document_fromstring(_html_text(payload).encode(), parser=parser)
-    except etree.ParserError:  # lxml's word for a page without any element
+    except etree.ParserError:  # lxml raises this for a page without any element
         return "", {}
     for element in root.xpath(ASIDE):
         element.drop_tree()
-    # What HTML lets stand open (p, li, td) is closed now: markitdown would nest it, too deep for a long page.
+    # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
+    # long page.
     text, title = _markdown("HtmlConverter", html.tostring(root, encoding="utf-8"), ".html")
     return text, {"title": title, "text_type": "text/markdown"}
 
 
 def _html_text(payload: bytes) -> str:
-    """The text of a page in UTF-8, or in the encoding that it declares, or in one that is guessed."""
+    """Decode a page from UTF-8, or else from the encoding that it declares, or else from a guessed one."""
     from bs4.dammit import EncodingDetector
 
     text, encoding = decode(payload)
@@ -176,7 +177,7 @@ def _html_text(payload: bytes) -> str:
 def _ipynb(payload: bytes, max_bytes: int) -> Converted:
     notebook = json.loads(payload)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise ReadError("no Jupyter notebook of format 4 or later: it has no list of cells", "parse")
+        raise ReadError("not a Jupyter notebook of format 4 or later: it has no list of cells", "parse")
     text, title = _markdown("IpynbConverter", payload, ".ipynb")
     return text, {"title": title, "text_type": "text/markdown"}
 
@@ -194,7 +195,7 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
 
 
 def _markdown(converter: str, payload: bytes, suffix: str, **options: Any) -> tuple[str, str]:
-    """The text by one of markitdown's converters, and the title that it found."""
+    """Convert a document with one of markitdown's converters; return the text and the title that it found."""
     import markitdown
 
     convert = getattr(markitdown.converters, converter)().convert
@@ -203,7 +204,10 @@ def _markdown(converter: str, payload: bytes, suffix: str, **options: Any) -> tu
 
 
 def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
-    """A zipped document, if it is one that may be unpacked. zipfile reads no more of a file than it declares."""
+    """Open a zipped document. Raises ReadError if it is encrypted or would unpack to too much.
+
+    zipfile reads no more of a file than the size that the archive declares, so the check is reliable.
+    """
     if payload.startswith(OLE) and "EncryptedPackage".encode("utf-16-le") in payload:
         raise ReadError("with a password: save it without, or exclude it", "encrypted")
     archive = zipfile.ZipFile(io.BytesIO(payload))
@@ -218,7 +222,7 @@ def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
 
 
 def _core_properties(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Title and author of an Office document, whose text is Markdown."""
+    """Return the title and author of an Office document. Its text type is Markdown."""
     from defusedxml.ElementTree import fromstring
 
     found: dict[str, str] = {}
@@ -238,20 +242,20 @@ def _said(value: str | None, nothing: frozenset[str]) -> str:
 
 
 def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
-    """What is sent back of one document: its text and metadata, or an error and its kind."""
+    """Return the answer for one document: its text and metadata, or an error and its kind."""
     try:
         text, metadata = convert(suffix, payload, max_bytes)
         return orjson.dumps({"text": text, "metadata": metadata})
     except ReadError as error:
         return orjson.dumps({"error": str(error), "kind": error.kind})
     except MemoryError:
-        pass  # what was taken is held by the error until here
+        pass  # the error holds the memory until here
     gc.collect()
     return NO_MEMORY
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until there are no more requests, which is when the process that asks ends."""
+    """Answer requests until there are no more, that is, until the parent process ends."""
     while line := requests.readline():
         suffix, size, max_bytes = orjson.loads(line)
         payload = requests.read(size)
@@ -262,8 +266,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve on what are standard input and output, which converters are kept away from."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    """Serve on the original standard input and output, which are hidden from the converters."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     answers = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "r+b") as nothing:
         for descriptor in (1, 2):

@@ -1,7 +1,7 @@
-"""Documents that are no plain text, and the process in which their converters work.
+"""Documents that are not plain text, and the process that runs their converters.
 
-A converter reads what anyone may have written, so it works in a process of its own: where it hangs, swallows
-memory or crashes, that process is ended, one artifact fails, and the next one gets a new process.
+A converter reads untrusted input, so it works in a separate process. If it hangs, uses too much memory or crashes, that
+process is ended, one artifact fails, and the next one gets a new process.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ import orjson
 from findingaid.errors import ReadError
 
 REVISION = "1"
-"""Raised when the same converters' results are put together otherwise, so that documents are read again."""
+"""Version of the conversion.
+
+Increment it when the same converters' results are combined differently, so that documents are read again.
+"""
 
 SECONDS = 120.0
 SECONDS_A_MEGABYTE = 10.0
-"""How long a converter may take. A PDF of 1,000 pages takes a second, a Word document one a megabyte of its text."""
+"""Time limit of a converter.
+
+A PDF of 1,000 pages takes a second; a Word document takes a second per megabyte of its text.
+"""
 
 IDLE_SECONDS = 30.0
-"""After so long without a document the process ends; it holds some 150 MB, and takes 2 s to start."""
+"""Idle time after which the process ends. It holds some 150 MB, and takes 2 s to start."""
 
 
 class Format(NamedTuple):
-    """What a file suffix stands for; the installed versions of `converters` decide what text comes out.
+    """Document format of a file suffix. The installed versions of `converters` determine the extracted text.
 
-    `is_text` is whether a file can also be indexed as it is, where they are not installed.
+    `is_text` says whether a file can be indexed as it is if the converters are not installed.
     """
 
     name: str
@@ -57,12 +63,15 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name says; None for what is read as it is."""
+    """Return the document format of a file name; None for files that are read as they are."""
     return FORMATS.get(os.path.splitext(name)[1].lower())
 
 
 def converter_id(name: str) -> str:
-    """What converts a file of this name, with versions, so that an upgrade is noticed; "" where nothing does."""
+    """Return the converters of a file with this name, or "" if there are none.
+
+    The result includes their versions, so that an upgrade is noticed.
+    """
     found = format_of(name)
     return "" if found is None else _versions(found.converters)
 
@@ -75,10 +84,11 @@ def _versions(distributions: tuple[str, ...]) -> str:
         return ""
 
 
-def converted(name: str, payload: bytes, max_bytes: int) -> tuple[str, dict[str, Any]] | None:
-    """A document's text and what it says of itself (title, author, n_pages, text_type); None for plain text.
+def convert_document(name: str, payload: bytes, max_bytes: int) -> tuple[str, dict[str, Any]] | None:
+    """Return a document's text and its own metadata (title, author, n_pages, text_type).
 
-    Raises ReadError for a document that cannot be converted, or to more than `max_bytes` of text.
+    Return None for plain text, and for a text format whose converter is not installed. Raises ReadError for a document
+    that cannot be converted, or whose text is longer than `max_bytes`.
     """
     found = format_of(name)
     if found is None:
@@ -97,7 +107,7 @@ def converted(name: str, payload: bytes, max_bytes: int) -> tuple[str, dict[str,
 
 
 class Converter:
-    """A process that converts one document after another: started for the first, ended when it was idle."""
+    """A process that converts documents one after another. The first document starts it; it ends after an idle time."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.seconds = seconds
@@ -106,7 +116,7 @@ class Converter:
         self._idle = threading.Timer(IDLE_SECONDS, self.end)
 
     def convert(self, suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
-        """What findingaid.sources.convert answers. Raises ReadError where it does not."""
+        """Return the answer of findingaid.sources.convert. Raises ReadError if the process does not answer."""
         with self._lock:
             self._idle.cancel()
             if self._process is None or self._process.poll() is not None:
@@ -114,7 +124,7 @@ class Converter:
                 self._process = _start()
             try:
                 answer = self._ask(self._process, suffix, payload, max_bytes)
-            except BaseException:  # also of a signal: what it answers later must not be taken for the next document's
+            except BaseException:  # also on a signal: a late answer must not be taken for the next document's
                 self._end()
                 raise
             self._idle = threading.Timer(IDLE_SECONDS, self.end)
@@ -123,7 +133,7 @@ class Converter:
             return answer
 
     def end(self) -> None:
-        """End the process; the next document gets a new one."""
+        """End the process; the next document starts a new one."""
         with self._lock:
             self._end()
 
@@ -142,7 +152,7 @@ class Converter:
         watch.start()
         line = b""
         try:
-            with suppress(OSError):  # it is gone, and answers nothing
+            with suppress(OSError):  # the process is gone, and gives no answer
                 requests.write(orjson.dumps([suffix, len(payload), max_bytes]) + b"\n")
                 requests.write(payload)
                 requests.flush()
@@ -153,9 +163,11 @@ class Converter:
             answer: dict[str, Any] = orjson.loads(line)
             return answer
         if late.is_set():
-            raise ReadError(f"its converter was not done after {seconds:.0f} s, and was ended: exclude it", "timeout")
+            raise ReadError(
+                f"its converter did not finish within {seconds:.0f} s and was stopped: exclude it", "timeout"
+            )
         raise ReadError(
-            f"its converter crashed, perhaps for want of memory (exit status {process.wait()}): exclude it", "parse"
+            f"its converter crashed, perhaps out of memory (exit status {process.wait()}): exclude it", "parse"
         )
 
     def _end(self) -> None:
@@ -165,13 +177,16 @@ class Converter:
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):  # what could not be written to it, once more
+            with suppress(OSError):  # closing flushes again what could not be written
                 if pipe:
                     pipe.close()
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A process that imports from where this one does, so not from the folder of documents that it may stand in."""
+    """Start a process that imports from the same places as this one.
+
+    `-P` keeps the current folder, which may be a folder of documents, from being added to these.
+    """
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "findingaid.sources.convert"],
         stdin=subprocess.PIPE,
@@ -182,5 +197,5 @@ def _start() -> subprocess.Popen[bytes]:
 
 @cache
 def _converter(pid: int) -> Converter:
-    """That of this process; one that was forked must not share its parent's."""
+    """Return the converter of this process. A forked process must not share its parent's."""
     return Converter()

@@ -1,28 +1,30 @@
-"""Files below one folder or URL, text and documents; an artifact is a file, its id the path below the root."""
+"""Files below one folder or URL, both text and documents. An artifact is a file; its id is the path below the root."""
 
 from __future__ import annotations
 
 import mimetypes
 import os
+import re
 import stat
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 from charset_normalizer import from_bytes
 from pathspec import PathSpec
 
-from findingaid.errors import ReadError, SourceError
-from findingaid.front_matter import described
+from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import STRICT
+from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
-from findingaid.sources.remote import Remote, Selection
-from findingaid.sources.trees import archive
+from findingaid.sources.remote import Remote, TreeFilter
+from findingaid.sources.trees import DEEPEST, archive
+from findingaid.text.front_matter import file_metadata
 
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -35,28 +37,45 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".epub": "application/epub+zip",
     ".ipynb": "application/x-ipynb+json",
 }
-"""What Python's table does not have on every system."""
+"""Media types that Python's own table lacks on some systems."""
+
+MOST_VISITS = 20
+"""How often one folder may be listed through links.
+
+Links that fork at each level would otherwise list it without end.
+"""
 
 READS = 3
-"""How often a file is read that changes while it is read."""
+"""How often to read a file that changes while it is being read."""
 
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""How a text of UTF-16 or UTF-32 begins; any other that holds a zero byte is no text."""
+"""Byte order marks of UTF-16 and UTF-32. Any other payload that holds a zero byte is not text."""
+
+HEAD_BYTES = 65_536
+TOO_LARGE = "too_large"
+BINARY = "binary"
+NOT_TEXT = "not text"
+"""Failure kind of a file that is not text, and the reason for which it is skipped."""
+
+CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+"""Control bytes that are in no text, of any encoding that keeps ASCII."""
 
 WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
 ACCENTED_SHARE = 0.3
 SAMPLE_CHARACTERS = 100_000
 
-# A file written in the same tick of a coarse clock as it was listed may change again without a new
-# time stamp ("racily clean" in git's words); such a stamp is not trusted and the file is read next time.
+# A file written in the same tick of a coarse clock as it was listed may change again under the same time stamp ("racily
+# clean" in git's words). Such a stamp is not trusted, and the file is read again next time.
 RACY_NANOSECONDS = 2_000_000_000
 
 
+@checked
 @dataclass(frozen=True)
 class Files:
     """Files below `root` whose path matches `include` and not `exclude`, patterns as in .gitignore.
 
-    Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact.
+    Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact. A file
+    that is not text, and that no converter is for, is skipped, or becomes a failed artifact if `unreadable` is fail.
     `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
     """
 
@@ -66,26 +85,29 @@ class Files:
     hidden: bool = False
     max_bytes: int = 20_000_000
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
-    __pydantic_config__: ClassVar = STRICT
+    unreadable: Literal["skip", "fail"] = "skip"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "root", as_root(self.root))  # whose repr shows no password
+        object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
+        for name, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for pattern in patterns:
+                _check_pattern(name, pattern)
 
     @property
     def readers(self) -> int:
-        """How many artifacts are best read at once."""
+        """Best number of artifacts to read at once."""
         return self._remote.readers if self._remote else 1
 
     def place(self, path: str) -> str:
-        """Where a path below the root is, to be shown."""
+        """Return the location of a path below the root, for display."""
         if isinstance(self.root, Address):
             return f"{self.root.shown.rstrip('/')}/{path}"
         return str(self._local / path)
 
     def below(self, folder: str) -> tuple[Files, str]:
-        """All files of a folder below the root, and what their paths begin with before the one from there on.
+        """Return a source of all files in a folder below the root, and the prefix that its paths have.
 
-        Below a folder of this machine that one is the root, so that no link leads out of it.
+        For a local folder, that folder becomes the new root, so that no link leads out of it. The prefix is then "".
         """
         if self._remote or not folder:
             return replace(self, include=("**/*",)), f"{folder}/" if folder else ""
@@ -94,7 +116,7 @@ class Files:
     def discover(self) -> Discovery:
         if self._remote:
             included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
-            found = self._remote.discover(Selection(included, excluded, self.hidden))
+            found = self._remote.discover(TreeFilter(included, excluded, self.hidden))
             return replace(found, listings=[_to_convert(listing) for listing in found.listings])
         if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
@@ -104,19 +126,28 @@ class Files:
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
-        payload = self.payload(artifact_id)
-        text, own = documents.converted(name, payload, self.max_bytes) or _plain(payload)
+        try:
+            payload = self.payload(artifact_id)
+            text, own = documents.convert_document(name, payload, self.max_bytes) or _plain(payload)
+        except ReadError as error:
+            binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
+            if binary and self.unreadable == "skip" and not documents.format_of(name):
+                raise SkippedError(NOT_TEXT, BINARY) from None
+            raise
         suffix = os.path.splitext(name)[1].lower()
         media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
         markdown = own.get("text_type", media_type) == MARKDOWN
-        said = described(text, name) if markdown else {"title": name}
+        said = file_metadata(text, name) if markdown else {"title": name}
         return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own)
 
     def payload(self, artifact_id: str, start: int = 0) -> bytes:
-        """A file's bytes from `start` on. Raises ReadError, also for one too large or not really below the root."""
+        """Return a file's bytes from `start` on.
+
+        Raises ReadError if the file cannot be read, is too large, or is really outside the root.
+        """
         if self._remote:
             return self._remote.payload(artifact_id, self.max_bytes)[start:]
-        path = os.path.join(self.root, artifact_id)  # not a Path: this runs once a file
+        path = os.path.join(self.root, artifact_id)  # not a Path: this runs once per file
         folder, name = os.path.split(path)
         try:
             found = os.lstat(path)
@@ -127,18 +158,28 @@ class Files:
                 raise ReadError(
                     f"{found.st_size:,} bytes, more than source.max_bytes = {self.max_bytes:,}:"
                     " exclude it or raise the limit",
-                    "too_large",
+                    TOO_LARGE,
                 )
             return _unchanged(path, start)
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
+
+    def _begins_binary(self, artifact_id: str) -> bool:
+        """Return whether a local file that is too large to read, such as a video, is not text."""
+        if self._remote:
+            return False
+        with open(os.path.join(self.root, artifact_id), "rb", opener=_without_waiting) as file:
+            return _is_binary(file.read(HEAD_BYTES))
 
     def _refuse_outside(self, real: Path) -> None:
         if not real.is_relative_to(self._real_root):
             raise ReadError(_outside(real, self._real_root), "outside_root")
 
     def _below_root(self, folder: str) -> bool:
-        """Whether a folder really is below the root; looked up once, since that costs more than reading a file."""
+        """Return whether a folder really is below the root.
+
+        The result is cached: resolving costs more than reading a file.
+        """
         if folder not in self._folders:
             self._folders[folder] = Path(folder).resolve(strict=True).is_relative_to(self._real_root)
         return self._folders[folder]
@@ -157,7 +198,7 @@ class Files:
 
     @cached_property
     def _remote(self) -> Remote | None:
-        """What lists and reads where the root is no folder of this machine."""
+        """Reader for a root that is a URL or an archive; None for a local folder."""
         address = self.root if isinstance(self.root, Address) else archive(self._local)
         return Remote(address, self.storage_options) if address else None
 
@@ -172,26 +213,25 @@ class Files:
 
 @dataclass
 class _Walk:
-    """One pass over a tree that collects what it could not list."""
+    """One pass over a tree, which also collects the failures and the folders that it could not list."""
 
     files: Files
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    visits: Counter[str] = field(default_factory=Counter)
     now: int = field(default_factory=time.time_ns)
 
     def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
-        """List a folder; `ancestors` are the real paths above it, so that a link back up is seen as a loop."""
+        """Yield the listings of a folder. `ancestors` are the real paths above it, to detect a link that loops back."""
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            self._fail(prefix or ".", "unreadable", f"folder cannot be listed: {error.strerror or error}")
-            self.unknown.append(prefix)
-            return
+            return self._fail_folder(prefix, error.strerror or str(error))
         for entry in entries:
             if entry.name.startswith(".") and not self.files.hidden:
                 continue
             artifact_id = prefix + entry.name
-            if entry.is_dir():
+            if is_folder(entry):
                 yield from self._folder(entry, artifact_id + "/", ancestors)
             elif _matches(self.files._included, artifact_id) and not _matches(self.files._excluded, artifact_id):
                 yield from self._file(entry, artifact_id)
@@ -206,14 +246,18 @@ class _Walk:
                 return self._fail(prefix, "outside_root", f"link loops back to {real}: exclude it")
             if not Path(real).is_relative_to(self.files._real_root):
                 return self._fail(prefix, "outside_root", _outside(real, self.files._real_root))
+        self.visits[real] += 1
+        if self.visits[real] > MOST_VISITS:
+            return self._fail(prefix, "duplicate", f"listed {MOST_VISITS} times already, through links: exclude it")
+        if len(ancestors) > DEEPEST:
+            return self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
         yield from self.below(real, prefix, (*ancestors, real))
 
     def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Iterator[Listing]:
         try:
             artifact_id.encode()
         except UnicodeEncodeError:
-            shown = os.fsencode(artifact_id).decode("utf-8", "backslashreplace")
-            return self._fail(shown, "encoding", "file name is not valid UTF-8: rename it or exclude it")
+            return self._fail(artifact_id, "encoding", "file name is not valid UTF-8: rename it or exclude it")
         try:
             if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(
                 self.files._real_root
@@ -229,11 +273,36 @@ class _Walk:
         yield _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
-        self.failures.append(Failure(artifact_id, "artifacts", kind, message))
+        self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))
+
+    def _fail_folder(self, prefix: str, message: str) -> None:
+        self._fail(prefix or ".", "unreadable", f"folder cannot be listed: {message}")
+        self.unknown.append(shown_name(prefix))
+
+
+def shown_name(name: str) -> str:
+    """Return a file name with bytes that are not UTF-8 shown as escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a folder; a link to itself is not one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    """Raise ConfigError for a pattern that pathspec cannot use."""
+    try:
+        PathSpec.from_lines("gitignore", (pattern,))
+    except (ValueError, re.error):
+        raise ConfigError(f"{name}: {brief(pattern)} is not a pattern as in .gitignore: correct it") from None
 
 
 def _matches(patterns: PathSpec[Any], path: str) -> bool:
-    return patterns.match_file(path.replace("\n", " "))  # what pathspec makes of "**" does not match line ends
+    return patterns.match_file(path.replace("\n", " "))  # pathspec's "**" does not match line ends
 
 
 def _outside(real: str | Path, root: Path) -> str:
@@ -241,7 +310,7 @@ def _outside(real: str | Path, root: Path) -> str:
 
 
 def _to_convert(listing: Listing) -> Listing:
-    """A listing whose stamp changes with the converter of such a document, too."""
+    """Return a listing whose stamp also changes with the converter of this type of document."""
     converter = documents.converter_id(listing.artifact_id)
     if not converter or not listing.stamp:
         return listing
@@ -250,10 +319,15 @@ def _to_convert(listing: Listing) -> Listing:
 
 
 def _unchanged(path: str, start: int) -> bytes:
-    """A file's bytes from `start` on, as they were at one moment. Raises ReadError for a file that is being written."""
+    """Return a file's bytes from `start` on, all read at one moment.
+
+    Raises ReadError for a file that is being written.
+    """
     for _ in range(READS):
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                raise ReadError("not a regular file: exclude it", "unreadable")
             file.seek(start)
             payload = file.read()
             after = os.fstat(file.fileno())
@@ -262,15 +336,20 @@ def _unchanged(path: str, start: int) -> bytes:
     raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file without blocking, since it may have become a pipe after it was listed."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _plain(payload: bytes) -> tuple[str, dict[str, Any]]:
     text, encoding = decode(payload)
     return text, {"encoding": encoding}
 
 
 def decode(payload: bytes) -> tuple[str, str]:
-    """Text and the encoding it was in. Line ends stay as they are. Raises ReadError for what is no text."""
-    if b"\x00" in payload and not payload.startswith(WIDE_MARKS):
-        raise ReadError("binary, not text: exclude it", "binary")
+    """Return the text and its encoding. Line ends are kept. Raises ReadError for a payload that is not text."""
+    if _is_binary(payload):
+        raise ReadError(f"binary, {NOT_TEXT}: exclude it", BINARY)
     try:
         return payload.removeprefix(b"\xef\xbb\xbf").decode(), "utf-8"
     except UnicodeDecodeError:
@@ -278,13 +357,21 @@ def decode(payload: bytes) -> tuple[str, str]:
     if (western := _as_western(payload)) is not None:
         return western, "cp1252"
     best = from_bytes(payload).best()
+    if best is None and CONTROLS.search(payload):
+        raise ReadError(f"binary, {NOT_TEXT}: exclude it", BINARY)
     if best is None:
         raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
     return str(best), best.encoding.replace("_", "-")
 
 
+def _is_binary(payload: bytes) -> bool:
+    return b"\x00" in payload and not payload.startswith(WIDE_MARKS)
+
+
 def _as_western(payload: bytes) -> str | None:
-    """The text in Windows' Western code page, if it reads like one: mostly ASCII, the rest letters and quotes.
+    """Return the text decoded as Windows-1252 if that looks plausible: mostly ASCII, the rest letters and quotes.
+
+    Otherwise None.
 
     The general detection guesses from letter statistics, and takes a short German text for a Baltic one.
     """

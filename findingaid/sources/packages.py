@@ -1,9 +1,9 @@
-"""Python packages: the distributions installed in this environment, or the projects in a folder of repositories."""
+"""Python packages: distributions installed in this environment, or projects in a folder of repositories."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from functools import cached_property
@@ -13,30 +13,43 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Gt
 
 from findingaid.errors import ReadError
-from findingaid.identity import text_hash
-from findingaid.model import Artifact, Discovery, Listing
-from findingaid.registry import STRICT, ConfigPath
-from findingaid.sources.repositories import Repositories, dependencies, normalised
+from findingaid.identity.hashes import text_hash
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.registry import ConfigPath, checked, said
+from findingaid.sources.files import shown_name
+from findingaid.sources.repositories import Repositories, dependencies, normalise_package_name
 
 
+@checked
 @dataclass(frozen=True)
 class Packages:
-    """Every distribution on this interpreter's path, its id the normalised name; of two the first, as `import` does.
+    """Every distribution on this interpreter's path, or with `root` every project in a folder of repositories.
 
-    With `root`, the folders below it that hold a pyproject.toml instead, the id being the folder's name.
+    The id of a distribution is its normalized name; of duplicates the first is taken, as `import` does. With `root`,
+    every folder below it that holds a pyproject.toml is an artifact, and its id is the folder's name.
     """
 
     root: ConfigPath | None = None
     max_bytes: Annotated[int, Gt(0)] = 20_000_000
-    __pydantic_config__: ClassVar = STRICT
+    default_strategy: ClassVar[Mapping[str, Any]] = {"name": "Package"}
 
     def discover(self) -> Discovery:
         if self._repositories:
             return self._repositories.discover()
         first: dict[str, Listing] = {}
-        for name, listing in self._installed():
-            first.setdefault(name, listing)
-        return Discovery([first[name] for name in sorted(first)])
+        failures: list[Failure] = []
+        for found in distributions():
+            try:
+                listing = _listing(found)
+            except (OSError, ValueError) as error:
+                place = shown_name(str(getattr(found, "_path", "")))
+                failures.append(
+                    Failure(place, "artifacts", "unreadable", f"its metadata cannot be read: {said(error)}")
+                )
+            else:
+                if listing:
+                    first.setdefault(listing.artifact_id, listing)
+        return Discovery([first[name] for name in sorted(first)], failures)
 
     def read(self, artifact_id: str) -> Artifact:
         if self._repositories:
@@ -54,19 +67,18 @@ class Packages:
     def _repositories(self) -> Repositories | None:
         return Repositories(self.root, self.max_bytes) if self.root else None
 
-    def _installed(self) -> Iterator[tuple[str, Listing]]:
-        for found in distributions():
-            metadata = found.read_text("METADATA") or found.read_text("PKG-INFO")
-            name = _header(metadata, "Name") if metadata else None
-            if metadata and name:
-                yield (
-                    (key := normalised(name)),
-                    Listing(key, f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata)),
-                )
+
+def _listing(found: Distribution) -> Listing | None:
+    """Return the listing of a distribution; None for one without a name."""
+    metadata = found.read_text("METADATA") or found.read_text("PKG-INFO")
+    name = _header(metadata, "Name") if metadata else None
+    if not metadata or not name:
+        return None
+    return Listing(normalise_package_name(name), f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata))
 
 
 def package_of(found: Distribution) -> dict[str, Any]:
-    """A distribution's metadata as the fields that the Package strategy knows."""
+    """Return a distribution's metadata as the fields that the Package strategy reads."""
     metadata: Message = found.metadata  # type: ignore[assignment]  # PackageMetadata is an email.message.Message
     readme = metadata.get("Description") or str(metadata.get_payload() or "")
     return {
@@ -80,6 +92,6 @@ def package_of(found: Distribution) -> dict[str, Any]:
 
 
 def _header(metadata: str, name: str) -> str | None:
-    """One header by a search, since parsing every METADATA whole costs seconds for a large environment."""
-    found = re.search(rf"^{name}:[ \t]*(.+?)[ \t]*$", metadata, re.MULTILINE | re.IGNORECASE)
-    return found.group(1) if found else None
+    """Return one header by a regex search: parsing every METADATA file whole takes seconds in a large environment."""
+    found = re.search(rf"^{name}:(.+)$", metadata, re.MULTILINE | re.IGNORECASE)
+    return found[1].strip(" \t") or None if found else None

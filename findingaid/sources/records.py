@@ -1,4 +1,4 @@
-"""Rows as artifacts: of a JSONL, CSV or Parquet file, or of a table in memory. An artifact's id is a column's value."""
+"""Rows as artifacts, from a JSONL, CSV or Parquet file, or from a table in memory. A column holds the artifact id."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import csv
 import io
 import math
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, Protocol
 
 import orjson
 import pyarrow as pa
@@ -20,30 +21,33 @@ from annotated_types import Gt
 from pydantic_core import from_json
 
 from findingaid.errors import ConfigError, ReadError, SourceError
-from findingaid.identity import content_hash, payload_bytes, to_json
+from findingaid.identity.hashes import content_hash, payload_bytes, to_json
 from findingaid.model import Artifact, Discovery, Failure, Listing, Raw
-from findingaid.registry import STRICT, ConfigPath
+from findingaid.registry import ConfigPath, checked
 from findingaid.sources.files import decode
 
 Columns = str | tuple[str, ...]
 
 MAX_BYTES = 20_000_000
 
-# The csv module refuses fields over 128 KiB, which texts often are, and keeps that limit for the whole process.
+# The csv module refuses fields over 128 KiB, a size that texts often exceed. Its limit applies to the whole process.
 CSV_FIELD_LIMIT = 2**31 - 1
 
 WRITING_SECONDS = 60
-"""A file written within this time that ends in half a line is taken for one that is still being written."""
+"""Age in seconds up to which a file that ends in half a line counts as still being written."""
 
 CUT_SHORT = "unexpected end of data"
-"""How orjson begins to say that a text ends before its JSON does."""
+"""Prefix of orjson's error message for a text that ends before its JSON does."""
 
-BLOCKS = "; nothing is deleted from this corpus until it is mended, since it may be any of its rows"
+BLOCKS = "; nothing is deleted from this corpus until the row is repaired, because its id is unknown"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row and where it stands, "people.csv:7"; `broken` says why it is none; then its values are what is left."""
+    """One row and its location, such as "people.csv:7".
+
+    `broken` says why the row could not be parsed; `values` then holds the fields that could be recovered.
+    """
 
     where: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -51,11 +55,12 @@ class Row:
 
 
 class Frame(Protocol):
-    """What is used of a pandas DataFrame."""
+    """The part of a pandas DataFrame's interface that is used here."""
 
     def to_dict(self, orient: str) -> list[dict[str, Any]]: ...
 
 
+@checked
 @dataclass(frozen=True)
 class RecordFile:
     """The rows of one file, by its suffix: .jsonl or .ndjson, .csv or .tsv, .parquet.
@@ -71,7 +76,6 @@ class RecordFile:
     metadata: Columns = ()
     delimiter: str | None = None
     max_bytes: Annotated[int, Gt(0)] = MAX_BYTES
-    __pydantic_config__: ClassVar = STRICT
 
     def __post_init__(self) -> None:
         if self.path.suffix.lower() not in READERS:
@@ -90,9 +94,11 @@ class RecordFile:
             raise ReadError(str(error), "unreadable") from error
 
     def _table(self) -> _Table:
-        """The rows, read again when the file has changed."""
+        """Return the rows. The file is read again if it has changed."""
         try:
             found = self.path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise SourceError(f"source.path: {self.path}: not a regular file")
             stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
             if stamp not in self._tables:
                 self._tables.clear()
@@ -131,7 +137,7 @@ class Records:
 
 
 class _Table:
-    """Rows as artifacts by their ids, and why others are none."""
+    """Rows as artifacts by their ids, with a failure for each row that cannot be one."""
 
     def __init__(self, source: RecordFile | Records, rows: Iterator[Row], growing: bool = False) -> None:
         self.source = source
@@ -160,7 +166,7 @@ class _Table:
 
     @property
     def discovery(self) -> Discovery:
-        # While a row may be any artifact's, none is taken for deleted.
+        # While a broken row may be any artifact's, no artifact is taken for deleted.
         unknown = ("",) if self.hides else ()
         return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown)
 
@@ -180,19 +186,19 @@ class _Table:
             return self._fail(row, "missing", f"no {self.source.id!r}: give the row an id")
         if artifact_id in self.places:
             first = self.places[artifact_id]
-            return self._fail(row, "duplicate", f"id {artifact_id!r} stands already at {first}: the first is kept")
+            return self._fail(row, "duplicate", f"duplicate id {artifact_id!r} (first at {first}); keeping the first")
         artifact = Artifact(artifact_id, self._raw(values), {column: values.get(column) for column in self.metadata})
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
-        except TypeError as error:  # orjson's word for a lone surrogate
-            return self._fail(row, "encoding", f"holds what is no Unicode text ({error})")
+        except TypeError as error:  # orjson raises this for a lone surrogate
+            return self._fail(row, "encoding", f"contains text that is not valid Unicode ({error})")
         self.artifacts[artifact_id] = artifact
         self.listings[artifact_id] = Listing(artifact_id, stamp, payload_bytes(artifact.raw))
         self.places[artifact_id] = row.where
         return None
 
     def _add_broken(self, row: Row) -> None:
-        """Under its id where that can be told, so that nothing else is concerned."""
+        """Record a broken row under its id if that can be recovered, so that no other artifact is affected."""
         artifact_id = _as_id(_plain(row.values.get(self.source.id)))
         if not artifact_id:
             self.hides = True
@@ -213,7 +219,10 @@ class _Table:
 
 
 def _jsonl(source: RecordFile) -> Iterator[Row]:
-    """Lines are parsed one by one, so that one in another encoding or cut short does no harm to the rest."""
+    """Yield the rows of a JSON Lines file.
+
+    Lines are parsed one by one, so that a truncated line, or one in another encoding, does not affect the rest.
+    """
     with open(source.path, "rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{source.path.name}:{number}"
@@ -221,7 +230,7 @@ def _jsonl(source: RecordFile) -> Iterator[Row]:
             try:
                 values = orjson.loads(text) if text else None
             except orjson.JSONDecodeError as error:
-                yield Row(where, _whole_fields(text, error), f"no JSON: {error.msg}")
+                yield Row(where, _whole_fields(text, error), f"not JSON: {error.msg}")
                 continue
             if isinstance(values, dict):
                 yield Row(where, values)
@@ -230,17 +239,20 @@ def _jsonl(source: RecordFile) -> Iterator[Row]:
 
 
 def _whole_fields(line: bytes, error: orjson.JSONDecodeError) -> Mapping[str, Any]:
-    """The fields before the end of a line that was cut short; none where it is broken otherwise: it may be two rows."""
+    """Return the fields that precede the end of a truncated line.
+
+    Return {} if the line is broken in another way, since it may then be two rows.
+    """
     fields = from_json(line, allow_partial=True) if error.msg.startswith(CUT_SHORT) else None
     if not isinstance(fields, dict):
         return {}
     if fields and isinstance(fields[last := list(fields)[-1]], int | float):
-        del fields[last]  # 12 may have been 123
+        del fields[last]  # 12 may be the beginning of 123
     return fields
 
 
 def _is_being_written(path: Path, found: os.stat_result) -> bool:
-    """Whether a file ends within a line, and was written a moment ago."""
+    """Return whether a file ends in the middle of a line and was written a moment ago."""
     if time.time() - found.st_mtime > WRITING_SECONDS or not found.st_size:
         return False
     with open(path, "rb") as file:
@@ -264,7 +276,7 @@ def _csv(source: RecordFile) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(where, broken=f"no CSV: {error}")
+            yield Row(where, broken=f"not CSV: {error}")
             continue
         if not header:
             header = cells
@@ -287,7 +299,7 @@ def _parquet(source: RecordFile) -> Iterator[Row]:
                     yield Row(f"{source.path.name}:row {number}", values)
                     number += 1
     except pa.ArrowInvalid as error:
-        raise SourceError(f"source.path: {source.path}: no Parquet: {str(error).splitlines()[0]}") from error
+        raise SourceError(f"source.path: {source.path}: not Parquet: {str(error).splitlines()[0]}") from error
 
 
 READERS: dict[str, Callable[[RecordFile], Iterator[Row]]] = {
@@ -304,14 +316,17 @@ def _columns(columns: Columns) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A cell without what pandas and numpy put there: None for their kinds of nothing, lists for arrays."""
+    """Return a cell's value as plain Python: None for the missing values of pandas and numpy, lists for arrays."""
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value)):
         return None
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _as_id(value: Any) -> str:
-    """An id as text; "" for none. pandas turns whole numbers into floats where one is missing."""
+    """Return an id as text; "" for a missing one.
+
+    pandas turns a column of integers into floats if one value is missing.
+    """
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,4 +1,4 @@
-"""Files below a URL as artifacts: the same ids, patterns and limits as below a folder of this machine."""
+"""Files below a URL as artifacts, with the same ids, patterns and limits as files in a local folder."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from findingaid.sources.trees import Entry, Tree, readers, tree
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What of a tree is asked for; a file below a folder that is left out is left out too, whatever its own name."""
+class TreeFilter:
+    """Filter for a remote tree. A file below an excluded folder is excluded too, even if its own name is included."""
 
     included: Callable[[str], bool]
     excluded: Callable[[str], bool]
@@ -36,7 +36,7 @@ class Selection:
 
 
 class Remote:
-    """A tree that is opened anew by every discovery, and read as it was then."""
+    """A remote tree. Every discovery opens it anew, and files are read from the tree of the last discovery."""
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         self.address = address
@@ -46,8 +46,8 @@ class Remote:
         self._sizes: dict[str, int] = {}
         self._opening = threading.Lock()
 
-    def discover(self, wanted: Selection) -> Discovery:
-        """List the tree. Raises SourceError; what cannot be listed within it is unknown, not gone."""
+    def discover(self, wanted: TreeFilter) -> Discovery:
+        """List the tree. Raises SourceError. A folder that cannot be listed is reported as unknown, not as deleted."""
         try:
             opened = tree(self.address, self._options)
             listed = opened.listed(wanted)
@@ -67,7 +67,7 @@ class Remote:
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, sorted(listed.unlisted))
 
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
-        """A file's bytes. Raises ReadError."""
+        """Return a file's bytes. Raises ReadError."""
         if ".." in artifact_id.split("/"):
             raise ReadError("the name leads out of the root", "outside_root")
         try:
@@ -96,7 +96,7 @@ class Remote:
 
 
 def _size(opened: Tree, path: str) -> int:
-    """A size asked for; where that goes wrong, reading says why."""
+    """Return the size that the tree reports; 0 if that fails, since reading then reports the error."""
     try:
         return opened.size(path) or 0
     except Exception:  # noqa: BLE001  # a file system may raise anything
@@ -108,7 +108,7 @@ def _failure(entry: Entry) -> Failure | None:
     if shown != entry.path:
         return Failure(shown, "artifacts", "encoding", "file name is not valid UTF-8: rename it or exclude it")
     if not {"", ".", ".."}.isdisjoint(entry.path.split("/")):
-        return Failure(shown, "artifacts", "outside_root", "no path below the root: exclude it")
+        return Failure(shown, "artifacts", "outside_root", "the path is not below the root: exclude it")
     return Failure(shown, "artifacts", "unreadable", entry.broken) if entry.broken else None
 
 

@@ -1,4 +1,4 @@
-"""The Python projects in a folder of repositories, as the packages they make."""
+"""Python projects in a folder of repositories, as packages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from findingaid.errors import ReadError, SourceError
-from findingaid.identity import content_hash
+from findingaid.identity.hashes import content_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.sources.files import RACY_NANOSECONDS, Files, decode
+from findingaid.sources.files import RACY_NANOSECONDS, Files, decode, is_folder
 
 PROJECT = "pyproject.toml"
 
@@ -24,7 +24,7 @@ README_TYPES = {".md": "text/markdown", ".markdown": "text/markdown", ".rst": "t
 
 @dataclass(frozen=True)
 class Repositories:
-    """Every folder directly below `root` that holds a pyproject.toml; the id is the folder's name."""
+    """Every folder directly below `root` that holds a pyproject.toml. The id is the folder's name."""
 
     root: Path
     max_bytes: int
@@ -33,7 +33,7 @@ class Repositories:
         listings: list[Listing] = []
         failures: list[Failure] = []
         try:
-            names = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir())
+            names = sorted(entry.name for entry in os.scandir(self.root) if is_folder(entry))
         except OSError as error:
             raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
         now = time.time_ns()
@@ -52,8 +52,11 @@ class Repositories:
         return Discovery(listings, failures)
 
     def _listing(self, name: str, now: int) -> list[Listing]:
-        """A stamp over all files beside the pyproject.toml, since any of them may be the readme it names."""
-        stats = {e.name: e.stat() for e in os.scandir(self.root / name) if e.is_file()}
+        """Return the listing of a folder, or [] if it has no pyproject.toml.
+
+        The stamp covers all files in the folder, since any of them may be the readme that the project names.
+        """
+        stats = {e.name: e.stat() for e in os.scandir(self.root / name) if _is_file(e)}
         if PROJECT not in stats:
             return []
         marks = {key: (s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for key, s in stats.items()}
@@ -67,7 +70,7 @@ class Repositories:
         try:
             parsed = tomllib.loads(self._files.payload(where).decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ReadError(f"{where}: no TOML: {error}", "parse") from error
+            raise ReadError(f"{where}: not TOML: {error}", "parse") from error
         poetry = _mapping(_mapping(parsed.get("tool")).get("poetry"))
         project = _mapping(parsed.get("project")) or poetry
         if not project:
@@ -85,11 +88,16 @@ class Repositories:
         return Artifact(artifact_id, raw, metadata)
 
     def _readme(self, folder: str, named: Any) -> tuple[str, str]:
-        """The readme that the project names, if it stands beside the pyproject.toml, else one called so."""
+        """Return the text and the media type of the readme.
+
+        That is the file that the project names, if it is in the folder, or else a file called readme.
+
+        The pyproject.toml may also contain the text itself.
+        """
         table = _mapping(named)
         if isinstance(text := table.get("text"), str):
             return text, str(table.get("content-type") or "text/plain")
-        beside = {e.name for e in os.scandir(self.root / folder) if e.is_file()}
+        beside = {e.name for e in os.scandir(self.root / folder) if _is_file(e)}
         usual = sorted(name for name in beside if name.lower().split(".")[0] == "readme")
         name = named if isinstance(named, str) else table.get("file")
         found = name if name in beside else next(iter(usual), None)
@@ -104,22 +112,32 @@ class Repositories:
         return Files(self.root, max_bytes=self.max_bytes)
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a regular file; a link to itself is not one."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
 def _owner(people: Any) -> str:
-    """The first of a project's people: {name, email}, or Poetry's "Name <email>"."""
+    """Return the name of the first person listed, as {name, email} or as Poetry's "Name <email>"."""
     first = next(iter(_list(people)), "")
     if isinstance(first, str):
         return first.split("<")[0].strip() or first
     return str(_mapping(first).get("name") or _mapping(first).get("email") or "")
 
 
-def normalised(name: str) -> str:
-    """A distribution's name as indexes compare it (PEP 503)."""
+def normalise_package_name(name: str) -> str:
+    """Return a distribution's name in the form that package indexes compare (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def dependencies(requirements: Iterable[Any]) -> list[str]:
-    """The names of the distributions required, each once, without Python itself, as Poetry lists it."""
-    names = {normalised(re.split(r"[^\w.-]", str(required).strip(), maxsplit=1)[0]) for required in requirements}
+    """Return the names of the required distributions, each once. Python itself, which Poetry lists, is left out."""
+    names = {
+        normalise_package_name(re.split(r"[^\w.-]", str(required).strip(), maxsplit=1)[0]) for required in requirements
+    }
     return sorted(names - {"", "python"})
 
 

@@ -1,4 +1,7 @@
-"""Claude Code's transcripts. An artifact is a session, its id the file's path below the root, without suffix."""
+"""Transcripts of Claude Code.
+
+An artifact is a session; its id is the file's path below the root, without the suffix.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,35 @@ from typing import Annotated, Any, ClassVar
 import orjson
 from annotated_types import Gt
 
-from findingaid.identity import bytes_hash
+from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Artifact, Discovery
-from findingaid.registry import STRICT
+from findingaid.registry import checked
 from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
 
 SUFFIX = ".jsonl"
 
 FORMAT = 1
-"""Raised when a turn is read otherwise, so that transcripts that grew are read whole once more."""
+"""Format version of `read_to`.
+
+Increment it when turns are parsed differently, so that grown transcripts are read whole again.
+"""
 
 GUARD = 4096
-"""Bytes before a turn by which a transcript that grew is told from one that was written anew."""
+"""Number of bytes before a turn that are hashed to tell a transcript that grew from one that was rewritten."""
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
-"""Marks of lines in the user's name that no person wrote."""
+"""Keys that mark lines in the user's name that no person wrote."""
 
 
+@checked
 @dataclass(frozen=True)
 class Sessions:
     """Every transcript below `root`; those of subagents only with `subagents`.
 
-    The payload is a mapping of session, project, title and `turns`, each a mapping of user_prompt,
-    assistant_summary (the last thing said), assistant_full, tools, model and time; `read_to` says where the last turn
-    begins, for `read_on`.
+    The payload is a mapping of session, project, title and `turns`. Each turn is a mapping of user_prompt,
+    assistant_summary (the assistant's last text), assistant_full, tools, model and time. `read_to` records where the
+    last turn begins, for `read_on`.
     """
 
     root: ConfigRoot
@@ -43,11 +50,11 @@ class Sessions:
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 200_000_000
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
-    __pydantic_config__: ClassVar = STRICT
+    default_strategy: ClassVar[Mapping[str, Any]] = {"name": "ClaudeSession"}
 
     @property
     def readers(self) -> int:
-        """How many sessions are best read at once."""
+        """Best number of sessions to read at once."""
         return self._files.readers
 
     def discover(self) -> Discovery:
@@ -61,9 +68,11 @@ class Sessions:
         return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), lines)
 
     def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
-        """From where the last turn known began: it may have gone on, and what stands before it stays as it was.
+        """Read from the beginning of the last known turn.
 
-        A transcript of which that place no longer reads the same is read whole.
+        That turn may have continued; everything before it is unchanged.
+
+        A transcript that no longer reads the same at that position is read whole.
         """
         known = _Known.of(before)
         if known is None:
@@ -107,7 +116,11 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line's object, None for a damaged one; where it begins in its file, and a hash of it and what leads to it."""
+    """One line of a transcript.
+
+    `value` is its object, None for a damaged line; `at` is its position in the file. `mark` hashes the line and the
+    text before it.
+    """
 
     value: Mapping[str, Any] | None
     at: int
@@ -117,7 +130,7 @@ class _Line:
 
 @dataclass
 class _Turn:
-    """What was asked, and everything up to the next question."""
+    """One prompt, and everything up to the next prompt."""
 
     prompt: str
     time: str
@@ -138,7 +151,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Known:
-    """What an artifact says of how far its transcript was read: up to its last turn."""
+    """Reading position that an artifact records: how far its transcript was read, up to its last turn."""
 
     at: int
     length: int
@@ -148,7 +161,7 @@ class _Known:
 
     @classmethod
     def of(cls, artifact: Artifact) -> _Known | None:
-        """None where it says nothing, or as another version of this module wrote it."""
+        """Return the position, or None if the artifact has none or another version of this module wrote it."""
         raw = artifact.raw
         if isinstance(raw, str) or not isinstance(read_to := raw.get("read_to"), dict):
             return None
@@ -157,14 +170,14 @@ class _Known:
         return cls(read_to["at"], read_to["length"], read_to["mark"], read_to["state"], raw["turns"][:-1])
 
     def is_at(self, text: bytes, at: int) -> bool:
-        """Whether the last turn still begins at `at`, with the same line, after the same text."""
+        """Return whether the last turn still begins at `at`, with the same line, after the same text."""
         end = at + self.length
         return text[end : end + 1] in (b"", b"\n") and _mark(text, at, end) == self.mark
 
 
 @dataclass
 class _Transcript:
-    """What a transcript's lines come to, one after the other; `earlier` are turns read before, as fields."""
+    """Parser state over the lines of a transcript. `earlier` holds turns of a previous read, as fields."""
 
     in_subagent: bool
     project: str = ""
@@ -224,9 +237,9 @@ def _is_subagent(artifact_id: str) -> bool:
 
 
 def _lines(text: bytes, begin: int = 0, offset: int = 0) -> Iterator[_Line]:
-    """The lines of a transcript from `begin` on, of which `text` stands at `offset`.
+    """Yield the lines of a transcript from `begin` on. `text` is the file's content from byte `offset` on.
 
-    Half a last line is still being written, and left out.
+    An incomplete last line is still being written and is left out.
     """
     end = begin - 1
     while end < len(text):
@@ -244,12 +257,12 @@ def _lines(text: bytes, begin: int = 0, offset: int = 0) -> Iterator[_Line]:
 
 
 def _mark(text: bytes, at: int, end: int) -> str:
-    """A hash of text[at:end], a line, and of what stands before it."""
+    """Return a hash of the line text[at:end] and the GUARD bytes before it."""
     return bytes_hash(text[max(0, at - GUARD) : end])
 
 
 def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
-    """The blocks of a message; a text alone stands for one block. Thoughts and tools' results hold no `text`."""
+    """Yield the blocks of a message; a plain text counts as one block. Thoughts and tool results hold no `text`."""
     if isinstance(content, str):
         yield {"type": "text", "text": content}
     elif isinstance(content, list):

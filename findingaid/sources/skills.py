@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt, MinLen
 
 from findingaid.errors import ReadError, SourceError
-from findingaid.front_matter import FrontMatter
-from findingaid.model import Artifact, BundledFile, Discovery, Failure, Listing
-from findingaid.registry import STRICT
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.protocols import BundledFile
+from findingaid.registry import checked
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
 from findingaid.sources.files import Files, decode
+from findingaid.text.front_matter import FrontMatter
 
 FILE = "SKILL.md"
 
 NAMED = 20
-"""Files that a message names."""
+"""Number of files that an error message lists."""
 
 
+@checked
 @dataclass(frozen=True)
 class Skills:
-    """Every folder below `roots` that holds a SKILL.md; of two with one name the first root's is kept.
+    """Every folder below `roots` that holds a SKILL.md. If two have the same name, the one of the earlier root is kept.
 
-    The payload is a mapping of name, description, body and parent (the folder that the skill's stands in). Listing
-    reads no file, so that the id is the folder's name and not the front matter's.
+    The payload is a mapping of name, description, body and parent (the folder that contains the skill's). Listing reads
+    no file, so the id is the folder's name and not the name in the front matter.
     """
 
     roots: Annotated[tuple[ConfigRoot, ...], MinLen(1)]
     hidden: bool = False
     max_bytes: Annotated[int, Gt(0)] = 1_000_000
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
-    __pydantic_config__: ClassVar = STRICT
+    default_strategy: ClassVar[Mapping[str, Any]] = {"name": "Skill"}
 
     @property
     def readers(self) -> int:
-        """How many skills are best read at once."""
+        """Best number of skills to read at once."""
         return min(files.readers for files in self._below)
 
     def discover(self) -> Discovery:
@@ -55,11 +57,11 @@ class Skills:
                 if first is place:
                     listings.append(replace(listing, artifact_id=place.name))
                 else:
-                    message = f"skill {place.name!r} stands already at {first}: the first is kept"
+                    message = f"duplicate skill {place.name!r} (first at {first}); keeping the first"
                     failures.append(Failure(str(place), "artifacts", "duplicate", message))
             failures += self._failures(files, found.failures)
             unknown = unknown or bool(found.unknown)
-        # Which skills stand in a folder that cannot be listed is not known: none is taken for deleted.
+        # It is not known which skills are in a folder that cannot be listed, so none is taken for deleted.
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, ("",) if unknown else ())
 
     def read(self, artifact_id: str) -> Artifact:
@@ -76,12 +78,15 @@ class Skills:
         return Artifact(artifact_id, raw, {"title": name, "parent": place.parent, "path": place.path})
 
     def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
-        """What else stands in the skill's folder, apart from other skills."""
+        """Return the other files in the skill's folder, and a message for each file or folder that failed.
+
+        Files of nested skills are left out. Raises ReadError if the skill or its folder is gone.
+        """
         files, start = self._around(self._place(artifact_id))
         try:
             found = files.discover()
         except SourceError as error:
-            raise ReadError(f"its folder is no longer there: {error}", "missing") from None
+            raise ReadError(f"its folder no longer exists: {error}", "missing") from None
         listed = [replace(x, artifact_id=x.artifact_id[len(start) :]) for x in found.listings if _in(start, x)]
         skills = {PurePosixPath(x.artifact_id).parent for x in listed if x.artifact_id.endswith(f"/{FILE}")}
         bundled = [
@@ -95,25 +100,25 @@ class Skills:
         listed, _ = self.bundled(artifact_id)
         if path not in {file.path for file in listed}:
             known = ", ".join(file.path for file in listed[:NAMED]) + (", …" if len(listed) > NAMED else "")
-            raise ReadError(f"no file {path!r} comes with it. Known: {known or 'none'}", "missing")
+            raise ReadError(f"no bundled file {path!r}. Known: {known or 'none'}", "missing")
         files, start = self._around(self._place(artifact_id))
         text, _ = decode(files.payload(start + path))
         return text
 
     def _place(self, artifact_id: str) -> _Place:
-        """Raises ReadError for a skill that is not there."""
+        """Return the place of a skill. Raises ReadError for an unknown one."""
         if artifact_id not in self._places:
             self.discover()
         if (place := self._places.get(artifact_id)) is None:
-            raise ReadError("no longer there", "missing")
+            raise ReadError("no longer exists", "missing")
         return place
 
     def _around(self, place: _Place) -> tuple[Files, str]:
-        """The files around a SKILL.md, and what their paths begin with."""
+        """Return the files around a SKILL.md, and the prefix of their paths."""
         return place.files.below("" if place.folder == PurePosixPath() else str(place.folder))
 
     def _failures(self, files: Files, failures: Sequence[Failure]) -> Iterator[Failure]:
-        """Failures by the names of their skills, or by their paths where the name is another skill's."""
+        """Yield failures under the names of their skills, or under their paths if the name belongs to another skill."""
         for failure in failures:
             place = _Place(files, failure.artifact_id)
             artifact_id = str(place) if place.name in self._places else place.name
@@ -135,7 +140,7 @@ def _in(start: str, found: Listing | Failure) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """A path below a root: of a SKILL.md, or of a folder that could not be listed."""
+    """Path below a root, either of a SKILL.md or of a folder that could not be listed."""
 
     files: Files
     path: str
@@ -151,7 +156,7 @@ class _Place:
 
     @property
     def parent(self) -> str:
-        """The folder that the skill's stands in: its path below the root, or the root's own name."""
+        """The folder that contains the skill's folder: its path below the root, or the root's own name."""
         return self.root_name if self.folder.parent == PurePosixPath() else str(self.folder.parent)
 
     @property

@@ -1,5 +1,7 @@
-"""Trees of files that are not folders of this machine: in object storage, on a web server, in an archive, in a git
-repository, or wherever else fsspec finds a file system."""
+"""File trees that are not local folders.
+
+They are in object storage, on a web server, in an archive, in a git repository, or in any other file system of fsspec.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from findingaid.errors import SourceError
-from findingaid.sources.addresses import Address, as_root
+from findingaid.sources.addresses import BUCKETS, Address, as_root
 
 if TYPE_CHECKING:
     import pygit2
@@ -27,17 +29,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REMOTE_READERS = 16
-"""Requests under way at once."""
+"""Maximum number of concurrent requests."""
 
 RACY_SECONDS = 120
-"""A file changed so lately may change again without another time: some servers tell minutes, and clocks differ."""
+"""Age in seconds up to which a file may change again under the same modification time.
+
+The limit is generous because some servers report times in minutes, and clocks differ.
+"""
 
 RACY_SECONDS_HERE = 2
 
 DEEPEST = 100
-"""Folders within folders; a web server that shows the same page for every address would have no end of them."""
+"""Maximum depth of nested folders. A web server that shows the same page for every address would nest without end."""
 
-BUCKETS = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 WEB = frozenset({"http", "https"})
 ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar", ".tar.bz2": "tar", ".tar.xz": "tar"}
 COMPRESSIONS = {".tgz": "gzip", ".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
@@ -48,7 +52,7 @@ INSTALL = {
     "pygit2": ({"git"}, "git"),
     "requests": ({"github"}, "remote"),
 }
-"""Package -> the schemes that need it, and the extra that brings it."""
+"""Map each package to the schemes that need it, and to the extra that installs it."""
 
 CLIENT_OPTIONS = frozenset(
     {
@@ -61,24 +65,24 @@ CLIENT_OPTIONS = frozenset(
         "user_agent",
     }
 )
-"""Options of object storage that are not about the storage but about talking to it."""
+"""Object-storage options that configure the HTTP client rather than the storage."""
 
 CHECKSUMS = ("e_tag", "ETag", "etag", "md5Hash", "content_md5", "checksum", "sha", "hex", "blob_id")
-"""Where file systems say what changes whenever a file's content does."""
+"""Keys under which file systems report a checksum, that is, a value that changes whenever a file's content does."""
 
 TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modify", "last_write_time")
-"""Where they say when a file was last written."""
+"""Keys under which file systems report when a file was last written."""
 
-LINK = "a link, which is followed in folders of this machine alone: exclude it"
+LINK = "a link, and links are followed only in local folders: exclude it"
 GIT_LINK = 0o120000
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
-"""Links on a web server's page of a folder that lead to none of its files: how to sort it, whom to write to."""
+"""Links on a web server's folder page that lead to none of its files, such as sort orders or a mail address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file by its path below the root; `stamp` as in Listing, and `broken` why it can never be read."""
+    """A file below the root. `stamp` is as in `Listing`; `broken` says why the file can never be read."""
 
     path: str
     stamp: str = ""
@@ -88,23 +92,23 @@ class Entry:
 
 @dataclass
 class Listed:
-    """What a tree holds, and folders that could not be listed, each with the reason."""
+    """Entries of a tree, and the folders that could not be listed, each with the exception."""
 
     entries: list[Entry] = field(default_factory=list)
     unlisted: dict[str, BaseException] = field(default_factory=dict)
 
 
 class Wanted(Protocol):
-    """What of a tree is asked for, by paths below its root."""
+    """Filter for the folders and files of a tree, by their paths below its root."""
 
     def folder(self, path: str) -> bool:
-        """Whether to look into a folder; its path ends in "/"."""
+        """Return whether to look into a folder; its path ends in "/"."""
 
     def file(self, path: str) -> bool: ...
 
 
 class Tree(Protocol):
-    """Files below a root, or the root itself as the only one. Every method may raise anything."""
+    """Files below a root, or the root itself as the only file. Every method may raise any exception."""
 
     def listed(self, wanted: Wanted) -> Listed: ...
 
@@ -113,22 +117,25 @@ class Tree(Protocol):
     def payload(self, path: str) -> bytes: ...
 
     def opened(self) -> tuple[IO[bytes], str]:
-        """The root as a file, for an archive, and its stamp."""
+        """Open the root as a file, for an archive, and return it with its stamp."""
 
 
 def readers(address: Address) -> int:
-    """How many files may be read at once: those of an archive or a repository share one place in one file."""
+    """Return how many files may be read at once.
+
+    Files in an archive or a repository share one open file with one position, so they are read one at a time.
+    """
     return REMOTE_READERS if address.scheme in {*BUCKETS, *WEB, "github"} and "::" not in address else 1
 
 
 def archive(path: Path) -> Address | None:
-    """The address of what is in an archive on this machine, by its name; None for what is none."""
+    """Return the address of an archive's contents, if the suffix of this local file says archive; otherwise None."""
     scheme = next((scheme for suffix, scheme in ARCHIVES.items() if path.name.lower().endswith(suffix)), None)
     return Address(f"{scheme}://::{path}") if scheme and path.is_file() else None
 
 
 def tree(address: Address, options: Mapping[str, Any]) -> Tree:
-    """Open a tree. Raises whatever its file system does, and SourceError where a package is missing."""
+    """Open a tree. Raises SourceError if a package is missing, and any exception of the file system."""
     first, _, rest = address.partition("::")
     scheme, _, inside = first.partition("://")
     try:
@@ -150,7 +157,7 @@ def tree(address: Address, options: Mapping[str, Any]) -> Tree:
 
 
 class Bucket:
-    """Object storage, by the client that the tables are kept with too: one listing of all keys, and their ETags."""
+    """Object storage: one listing of all keys with their ETags. Uses the client that also stores the tables."""
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         from obstore.store import from_url
@@ -176,7 +183,10 @@ class Bucket:
             )
 
     def _is_there(self, entry: Entry) -> bool:
-        """Consoles keep an empty object for a folder, `sub/`, which the client lists as `sub`."""
+        """Return whether an entry is a real object. Raises any exception of the client but FileNotFoundError.
+
+        Web consoles keep an empty object `sub/` to represent a folder, and the client lists it as `sub`.
+        """
         if entry.size:
             return True
         try:
@@ -196,13 +206,16 @@ class Bucket:
 
 
 class FileSystem:
-    """Whatever fsspec opens. Its own `find` passes over folders that it cannot list, so they are walked here."""
+    """Any file system that fsspec opens.
+
+    fsspec's own `find` skips folders that it cannot list, so this class walks them itself.
+    """
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         from fsspec.core import url_to_fs
 
         self._at_once = readers(address)
-        # File systems keep what they have listed, so that one of a run before would show no change.
+        # fsspec reuses instances, and these cache their listings: one from an earlier run would show no changes.
         self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True)
 
     def listed(self, wanted: Wanted) -> Listed:
@@ -246,7 +259,10 @@ class FileSystem:
         return bool(self._fs.info(self._root)["type"] != "directory")
 
     def _folder(self, prefix: str) -> dict[str, Mapping[str, Any]] | BaseException:
-        """What is in a folder, by paths below the root, folders with "/" at the end; or why it cannot be listed."""
+        """Return the entries of a folder by their paths below the root, or the exception if it cannot be listed.
+
+        Paths of folders end in "/".
+        """
         if prefix.count("/") > DEEPEST:
             return RecursionError(f"more than {DEEPEST} folders deep")
         try:
@@ -268,9 +284,9 @@ class FileSystem:
 
 
 class Web(FileSystem):
-    """The page of links that a web server shows for a folder, and the pages of those below it; or one file.
+    """The page of links that a web server shows for a folder, with the pages of the folders below it; or one file.
 
-    Paths are those on the server's disk: what a URL writes as %20 is a space in them.
+    Paths are as on the server's disk: %20 in the URL is a space in the path.
     """
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
@@ -294,7 +310,10 @@ class Web(FileSystem):
 
     @cached_property
     def _is_file(self) -> bool:
-        """Servers lead from a folder's address without "/" at the end to the one with it."""
+        """Return whether the root is a file.
+
+        Servers redirect a folder's address without a final "/" to the one with it.
+        """
         if self._root.endswith("/"):
             return False
         return not self._info(self._root)["url"].endswith("/")
@@ -309,14 +328,20 @@ class Web(FileSystem):
                 yield prefix + unquote(link), info
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
-        """A page of links tells names alone; the rest is asked for. What does not answer to that is read."""
+        """Return an entry with the size and stamp that the server reports, since a page of links gives names only.
+
+        If that request fails, the entry has only its path, and reading the file reports the error.
+        """
         try:
             return super()._entry(path, self._info(self._url(path)))
-        except Exception:  # noqa: BLE001  # reading says what is wrong with it
+        except Exception:  # noqa: BLE001  # reading the file reports the error
             return Entry(path)
 
     def _stamp(self, info: Mapping[str, Any]) -> str:
-        """A web server's ETag is mostly made of time and size, so that it is no better than these."""
+        """Return a stamp from the response headers.
+
+        An ETag is trusted no more than time and size, since servers mostly derive it from these.
+        """
         told = [str(info[name]) for name in ("ETag", "Content-MD5", "Digest", "Last-Modified") if name in info]
         written = _seconds(info.get("Last-Modified"))
         racy = written is not None and time.time() - written < RACY_SECONDS
@@ -325,7 +350,7 @@ class Web(FileSystem):
     def _info(self, url: str) -> Mapping[str, Any]:
         try:
             info: Mapping[str, Any] = self._fs.info(url)
-        except FileNotFoundError as error:  # said of whatever went wrong
+        except FileNotFoundError as error:  # fsspec raises this for every error; the real one is its cause
             raise error.__cause__ or error from None
         return info
 
@@ -334,9 +359,9 @@ class Web(FileSystem):
 
 
 class Git:
-    """A commit of a repository on this machine: `REPOSITORY:REF@FOLDER`, as fsspec writes it. Stamps are blob ids.
+    """A commit of a local repository: `REPOSITORY:REF@FOLDER`, as fsspec writes it. Stamps are blob ids.
 
-    fsspec's own cannot list a folder with a submodule in it; here they are left out.
+    fsspec's own implementation cannot list a folder that contains a submodule. This one skips submodules.
     """
 
     def __init__(self, place: str) -> None:
@@ -353,7 +378,9 @@ class Git:
             self._tree = self._at(folder).peel(pygit2.Tree)
 
     def listed(self, wanted: Wanted) -> Listed:
-        return Listed(list(self._entries(self._tree, "", wanted)))
+        listed = Listed()
+        listed.entries += self._entries(self._tree, "", wanted, listed.unlisted)
+        return listed
 
     def size(self, path: str) -> int | None:
         return len(self.payload(path))
@@ -362,14 +389,19 @@ class Git:
         return bytes(self._at(path).data)
 
     def opened(self) -> tuple[IO[bytes], str]:
-        raise ValueError("an archive in a repository is not opened: check it out")
+        raise ValueError("an archive in a repository is not opened: check out the repository")
 
-    def _entries(self, folder: pygit2.Tree, prefix: str, wanted: Wanted) -> Iterator[Entry]:
+    def _entries(
+        self, folder: pygit2.Tree, prefix: str, wanted: Wanted, unlisted: dict[str, BaseException]
+    ) -> Iterator[Entry]:
+        if prefix.count("/") > DEEPEST:
+            unlisted[prefix] = RecursionError(f"more than {DEEPEST} folders deep")
+            return
         entry: Any  # a blob, a tree, or the commit of a submodule
         for entry in folder:
-            path = f"{prefix}{entry.name}"
+            path = prefix + entry.raw_name.decode("utf-8", "surrogateescape")
             if entry.type_str == "tree" and wanted.folder(f"{path}/"):
-                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted)
+                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted, unlisted)
             elif entry.type_str == "blob" and wanted.file(path):
                 yield Entry(path, str(entry.id), entry.size, LINK if entry.filemode == GIT_LINK else "")
 
@@ -381,7 +413,7 @@ class Git:
 
 
 class Archive(FileSystem):
-    """What is in a .zip or .tar, which lies on this machine or in any other tree."""
+    """Contents of a .zip or .tar, which is a local file or lies in another tree."""
 
     def __init__(self, scheme: str, inside: str, outside: Path | Address, options: Mapping[str, Any]) -> None:
         import fsspec
@@ -398,21 +430,46 @@ class Archive(FileSystem):
         if scheme == "tar":
             _refuse_cut(self._fs.tar)
 
+    def listed(self, wanted: Wanted) -> Listed:
+        listed = super().listed(wanted)
+        listed.entries += [Entry(name) for name in self._outside_names() if wanted.file(_inside(name))]
+        return listed
+
+    def _outside_names(self) -> Iterable[str]:
+        """Return the names that lead out of the archive. A walk does not reach them."""
+        names = self._fs.zip.namelist() if self._fs.protocol == "zip" else self._fs.tar.getnames()
+        return dict.fromkeys(name for name in names if name.startswith("/") or ".." in name.split("/"))
+
+    def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        return (child for child in super()._children(prefix) if not child[1]["name"].startswith("/"))
+
     def _stamp(self, info: Mapping[str, Any]) -> str:
-        """What changes with the content: a zip keeps a checksum, a tar nothing better than its own stamp as a whole."""
+        """Return a stamp that changes with the content: a zip's checksum, or else the stamp of the whole archive.
+
+        A tar keeps no checksums.
+        """
         return f"{info['CRC']:08x}:{info['size']}" if "CRC" in info else self._outside
 
 
+def _inside(name: str) -> str:
+    """Return a name that leads out of an archive in the form that patterns are matched with."""
+    return "/".join(part for part in name.split("/") if part not in {"", ".", ".."})
+
+
 def _refuse_cut(tar: tarfile.TarFile) -> None:
-    """tarfile takes what is no header for the end of the archive, so that one cut short would seem to hold less."""
+    """Raise EOFError for a truncated archive.
+
+    tarfile takes anything that is not a header for the end of the archive, so a truncated one would seem to hold fewer
+    files.
+    """
     file: Any = tar.fileobj
-    file.seek(tar.offset)  # where it found no more
+    file.seek(tar.offset)  # the position where tarfile found no more headers
     if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
         raise EOFError("the archive is cut short")
 
 
 def stamp_of(info: Mapping[str, Any]) -> str:
-    """A stamp by what a file system tells of a file: a checksum, else time and size; "" where it tells neither."""
+    """Return a stamp from a file's metadata: a checksum, else time and size, else ""."""
     if checksum := next((info[name] for name in CHECKSUMS if info.get(name)), None):
         return str(checksum)
     written = next((info[name] for name in TIMES if info.get(name)), None)
@@ -424,7 +481,7 @@ def stamp_of(info: Mapping[str, Any]) -> str:
 
 
 def _seconds(told: Any) -> float | None:
-    """A time as seconds since 1970, None where it cannot be told."""
+    """Return a time as seconds since 1970, or None if it cannot be parsed."""
     if isinstance(told, str):
         try:
             told = parsedate_to_datetime(told)
@@ -441,23 +498,23 @@ def _local_stamp(found: os.stat_result) -> str:
 
 
 def _copied(content: bytes) -> IO[bytes]:
-    """A file of this machine, since not every server gives parts of one."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # whoever asked for it reads it for as long as it needs
+    """Return a local temporary file with this content, since not every server supports range requests."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller reads it for as long as it needs
     file.write(content)
     file.seek(0)
     return file
 
 
 def _broken(info: Mapping[str, Any]) -> str:
-    """Why a file is none to be read; file systems say in several ways that it is a link."""
-    modes = (str(info.get("mode")), f"{info.get('external_attr') or 0 >> 16:o}")
+    """Return why a file cannot be read, or "" if it can. File systems report a link in several ways."""
+    modes = (str(info.get("mode")), f"{(info.get('external_attr') or 0) >> 16:o}")
     if info.get("islink") or info["type"] == "link" or any(mode.startswith(f"{GIT_LINK:o}"[:3]) for mode in modes):
         return LINK
     return "" if info["type"] == "file" else "not a regular file: exclude it"
 
 
 def _found(root: str, path: str, get: Callable[[str], T]) -> T:
-    """What is below the root, or the root itself where that is the file."""
+    """Return the result of `get` for a path below the root, or for the root itself if it is that file."""
     try:
         return get(_below(root, path))
     except FileNotFoundError:

@@ -1,10 +1,11 @@
-"""The LanceDB folder: schemas, atomic commits, ledger, leases, caches, maintenance, publishing."""
+"""Storage in LanceDB: schemas, atomic commits, ledger, leases, caches, maintenance, publishing."""
 
-from findingaid.store.batches import OpenBatch, OpenBatches
+from findingaid.store.batch_jobs import OpenBatch, OpenBatches
 from findingaid.store.histories import SummaryRow, history
 from findingaid.store.leases import Lease, Leases
 from findingaid.store.ledger import Ledger, LedgerRow
 from findingaid.store.publishing import Publisher, Version
+from findingaid.store.skipped import SkippedArtifacts
 from findingaid.store.store import Store
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "OpenBatch",
     "OpenBatches",
     "Publisher",
+    "SkippedArtifacts",
     "Store",
     "SummaryRow",
     "Version",

@@ -1,10 +1,10 @@
-"""The filter fields of records as columns of their own, with types, so that SQL can compare them.
+"""Typed columns for the filter fields of records, so that SQL can compare them.
 
-The values of a field always come from the column `metadata`, so that the same value has the same type and the same
-form in its column whether it was written now or long ago, and so that a column can be made again at any time.
+The values of a field always come from the column `metadata`. The same value therefore has the same type and form
+whenever it was written, and a column can be rebuilt at any time.
 
-Types only ever widen, since records of different corpora and runs stand in one column: whole numbers to doubles, a
-value to a list of it, and what else does not go together to text, in which each value is written as in JSON.
+Types only ever widen, since one column holds records of different corpora and runs. Whole numbers widen to doubles, and
+a value to a list of its type. All other mixtures widen to text, with each value written as in JSON.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from findingaid.identity import to_json
+from findingaid.identity.hashes import to_json
 from findingaid.store import schemas
 
 if TYPE_CHECKING:
     import lance
 
 MAX_FIELDS = 256
-"""Columns that fields may have together; those of later fields would make every file of the table slower to open."""
+"""Most columns for fields; each further column would make every file of the table slower to open."""
 
 MAX_NAME = 200
 
 NO_NAME = re.compile(r'[.`"\x00-\x1f\x7f]')
-"""What Lance does not take in a column's name, or SQL has no way to quote there."""
+"""Characters that Lance rejects in a column's name, or that cannot be quoted in SQL."""
 
 OURS = "_"
-"""No field begins with it: Lance's own columns do, and those that are there while one is widened."""
+"""Prefix of Lance's own columns, and of temporary columns while one is widened; no field begins with it."""
 
 BOOL, INT, DOUBLE, TEXT = pa.bool_(), pa.int64(), pa.float64(), pa.string()
 TIME = pa.timestamp("us", "UTC")
 NOTHING = pa.null()
-"""The type of what says nothing of its type: of null, and of the elements of an empty list."""
+"""Type of values without a known type: null, and the elements of an empty list."""
 
 PLAIN: Mapping[pa.DataType, type] = {BOOL: bool, INT: int, DOUBLE: float, TEXT: str}
-"""Column types -> the values that Arrow takes as they are."""
+"""Column type -> Python type of the values that Arrow accepts unchanged."""
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Values by field, one a record, as read from JSON; and the narrowest type that holds all of each."""
+    """Values of each field, one per record, as read from JSON; and the narrowest type that holds all of them."""
 
     values: Mapping[str, Sequence[Any]]
     types: Mapping[str, pa.DataType]
 
     @classmethod
     def of(cls, metadata: Iterable[str]) -> Fields:
-        """The fields of records with this metadata; without those that are null or nested wherever they occur."""
+        """Return the fields of records with this metadata, except fields that are null or nested in every record."""
         rows = [orjson.loads(text) for text in metadata]
         names = sorted({name for row in rows for name in row if is_field(name)})
         values = {name: [row.get(name) for row in rows] for name in names}
@@ -65,12 +65,12 @@ class Fields:
         return cls(values, {name: kind for name, kind in types.items() if kind != NOTHING})
 
     def arrays(self, schema: pa.Schema) -> dict[str, pa.Array]:
-        """The columns of those fields that a table with this schema has."""
+        """Return a column for each field that a table with this schema has."""
         return {name: array(self.values[name], schema.field(name).type) for name in self.types if name in schema.names}
 
 
 def is_field(name: str) -> bool:
-    """Whether a field of this name gets a column."""
+    """Check whether a field of this name gets a column."""
     return (
         0 < len(name) <= MAX_NAME
         and not name.startswith(OURS)
@@ -80,7 +80,7 @@ def is_field(name: str) -> bool:
 
 
 def type_of(value: Any) -> pa.DataType:
-    """The type of one value as read from JSON; NOTHING for what has none: null, mappings, lists of lists."""
+    """Return the type of a value as read from JSON; NOTHING for null, mappings and lists of lists or mappings."""
     match value:
         case bool():
             return BOOL
@@ -97,9 +97,9 @@ def type_of(value: Any) -> pa.DataType:
 
 
 def type_of_all(values: Sequence[Any]) -> pa.DataType:
-    """The narrowest type that holds all of these values."""
+    """Return the narrowest type that holds all of these values."""
     kinds = _kinds(values)
-    if kinds == {str}:  # the first that is no time decides
+    if kinds == {str}:  # stops at the first that is not a time
         return TIME if all(time_of(value) for value in values if value is not None) else TEXT
     if kinds == {list}:
         inner = list(chain.from_iterable(filter(None, values)))
@@ -115,7 +115,7 @@ def _kinds(values: Iterable[Any]) -> set[type]:
 
 
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The narrowest type that holds the values of both."""
+    """Return the narrowest type that holds the values of both."""
     if one == other or other == NOTHING:
         return one
     if one == NOTHING:
@@ -130,17 +130,17 @@ def _element(kind: pa.DataType) -> pa.DataType:
 
 
 def _list(of: pa.DataType) -> pa.DataType:
-    """Lists hold numbers, or text."""
+    """Return the type of a list of numbers, or of text for all other types."""
     return pa.list_(of if of in {INT, DOUBLE, NOTHING} else TEXT)
 
 
-def stored(kind: pa.DataType) -> pa.DataType:
-    """The type of a new column: where all that is known are empty lists, a list of text."""
+def column_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a new column; a list of text if only empty lists are known."""
     return pa.list_(TEXT) if kind == pa.list_(NOTHING) else kind
 
 
 def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as a column of a type that holds them; what has no type of its own is null."""
+    """Convert values to a column of a type that holds them; values without a type become null."""
     listed = pa.types.is_list(kind) and _kinds(values) == {list}
     elements = chain.from_iterable(filter(None, values)) if listed else values
     if _kinds(elements) <= {PLAIN.get(_element(kind))} and (listed or kind in PLAIN):
@@ -156,45 +156,45 @@ def _converted(value: Any, kind: pa.DataType) -> Any:
     if kind == TIME:
         return time_of(value)
     if kind == DOUBLE:
-        return float(value)  # Arrow refuses whole numbers that a double only comes near to
+        return float(value)  # Arrow rejects whole numbers that a double cannot represent exactly
     return to_json(value) if kind == TEXT and not isinstance(value, str) else value
 
 
 def time_of(text: str) -> datetime | None:
-    """The time that a text is: a complete one as RFC 3339 has it, with its zone."""
+    """Parse a text as a time in UTC; None unless it is a complete RFC 3339 time with a zone."""
     if not TIMESTAMP.fullmatch(text):
         return None
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):  # a 30th of February, or years that are none
+    except (ValueError, OverflowError):  # a 30th of February, or a year out of range
         return None
 
 
 def columns(schema: pa.Schema) -> list[str]:
-    """The names of the fields among the columns of the records table."""
+    """Return the columns of the records table that hold fields."""
     return [name for name in schema.names if name not in schemas.RECORD_COLUMNS and not name.startswith(OURS)]
 
 
 def type_name(kind: pa.DataType) -> str:
-    """A type as people read it: int64, timestamp, list<string>."""
+    """Return a readable name of a type: int64, timestamp, list<string>."""
     if pa.types.is_list(kind):
         return f"list<{kind.value_type}>"
     return "timestamp" if kind == TIME else str(kind)
 
 
 def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
-    """Give the records table columns that can hold these fields; returns the names of fields for which it has no room.
+    """Add or widen columns of the records table for these fields; return the fields for which there is no room.
 
-    New columns are no more than a word in the table's schema. One whose type must widen is made again beside itself
-    and then put in its place by a commit of names alone: a run killed at any moment leaves the one or the other.
+    A new column only changes the table's schema. A column whose type must widen is rebuilt beside the old one. One
+    commit then swaps their names, so that a run killed at any moment leaves either the old column or the new one.
     """
-    # What a killed run left. On object storage it may be of a run at this moment: that one then has to start again,
-    # where it would otherwise put a column in place that lacks the rows written meanwhile.
+    # Leftovers of a killed run. On object storage they may belong to a concurrent run, which then has to start again.
+    # Otherwise that run would swap in a column that lacks the rows written meanwhile.
     _drop(dataset, [name for name in dataset.schema.names if name.startswith(OURS)])
     new = [name for name in fields.types if name not in dataset.schema.names]
     room = max(0, MAX_FIELDS - len(columns(dataset.schema)))
     if new[:room]:
-        dataset.add_columns(pa.schema([pa.field(name, stored(fields.types[name])) for name in new[:room]]))
+        dataset.add_columns(pa.schema([pa.field(name, column_type(fields.types[name])) for name in new[:room]]))
     there = {name: dataset.schema.field(name).type for name in fields.types if name in dataset.schema.names}
     widened = {name: _wider_column(dataset, name, fields.types[name]) for name in there}
     _widen(dataset, {name: kind for name, kind in widened.items() if kind != there[name]})
@@ -202,11 +202,15 @@ def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
 
 
 def _wider_column(dataset: lance.LanceDataset, name: str, kind: pa.DataType) -> pa.DataType:
-    """The type that a column must have to hold values of another, too."""
+    """Return the type that a column needs to hold values of `kind` as well."""
     there, empty = dataset.schema.field(name).type, pa.list_(NOTHING)
-    if there == stored(empty) and wider(empty, kind) != there and not dataset.count_rows(f"array_length(`{name}`) > 0"):
+    if (
+        there == column_type(empty)
+        and wider(empty, kind) != there
+        and not dataset.count_rows(f"array_length(`{name}`) > 0")
+    ):
         there = empty
-    return stored(wider(there, kind))
+    return column_type(wider(there, kind))
 
 
 def _widen(dataset: lance.LanceDataset, types: Mapping[str, pa.DataType]) -> None:
@@ -223,9 +227,9 @@ def _widen(dataset: lance.LanceDataset, types: Mapping[str, pa.DataType]) -> Non
         return pa.RecordBatch.from_arrays(made, schema=wide)
 
     dataset.add_columns(made_again, read_columns=["metadata"])
-    # One commit for all names; the old columns then bear two of our marks.
+    # One commit for all names; the old columns get the prefix twice.
     old = [{"path": name, "name": OURS * 2 + name} for name in types]
-    dataset.alter_columns(*old, *({"path": OURS + name, "name": name} for name in types))  # type: ignore[arg-type]  # lance means one each
+    dataset.alter_columns(*old, *({"path": OURS + name, "name": name} for name in types))  # type: ignore[arg-type]  # lance takes one per argument
     _drop(dataset, [OURS * 2 + name for name in types])
 
 

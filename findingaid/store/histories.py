@@ -1,4 +1,4 @@
-"""The anchored summaries that an artifact has had, oldest first."""
+"""History of the anchored summaries of artifacts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SummaryRow:
 
 
 def history(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[SummaryRow]]:
-    """The rows of those artifacts that have any."""
+    """Map artifact id to its anchored summaries, oldest first; artifacts without any are left out."""
     columns = ("artifact_id", "iteration", "segments", "summary", "producer_id", "at")
     rows = store.lookup("summaries", "artifact_id", artifact_ids, columns, equals("corpus", corpus))
     found: dict[str, list[SummaryRow]] = {}

@@ -1,4 +1,4 @@
-"""The indexes of the tables: made where they pay, and kept up with the rows."""
+"""Indexes of the tables: created when they pay off, and updated as rows are added."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from findingaid.store import lexical as full_text
 from findingaid.store import vectors
-from findingaid.store.lexical import Lexical
+from findingaid.text.analyzer import Lexical
 
 UNINDEXED_SHARE = 0.02
 UNINDEXED_ROWS = 2_000
-"""The tail that full-text search may scan before the index takes it in: a share, and at least so many rows."""
+"""Rows that may stay outside of an index and are scanned: this share of it, and at least this many."""
 
 MEASURED_AGAIN = 1.1
-"""The vector index is measured again when there are so many times more records."""
+"""The vector index is measured again when the number of records has grown by this factor."""
 
 
-def of_records(table: Any, lexical: Lexical) -> None:
-    """Make or extend the indexes of the records, through lancedb's table."""
+def index_records(table: Any, lexical: Lexical) -> None:
+    """Create or extend the indexes of the records, through lancedb's table."""
     rows = table.count_rows()
     if rows:
         _words(table, lexical)
@@ -29,21 +29,24 @@ def of_records(table: Any, lexical: Lexical) -> None:
 
 def _words(table: Any, lexical: Lexical) -> None:
     if full_text.made_with(table.to_lance()) == lexical:
-        keep(table, "text", lexical.index)
+        keep_index(table, "text", full_text.index_config(lexical))
         return
-    _make(table, "text", lexical.index)
-    table.to_lance().update_config({full_text.KEY: lexical.to_json()})
+    _make(table, "text", full_text.index_config(lexical))
+    table.to_lance().update_config({full_text.KEY: full_text.to_json(lexical)})
 
 
 def _vectors(table: Any, rows: int) -> None:
-    """The index of vectors, if it finds enough. Where it finds too little of more records than it was made of, anew."""
+    """Create or extend the vector index. Drop it if its recall is too low, after rebuilding one that was extended.
+
+    After a drop it is tried again when the number of records has grown by the factor GROWN.
+    """
     from lancedb.index import IvfSq
 
     config = IvfSq(distance_type="cosine", target_partition_size=vectors.PARTITION_ROWS)
     known = vectors.measured(table.to_lance())
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return
-    made = keep(table, "vector", config)
+    made = keep_index(table, "vector", config)
     if known and known.probes and not made and rows < MEASURED_AGAIN * known.rows:
         return
     found = vectors.measure(_latest(table))
@@ -55,21 +58,21 @@ def _vectors(table: Any, rows: int) -> None:
     vectors.write(_latest(table), found)
 
 
-def keep(table: Any, column: str, config: Any) -> bool:
-    """Make an index, or take in the rows it does not know once they are enough to slow a search; True if it made it."""
+def keep_index(table: Any, column: str, config: Any) -> bool:
+    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created."""
     existing = _name(table, column)
     if existing is None:
         _make(table, column, config)
         return True
     stats = table.index_stats(existing)
     if stats.num_unindexed_rows > _tail(stats.num_indexed_rows):
-        # Each pass adds a segment to a vector index; merging keeps their number, and so a search's cost, flat.
+        # Each pass adds a segment to a vector index; merging keeps their number, and so the cost of a search, constant.
         table.to_lance().optimize.optimize_indices(index_names=[existing], num_indices_to_merge=100)
     return False
 
 
 def unindexed(records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Which index of the records -> (rows that are not in it, how many may be)."""
+    """Yield each index of the records with (rows that are not in it, rows that may be outside of it)."""
     rows = records.count_rows()
     indexed = {index.columns[0]: index.name for index in records.list_indices()}
     known = vectors.measured(records.to_lance())
@@ -98,5 +101,5 @@ def _latest(table: Any) -> Any:
 
 
 def _tail(indexed: int) -> int:
-    """Rows that may be outside of an index of so many."""
+    """Return how many rows may be outside of an index of `indexed` rows."""
     return max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * indexed))

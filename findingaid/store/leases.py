@@ -1,10 +1,13 @@
-"""Who works on which artifacts, so that runs at once share the work instead of doing all of it twice.
+"""Leases on artifacts, so that concurrent runs share the work instead of doing all of it twice.
 
-A lease names artifacts of a corpus. It is renewed by a thread while its process lives, and is dead once it has run
-out or its process is gone: a killed run holds nothing for long. Whoever claims drops the dead ones, so a lease that
-is still in the table was taken by nobody else.
+A lease names artifacts of a corpus, or the keys of calls and vectors that are being made. A thread renews it while its
+process lives. It is dead once it has expired or its process no longer exists, so a killed run holds nothing for long.
+Each new claim drops dead leases. A lease that is still in the table was therefore not taken over by another process.
 
-Leases run out by the clock: hosts that share a store must agree on the time to some seconds.
+A purge takes a lease on the whole store, which excludes all others. Commits without a lease on artifacts (decisions,
+and the end of a run) are made in `visit`, which keeps purges out.
+
+Leases expire by the clock: hosts that share a store must agree on the time to within a few seconds.
 """
 
 from __future__ import annotations
@@ -35,11 +38,32 @@ LOGGER = logging.getLogger("findingaid")
 
 TTL = timedelta(seconds=60)
 
+WHOLE_STORE = "*"
+"""Corpus name in the lease of a purge, which leaves nothing free."""
+
+VISIT = "*visit"
+"""Corpus name in a lease that only keeps purges out."""
+
+PUBLISHING = "*publishing"
+"""Corpus name held during a visit while readers are moved to another version; a waiting purge permits it."""
+
+BRIEF = (VISIT, PUBLISHING)
+"""Brief leases: a purge waits for these, and fails while any other is held."""
+
+RUN = "a run with"
+"""Corpus name in the lease of a whole run, which names its embedder; not a valid name of a corpus."""
+
+VISITORS_SECONDS = 600
+"""How long a purge waits for brief leases. The longest ones belong to runs that build an index."""
+
 POLL_SECONDS = 0.5
-"""How often a run that waits for another looks again."""
+"""Polling interval of a run that waits for another run."""
+
+SOON_SECONDS = 0.05
+"""Polling interval while waiting for a brief lease."""
 
 PROCESS = secrets.token_hex(8)
-"""Tells this process from an earlier one with the same number; in a container that is often 1."""
+"""Distinguishes this process from an earlier one with the same process id, which in a container is often 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,45 +82,53 @@ class Held:
         return self.expires > _now() and not (self.host == this_host() and self._gone())
 
     def _gone(self) -> bool:
-        """Whether the process, one of this host, no longer exists."""
+        """Check whether the process, on this host, no longer exists."""
         if self.pid == os.getpid():
             return not self.owner.startswith(PROCESS)
-        if os.name != "posix":  # where asking for a process may end it
+        if os.name != "posix":  # there `os.kill` may end the process
             return False
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return True
-        except PermissionError:  # another user's
+        except PermissionError:  # a process of another user
             return False
         return False
+
+    @property
+    def does(self) -> str:
+        """The activity of its process, as worded in errors."""
+        if self.corpus == WHOLE_STORE:
+            return "purges"
+        return "is publishing or recording a decision" if self.corpus in BRIEF else f"works on {self.corpus}"
 
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host.split('/')[0]}"
 
 
 NOBODY = Held("", "", 0, "", (), datetime.fromtimestamp(0, UTC))
-"""A row that is always there, so that two claims always have a row in common and conflict."""
+"""A row that is always present, so that any two claims rewrite a common row and conflict."""
 
 
 class Leases:
-    """The leases of a store. Claims of the same artifact never both succeed, from wherever they come."""
+    """The leases of a store. Two claims of the same artifact never both succeed, even from different machines."""
 
     def __init__(self, store: Store, ttl: timedelta = TTL) -> None:
         self.ttl = ttl
         self._store = store
 
     def claim(self, corpus: str, artifact_ids: Iterable[str]) -> Lease:
-        """Take what is free of these artifacts, at once; the lease says what that is."""
+        """Take the free ones among these artifacts, without waiting; the lease lists them."""
         since = _now()
         wanted = list(artifact_ids)
         free: list[str] = []
-        owner = f"{PROCESS}-{secrets.token_hex(8)}"
+        owner = _owner()
 
         def take(rows: list[Held]) -> list[Held] | None:
             live = [row for row in rows if row.live]
             taken = {i for row in live if row.corpus == corpus for i in row.artifact_ids}
-            free[:] = [i for i in wanted if i not in taken]
+            purging = corpus != PUBLISHING and any(row.corpus == WHOLE_STORE for row in live)
+            free[:] = [] if purging else [i for i in wanted if i not in taken]
             mine = Held(owner, this_host(), os.getpid(), corpus, free, _now() + self.ttl)
             return [*live, mine] if free else None
 
@@ -105,19 +137,97 @@ class Leases:
         return Lease(self, owner, corpus, free, since)
 
     @contextmanager
-    def alone(self, at: str) -> Iterator[None]:
-        """Keep all others from something that has a name, after waiting for who is at it."""
+    def join(self, embedder: str) -> Iterator[None]:
+        """Keep out purges, and runs with another embedder or other table schemas; other runs may join.
+
+        Waits for a purge in progress. Raises StoreError when a run with another embedder or schema is in progress.
+        """
+        owner = _owner()
+        purging: list[Held] = []
+        made_with = f"{embedder} (tables {schemas.EDITION})"
+
+        def take(rows: list[Held]) -> list[Held] | None:
+            live = [row for row in rows if row.live]
+            purging[:] = [row for row in live if row.corpus == WHOLE_STORE]
+            if purging:
+                return None
+            for row in live:
+                if row.corpus == RUN and list(row.artifact_ids) != [made_with]:
+                    raise StoreError(
+                        f"{row} writes to {self._store.uri} with {row.artifact_ids[0]}, and this run has {made_with}:"
+                        " wait until it ends, or give this run its own store"
+                    )
+            return [*live, Held(owner, this_host(), os.getpid(), RUN, [made_with], _now() + self.ttl)]
+
         while True:
-            with self.claim(at, [at]) as lease:
-                if lease.artifact_ids:
-                    yield
-                    return
+            since = _now()
+            self.edit(take)
+            if not purging:
+                break
             time.sleep(POLL_SECONDS)
+        with Lease(self, owner, RUN, [made_with], since):
+            yield
+
+    @contextmanager
+    def visit(self) -> Iterator[Lease]:
+        """Keep purges out; several visits may be held at the same time. Waits for a purge in progress."""
+        with self._waited_for(VISIT, secrets.token_hex(8)) as lease:
+            yield lease
+
+    @contextmanager
+    def whole_store(self) -> Iterator[Lease]:
+        """Keep all other processes from writing: new leases wait from now on, and brief ones are waited for.
+
+        Raises StoreError, with nothing held, when another process works on artifacts or purges. Raises it, too, when
+        brief leases are still held after VISITORS_SECONDS.
+        """
+        others: list[Held] = []
+        owner, since = _owner(), _now()
+
+        def take(rows: list[Held]) -> list[Held] | None:
+            live = [row for row in rows if row.live]
+            others[:] = [row for row in live if row.corpus not in {*BRIEF, RUN}]
+            mine = Held(owner, this_host(), os.getpid(), WHOLE_STORE, [WHOLE_STORE], _now() + self.ttl)
+            return None if others else [*live, mine]
+
+        self.edit(take)
+        if others:
+            raise StoreError(f"not purged: {others[0]} {others[0].does}: wait until it ends")
+        with Lease(self, owner, WHOLE_STORE, [WHOLE_STORE], since) as lease:
+            self._wait_for_visitors()
+            yield lease
+
+    def _wait_for_visitors(self) -> None:
+        until = time.monotonic() + VISITORS_SECONDS
+        while visitors := [row for row in self.held() if row.corpus in BRIEF]:
+            if time.monotonic() > until:
+                raise StoreError(f"not purged: {visitors[0]} {visitors[0].does}: wait until it ends")
+            time.sleep(SOON_SECONDS)
+
+    @contextmanager
+    def alone(self, at: str) -> Iterator[None]:
+        """Lock a name against all other processes, after waiting for the one that holds it."""
+        with self._waited_for(at, at):
+            yield
+
+    @contextmanager
+    def _waited_for(self, corpus: str, item: str) -> Iterator[Lease]:
+        told: set[str] = set()
+        while True:
+            with self.claim(corpus, [item]) as lease:
+                if lease.artifact_ids:
+                    yield lease
+                    return
+            for row in self.held(WHOLE_STORE):
+                if row.owner not in told:
+                    LOGGER.warning("waiting for %s, which purges", row)
+                    told.add(row.owner)
+            time.sleep(SOON_SECONDS if corpus in BRIEF else POLL_SECONDS)
 
     def in_turn(self, corpus: str, artifact_ids: Iterable[str], do: Callable[[Lease], None]) -> None:
-        """Do something with all these artifacts under a lease: first with those that are free, then with the rest.
+        """Call `do` with leases that together cover all these artifacts: first the free ones, then the rest.
 
-        Nothing is held while it waits, so two that want what the other has never wait for each other.
+        Nothing is held while it waits, so processes that want each other's artifacts never deadlock.
         """
         rest = list(artifact_ids)
         while rest:
@@ -128,26 +238,35 @@ class Leases:
             self.wait(corpus, rest)
 
     def wait(self, corpus: str, artifact_ids: Iterable[str]) -> None:
-        """Until one of these artifacts is free; says on whom it waits. To be called with nothing held."""
+        """Wait until one of these artifacts is free, and log which process holds them. Call it with nothing held."""
         wanted = set(artifact_ids)
         told: set[str] = set()
         while wanted:
-            holders = [(row, wanted.intersection(row.artifact_ids)) for row in self.held(corpus)]
+            held = [row for row in self.held() if row.corpus in {corpus, WHOLE_STORE}]
+            holders = [
+                (row, wanted if row.corpus == WHOLE_STORE else wanted.intersection(row.artifact_ids)) for row in held
+            ]
             if set().union(*(ids for _, ids in holders)) != wanted:
                 return
             for row, ids in holders:
                 if ids and row.owner not in told:
-                    LOGGER.warning("waiting for %d artifacts of %s that %s works on", len(ids), corpus, row)
+                    of = corpus if " of " in corpus else f"artifacts of {corpus}"
+                    what = f"{len(ids)} {of} that" if row.corpus == corpus else "a purge that"
+                    LOGGER.warning("waiting for %s %s works on", what, row)
                     told.add(row.owner)
             time.sleep(POLL_SECONDS)
 
+    def working(self) -> list[Held]:
+        """Return the live leases of processes that may be between two commits: not brief ones, nor that of a purge."""
+        return [row for row in self.held() if row.corpus not in {*BRIEF, WHOLE_STORE}]
+
     def held(self, corpus: str | None = None) -> list[Held]:
-        """The live leases, of one corpus or of all."""
-        where = None if corpus is None else equals("corpus", corpus)
+        """Return the live leases of one corpus or of all; leases of whole runs only when `corpus` is RUN."""
+        where = f"NOT ({equals('corpus', RUN)})" if corpus is None else equals("corpus", corpus)
         return [row for row in _parsed(self._store.rows("leases", schemas.LEASES.names, where)) if row.live]
 
     def edit(self, change: Callable[[list[Held]], list[Held] | None]) -> None:
-        """Put other leases in the place of all there are, in one commit; None leaves them."""
+        """Replace all leases with the result of `change`, in one commit; None changes nothing."""
 
         def edit(table: pa.Table) -> pa.Table | None:
             rows = change(_parsed(table))
@@ -157,7 +276,7 @@ class Leases:
 
 
 class Lease:
-    """Artifacts on which nobody else works until this is left; may be none."""
+    """Lease on a set of artifacts, possibly empty: no other process works on them until it is released."""
 
     def __init__(self, leases: Leases, owner: str, corpus: str, artifact_ids: Sequence[str], since: datetime) -> None:
         self.artifact_ids = tuple(artifact_ids)
@@ -166,35 +285,45 @@ class Lease:
         self._corpus = corpus
         self._left = threading.Event()
         self._sure_until = since + leases.ttl / 2
+        self._keeper = threading.Thread(target=self._keep, name=f"lease {owner}", daemon=True)
         if artifact_ids:
-            threading.Thread(target=self._keep, name=f"lease {owner}", daemon=True).start()
+            self._keeper.start()
 
     def not_held(self, artifact_ids: Iterable[str]) -> list[str]:
-        """Those of these artifacts that are not in this lease."""
+        """Return the artifacts that are not in this lease."""
         mine = set(self.artifact_ids)
         return [i for i in artifact_ids if i not in mine]
 
     def check(self) -> None:
-        """Make sure before something is written that nobody else has these artifacts. Raises StoreError.
+        """Raise StoreError when another run has dropped this lease; call it before each commit.
 
-        Nobody drops a lease that has half of its time left, so only one that has less is looked at.
+        A lease with half of its time left is never dropped, so only one with less is read and renewed.
         """
         if self.artifact_ids and _now() >= self._sure_until and self._renewed() is None:
             raise StoreError(
-                f"{self._corpus}: the lease on {len(self.artifact_ids)} artifacts ran out and was dropped by another"
-                " run: nothing of them was written, run again"
+                f"{self._named} expired and was removed by another run: nothing more is written, run again"
             )
+
+    def check_commit(self, _: object) -> None:
+        """Call `check`, in the form that `Store.replace` and `Store.append` expect."""
+        self.check()
+
+    @property
+    def _named(self) -> str:
+        if self._corpus in {WHOLE_STORE, *BRIEF}:
+            return "the lease of this process"
+        return f"{self._corpus}: the lease on {len(self.artifact_ids)} artifacts"
 
     def _keep(self) -> None:
         while not self._left.wait((self._leases.ttl / 3).total_seconds()):
             try:
                 if self._renewed() is None:
-                    return  # `check` says so where it matters
+                    return  # `check` raises for it before a commit
             except (FindingAidError, OSError, RuntimeError, ValueError) as error:
-                LOGGER.warning("the lease on artifacts of %s is not renewed, trying again: %s", self._corpus, error)
+                LOGGER.warning("%s is not renewed, trying again: %s", self._named, error)
 
     def _renewed(self) -> Held | None:
-        """The lease with its time begun anew, also where that was over; None where another run dropped it."""
+        """Renew the lease, even after it expired, and return its row; None if another run dropped it."""
         mine: list[Held] = []
         since = _now()
 
@@ -209,14 +338,18 @@ class Lease:
         return mine[0]
 
     def release(self) -> None:
-        """Let others have these artifacts. An error is logged only, so that it hides none before it."""
+        """Release these artifacts. Errors are only logged, so that they do not hide an earlier one.
+
+        Waits for a renewal in progress: an interpreter that ends while another thread is inside Lance aborts.
+        """
         self._left.set()
         if not self.artifact_ids:
             return
+        self._keeper.join()
         try:
             self._leases.edit(self._without)
         except (FindingAidError, OSError, RuntimeError, ValueError) as error:
-            LOGGER.warning("a lease on artifacts of %s is not released, it will run out: %s", self._corpus, error)
+            LOGGER.warning("%s is not released and will expire: %s", self._named, error)
 
     def _without(self, rows: list[Held]) -> list[Held] | None:
         rest = [row for row in rows if row.owner != self._owner]
@@ -231,14 +364,18 @@ class Lease:
 
 @cache
 def this_host() -> str:
-    """What tells hosts apart, and on one host containers: processes with the same one see each other's numbers."""
+    """Return an id of this host or container; processes with the same one see each other's process ids."""
     parts = [socket.gethostname()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(os.readlink("/proc/self/ns/pid"))
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         parts.append(f"{uuid.getnode():x}")
     return "/".join(parts)
+
+
+def _owner() -> str:
+    return f"{PROCESS}-{secrets.token_hex(8)}"
 
 
 def _now() -> datetime:

@@ -1,26 +1,31 @@
-"""One row an artifact: what each stage last made of it, and why one did not."""
+"""Ledger with one row per artifact: the version that each stage last wrote, and failures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from findingaid.errors import StoreError
 from findingaid.model import Failure, Outcome, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import Store
+from findingaid.store.store import Check, Store, delete
+
+if TYPE_CHECKING:
+    import lance
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """The fields of `schemas.LEDGER`; a part's version is null until that part of the artifact is written.
+    """The fields of `schemas.LEDGER`; the version of a part is None until that part of the artifact is written.
 
-    That of claims and of summary nodes is "" where there are none to be, so that a new row says so.
+    The versions of claims and of summary nodes are "" when none are wanted, which is the default of a new row.
     """
 
     corpus: str
@@ -54,14 +59,16 @@ class LedgerRow:
     failed_kind: str = ""
     failed_message: str = ""
     failed_runs: int = 0
+    updated: datetime | None = field(default=None, compare=False)
+    """Time when the row was written; None for a row that is not in the table yet."""
 
     def version(self, part: str) -> str | None:
-        """What a stage, or the edges, were last written with."""
+        """Return the version that a stage, or the edges, were last written with."""
         version: str | None = getattr(self, part)
         return version
 
     def outcome(self, stage: Stage) -> str:
-        """What became of what one of the stages WRITTEN was to write; "" where nothing was wanted."""
+        """Return the outcome of one of the stages WRITTEN; "" when nothing was wanted."""
         outcome: str = getattr(self, OUTCOMES[stage])
         return outcome
 
@@ -72,7 +79,7 @@ class LedgerRow:
         return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message, self.failed_runs)
 
     def writing(self, parts: Iterable[str]) -> LedgerRow:
-        """The intent to write these parts: until it is done, nothing counts as done."""
+        """Return the row that announces the writing of these parts; with it the artifact does not count as done."""
         unwritten: dict[str, Any] = {str(part): None for part in parts}
         return replace(self, recipe="", **unwritten)
 
@@ -82,7 +89,7 @@ OUTCOMES: Mapping[Stage, str] = {
     Stage.CLAIMS: "claims_outcome",
     Stage.SUMMARY_NODES: "summary_nodes_outcome",
 }
-"""The columns that say what became of what was to be written."""
+"""Columns with the outcomes of the stages WRITTEN."""
 
 FIELDS = [field.name for field in fields(LedgerRow)]
 
@@ -94,14 +101,14 @@ class Ledger:
         self._store = store
 
     def known(self, corpus: str) -> dict[str, tuple[str, str]]:
-        """artifact id -> (stamp, recipe) of every artifact of a corpus: all that a plan compares."""
+        """Map each artifact id of a corpus to (stamp, recipe), which is all that a plan compares."""
         columns = ("artifact_id", "stamp", "recipe")
         found = self._store.rows("ledger", columns, equals("corpus", corpus))
         ids, stamps, recipes = (found[c].to_pylist() for c in columns)
         return dict(zip(ids, zip(stamps, recipes, strict=True), strict=True))
 
     def rows(self, corpus: str, artifact_ids: Sequence[str] | None = None) -> dict[str, LedgerRow]:
-        """Rows of a corpus by artifact id; all of them, or those asked for that exist."""
+        """Return the rows of a corpus by artifact id: all, or the existing ones among `artifact_ids`."""
         where = equals("corpus", corpus)
         if artifact_ids is not None:
             where += f" AND {one_of('artifact_id', artifact_ids)}"
@@ -109,40 +116,84 @@ class Ledger:
         return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
 
     def decisions(self, corpus: str) -> dict[str, str]:
-        """artifact id -> what of people's decisions its claims were built from."""
+        """Map each artifact id to the hash of the decisions that its claims and summary node were built from."""
         found = self._store.rows("ledger", ("artifact_id", "decisions"), equals("corpus", corpus))
         return dict(zip(found["artifact_id"].to_pylist(), found["decisions"].to_pylist(), strict=True))
 
     def rows_of(self, corpus: str, table: str) -> int:
-        """How many rows a corpus has in a table."""
+        """Return how many rows a corpus has in a table, as the ledger counts them."""
         column = f"n_{table}"
         return pc.sum(self._store.rows("ledger", [column], equals("corpus", corpus))[column]).as_py() or 0
 
     def failures(self, corpus: str) -> list[Failure]:
-        """What failed last, by artifact id."""
+        """Return the last failure of each failed artifact, sorted by artifact id."""
         columns = ("artifact_id", "failed_stage", "failed_kind", "failed_message", "failed_runs")
         found = self._store.rows("ledger", columns, f"{equals('corpus', corpus)} AND failed_stage <> ''")
         return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
 
     def pending(self, corpus: str) -> dict[str, str]:
-        """artifact id -> stamp of those that only wait for their synopsis, claims or summary node."""
+        """Map artifact id to stamp for artifacts that only wait for their synopsis, claims or summary node."""
         waits = " OR ".join(equals(column, Outcome.PENDING) for column in OUTCOMES.values())
         where = f"{equals('corpus', corpus)} AND ({waits}) AND failed_stage = ''"
         found = self._store.rows("ledger", ("artifact_id", "stamp"), where)
         return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
 
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
-        """Write rows, and drop those of `gone`, in one commit."""
-        now = datetime.now(UTC)
+        """Write rows, and drop the rows of the artifacts `gone`, in one commit."""
+        self._put(corpus, rows, gone, _now(), None)
+
+    def follow(
+        self, corpus: str, rows: Sequence[LedgerRow], check: Callable[[], None], gone: Sequence[LedgerRow] = ()
+    ) -> dict[str, LedgerRow]:
+        """Write rows, and drop `gone`, if no row of theirs has changed since it was read; return the written rows.
+
+        `check` is called just before the commit and may raise. Raises StoreError, with nothing written, when another
+        process wrote a row of these artifacts meanwhile.
+        """
+        known = {row.artifact_id: row.updated for row in (*rows, *gone)}
+
+        def unchanged(dataset: lance.LanceDataset) -> None:
+            check()
+            where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', known)}"
+            found = dataset.to_table(columns=["artifact_id", "updated"], filter=where).to_pydict()
+            there = dict(zip(found["artifact_id"], found["updated"], strict=True))
+            if others := sum(there.get(i) != updated for i, updated in known.items()):
+                raise StoreError(
+                    f"{corpus}: another process wrote {others} of {len(known)} artifacts meanwhile: nothing more"
+                    " is written, run again"
+                )
+
+        now = _now()
+        self._put(corpus, rows, [row.artifact_id for row in gone], now, unchanged)
+        self._confirm(corpus, [row.artifact_id for row in rows if row.updated is None], now, check)
+        return {row.artifact_id: replace(row, updated=now) for row in rows}
+
+    def _confirm(self, corpus: str, new: Sequence[str], now: datetime, check: Callable[[], None]) -> None:
+        """Check once more after new rows were written, and take them back where that fails.
+
+        On object storage the rows of a process that was stopped just before its commit conflict with none of those
+        that another one wrote since, where both are new.
+        """
+        try:
+            check()
+        except StoreError:
+            mine = f"{one_of('artifact_id', new)} AND updated = TIMESTAMP '{now:%Y-%m-%d %H:%M:%S.%f}'"
+            if new:
+                self._store.change("ledger", partial(delete, where=f"{equals('corpus', corpus)} AND {mine}"))
+            raise
+
+    def _put(
+        self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str], now: datetime, check: Check | None
+    ) -> None:
         columns = {name: [getattr(row, name) for row in rows] for name in FIELDS} | {"updated": [now] * len(rows)}
         table = pa.table(columns, schema=schemas.LEDGER)
-        self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table)
+        self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table, check)
 
     def lost(self, corpus: str) -> dict[str, set[str]]:
-        """artifact id -> parts whose table does not hold the rows the ledger counts.
+        """Map artifact id to the tables that do not hold as many of its rows as the ledger counts.
 
-        Costs two counts a table when all is well; only a difference makes it look at every artifact.
-        Artifacts that have rows but no ledger row are listed too.
+        This costs two counts per table if all is well; every artifact is checked only if they differ. Artifacts that
+        have rows but no ledger row are included.
         """
         found: dict[str, set[str]] = {}
         for table in schemas.PER_ARTIFACT:
@@ -152,7 +203,7 @@ class Ledger:
         return found
 
     def counts_agree(self, table: str) -> bool:
-        """Whether a table has as many rows as the ledger counts."""
+        """Check whether a table has as many rows as the ledger counts."""
         counted = self._store.rows("ledger", [f"n_{table}"])[f"n_{table}"]
         return bool((pc.sum(counted).as_py() or 0) == self._store.count(table))
 
@@ -163,3 +214,9 @@ class Ledger:
         rows = self._store.rows("ledger", ["artifact_id", f"n_{table}"], where)
         counted = dict(zip(rows["artifact_id"].to_pylist(), rows[f"n_{table}"].to_pylist(), strict=True))
         return {i for i in there.keys() | counted.keys() if there.get(i, 0) != counted.get(i, 0)}
+
+
+def _now() -> datetime:
+    """Return the time with the precision of the table, in milliseconds."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)

@@ -1,24 +1,26 @@
-"""Object storage below a store: what its errors mean, without secrets, and what no call of a table does.
+"""Storage below a store: explanations of its errors, without secrets, and operations on single objects.
 
-Everything goes through Lance's own client, so that one set of options and variables serves all.
+All access goes through Lance's own client, so that one set of options and environment variables is enough.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ASIDE = ".damaged-"
-"""Stands between the name of a damaged table and a number, in the name it is kept under."""
+"""Infix in the name of a damaged table that was set aside, between the table's name and a number."""
 
 CAUSES = (
     (r"NoSuchBucket|ContainerNotFound", "the bucket does not exist: create it, or correct `store`"),
     (
         r"status code: 40[13]|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|ExpiredToken",
         "the credentials are refused: check the key in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or in"
-        " `storage_options`, and what it may do with the bucket",
+        " `storage_options`, and its permissions on the bucket",
     ),
     (
         r"Failed to get AWS credentials|credentials? provider",
@@ -33,14 +35,50 @@ CAUSES = (
     (r"No object store provider", "unknown kind of URI: use a folder, s3://, gs:// or az://"),
     (r"did not match any known pattern", "no bucket in the URI: write s3://BUCKET/PREFIX"),
 )
-"""What the errors of Lance's client say -> what is wrong and what to do; the first that fits."""
+"""Pattern in errors of Lance's client -> cause and remedy; the first match is used."""
 
 MISSING = "404 Not Found"
-"""One object that is not there is not the storage's fault."""
+"""Error text for a single missing object, which is not a failure of the storage."""
+
+
+OF_THE_CONTENT = frozenset(
+    {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EINVAL, errno.EPIPE}
+)
+"""Operating-system errors about the content of the store or about another program. All others are refusals."""
+
+REMEDIES = {
+    errno.EACCES: "let this user read and write the files of the store",
+    errno.EPERM: "let this user read and write the files of the store",
+    errno.EROFS: "the disk is read-only",
+    errno.ENOSPC: "make room on the disk and run again",
+    errno.EDQUOT: "make room on the disk, or have the quota raised, and run again",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "the machine has too many open files",
+}
+LOOK = "look at the disk or the mount, then run again"
+
+SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+"""End of the message with which Rust, and so Lance, reports an operating-system error."""
+
+OF_LANCE = re.compile(r"\.rs:\d+|LanceError")
+"""Marks of an error of Lance: a place in its source, or the name of its error type."""
+
+
+def refusal(error: BaseException, folder: str = "") -> str | None:
+    """Return why the operating system refuses access to a folder's files; None for an error about their content."""
+    text = str(error)
+    found = SYSTEM_ERROR.search(text)
+    number = int(found[1]) if found else error.errno if isinstance(error, OSError) else None
+    if number is None or number in OF_THE_CONTENT:
+        return None
+    file = re.search(rf"{re.escape(folder)}/(.*?)['\":]", f"{text}:") if folder else None
+    place = f"{file[1]}: " if file else ""
+    return f"{place}{os.strerror(number)}: {REMEDIES.get(number, LOOK)}; nothing was lost"
 
 
 def trouble(error: BaseException, options: Mapping[str, str]) -> str | None:
-    """Why object storage did not do what was asked; None for an error that is about what it holds."""
+    """Return why object storage failed; None for a conflict, and for an error about its content."""
     text = str(error)
     if "conflict" in text.lower():
         return None
@@ -48,20 +86,23 @@ def trouble(error: BaseException, options: Mapping[str, str]) -> str | None:
         if re.search(pattern, text):
             return reason
     if "Error performing" in text and MISSING not in text:
-        return f"it does not answer as it should: {without_secrets(first_line(error), options)}"
+        return f"its answer is not valid: {without_secrets(first_line(error), options)}"
     return None
 
 
 def first_line(error: BaseException, folder: str = "") -> str:
-    """What an error says, without where in Lance's source it says so, and without a folder that is known."""
+    """Return the first line of an error, at most 300 characters.
+
+    The place in Lance's source, and the path of the given folder, are left out.
+    """
     line = next(iter(str(error).splitlines()), "") or type(error).__name__
-    # Else a long path would leave no room for what is said of it, before the end is cut off.
+    # Otherwise a long path would leave no room for the message, whose end is cut off.
     line = line.replace(f"{folder.lstrip('/')}/", "") if folder else line
     return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]
 
 
 def without_secrets(text: str, options: Mapping[str, str]) -> str:
-    """A text without addresses and without the value of any option."""
+    """Remove addresses and the values of all options from a text."""
     text = re.sub(r"https?://\S+", "…", text)
     for value in sorted(options.values(), key=len, reverse=True):
         if value not in {"true", "false"}:
@@ -70,7 +111,7 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
 
 
 class Objects:
-    """The objects below a URI, as names relative to it."""
+    """Objects below a URI, by names relative to it."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         from lance.file import LanceFileSession
@@ -78,7 +119,7 @@ class Objects:
         self._session = LanceFileSession(uri, storage_options=dict(options) or None)
 
     def set_aside(self, folder: str, table: str) -> None:
-        """Move a damaged table to a name of its own. A copy is whole before anything is deleted."""
+        """Move a damaged table to a new name. Nothing is deleted before the copy is complete."""
         taken = sum(name.startswith(f"{table}{ASIDE}") for name in self._folders())
         names = sorted(self._session.list(folder))
         with tempfile.TemporaryDirectory() as scratch:
@@ -89,7 +130,7 @@ class Objects:
         self._delete(names)
 
     def drop_set_aside(self) -> None:
-        """Delete all that was ever set aside."""
+        """Delete all tables that were set aside."""
         for folder in self._folders():
             if ASIDE in folder:
                 self._delete(self._session.list(folder))

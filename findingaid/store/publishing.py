@@ -1,9 +1,11 @@
-"""Which version of the records readers have: Lance tags on the records table.
+"""Publishing of record versions to readers, by Lance tags on the records table.
 
-`published` marks the one served, `published-N` those kept to go back to, and `rolled-back` the newest version
-at the time of a rollback, so that a run which changes nothing does not publish again what was just withdrawn.
-The edges of records version N are those that bear the tag `records-N` on their own table. It is there before readers
-can have N, so that whoever looks up the version first and then its edges has what belongs together.
+`published` marks the version that is served, and `published-N` the versions kept for a rollback. `rolled-back` marks
+the newest version at the time of a rollback, so that a run that changes nothing does not publish again the version
+that was just withdrawn.
+
+The edges that belong to records version N have the tag `records-N` on the edges table. This tag is set before N is
+served. A reader that looks up the version first, and then its edges, therefore gets a matching pair.
 """
 
 from __future__ import annotations
@@ -18,16 +20,12 @@ if TYPE_CHECKING:
     import lance
 
     from findingaid.store.store import Store
-
-PUBLISHED = "published"
-KEPT = "published-"
-ROLLED_BACK = "rolled-back"
-EDGES_OF = "records-"
+from findingaid.store.tags import EDGES_OF, KEPT, PUBLISHED, ROLLED_BACK
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of the records that readers had; `written` is when, as ISO 8601 in UTC."""
+    """A published version of the records; `written` is its time in ISO 8601, UTC."""
 
     version: int
     written: str
@@ -39,32 +37,37 @@ class Version:
 
 
 class Publisher:
-    """Moves the tags of a store's records; `retain` published versions are kept, the served one included."""
+    """Publisher of a store's records; it keeps `retain` published versions, including the served one."""
 
     def __init__(self, store: Store, retain: int = 1) -> None:
         self._store = store
         self._retain = retain
 
     def served(self) -> int | None:
-        """The version readers have, or None before the first was published."""
+        """Return the version that readers see, or None before the first is published."""
         return self._tags().get(PUBLISHED)
 
     def newest(self) -> int:
-        """The version that the last commit made."""
+        """Return the version made by the last commit."""
         return int(self._records().version)
 
     def current(self) -> bool:
-        """Whether readers have the newest records and edges."""
+        """Check whether readers see the newest records and edges."""
         served = self.served()
         edges = self._tags("edges").get(f"{EDGES_OF}{served}")
         return served == self.newest() and edges == self._store.dataset("edges").version
 
     def withdrawn(self) -> bool:
-        """Whether a rollback withdrew what is newest and nothing was written since."""
-        return self._tags().get(ROLLED_BACK) == self.newest()
+        """Check whether a rollback withdrew the newest version and nothing was written since."""
+        tags = self._tags()
+        return tags.get(ROLLED_BACK) == self.newest() != tags.get(PUBLISHED)
+
+    def rolled_back(self) -> int | None:
+        """Return the version that was newest at the last rollback; None if something was published since."""
+        return self._tags().get(ROLLED_BACK)
 
     def versions(self) -> list[Version]:
-        """The published versions that are kept, newest first."""
+        """Return the published versions that are kept, newest first."""
         with self._store.reached():
             return self._versions()
 
@@ -83,26 +86,42 @@ class Publisher:
         ]
 
     def publish(self, version: int | None = None, edges: int | None = None) -> int:
-        """Serve a version, by default the newest; returns the one served, which never goes back by this.
+        """Serve a version, by default the newest; return the version that is then served.
 
-        `edges` is the version of the edges that belongs to it, by default the newest.
+        If a later version is already served, it stays. `edges` is the matching version of the edges, by default the
+        newest.
         """
-        target = max(version or self.newest(), self.served() or 0)
+        with self._store.alone("publishing"):
+            return self._publish(version, edges)
+
+    def _publish(self, version: int | None, edges: int | None) -> int:
+        target, others = version or self.newest(), self.served() or 0
+        if others > target:  # published by a later run, with its own edges
+            return others
         self._tag(f"{EDGES_OF}{target}", edges or int(self._store.dataset("edges").version), "edges")
         self._serve(target)
         self._untag(ROLLED_BACK)
         kept = sorted((v for name, v in self._tags().items() if name.startswith(KEPT)), reverse=True)
         for version in kept[max(0, self._retain - 1) :]:
             self._untag(f"{KEPT}{version}")
-        served = set(self._tags().values())
-        for name in self._tags("edges"):
-            version = int(name.removeprefix(EDGES_OF))
-            if version < target and version not in served:  # a later one is another run's, about to be served
-                self._untag(name, "edges")
+        self._untag_edges(target)
         return target
 
+    def _untag_edges(self, target: int) -> None:
+        """Remove the tags of edges unless their records version is served, about to be served, or kept for rollback.
+
+        A version later than the served one belongs to another run that is about to serve it. If it is later than the
+        newest version of the table, it belongs to an earlier table that was lost.
+        """
+        of_edges = self._tags("edges")
+        newest, kept = self.newest(), set(self._tags().values())
+        for name in of_edges:
+            version = int(name.removeprefix(EDGES_OF))
+            if not target <= version <= newest and version not in kept:
+                self._untag(name, "edges")
+
     def rollback(self, version: int | None = None) -> int:
-        """Serve an earlier version, by default the one before; returns it. Raises StoreError when it is not kept."""
+        """Serve an earlier version, by default the previous one; return it. Raises StoreError when it is not kept."""
         kept = [v.version for v in self.versions() if not v.served]
         served = self.served()
         earlier = [v for v in kept if served is not None and v < served]
@@ -111,12 +130,12 @@ class Publisher:
             which = "an earlier version" if version is None else f"version {version}"
             known = f"Kept: {', '.join(map(str, kept))}" if kept else "Set `retain` to 2 or more to keep some"
             raise StoreError(f"{which} of the records is not kept. {known}")
+        self.hold()  # first, else the next run would undo a rollback that was killed half-way
         self._serve(target)
-        self.hold()
         return target
 
     def hold(self) -> None:
-        """Keep the newest version from being published until something is written after it."""
+        """Prevent the newest version from being published until something is written after it."""
         self._tag(ROLLED_BACK, self.newest())
 
     def _serve(self, version: int) -> None:
@@ -130,26 +149,28 @@ class Publisher:
         return self._store.dataset("records")
 
     def _tags(self, table: str = "records") -> dict[str, int]:
-        with self._store.reached():
+        with self._store.sound(), self._store.reached():
             return {name: int(tag["version"]) for name, tag in self._store.dataset(table).tags.list().items()}
 
     def _tag(self, name: str, version: int, table: str = "records") -> None:
-        if self._tags(table).get(name) == version:
-            return
-        tags = self._store.dataset(table).tags
-        with self._store.reached():
+        def tag(dataset: lance.LanceDataset) -> None:
             try:
-                tags.create(name, version)
+                dataset.tags.create(name, version)
             except ValueError as error:
                 if "already exists" not in str(error):
                     raise
-                tags.update(name, version)
+                dataset.tags.update(name, version)
+
+        if self._tags(table).get(name) != version:
+            self._store.change(table, tag)  # in `change`, so that the version is not deleted meanwhile
 
     def _untag(self, name: str, table: str = "records") -> None:
+        def untag(dataset: lance.LanceDataset) -> None:
+            try:
+                dataset.tags.delete(name)
+            except ValueError as error:
+                if "does not exist" not in str(error):  # otherwise another run has removed it
+                    raise
+
         if name in self._tags(table):
-            with self._store.reached():
-                try:
-                    self._store.dataset(table).tags.delete(name)
-                except ValueError as error:
-                    if "does not exist" not in str(error):  # else another run did it meanwhile
-                        raise
+            self._store.change(table, untag)

@@ -1,30 +1,40 @@
-"""Making what was removed really gone: from the caches, from old versions, from indexes, from disk."""
+"""Purge: permanent removal of deleted data from caches, old versions, indexes and disk."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from findingaid.identity import call_key, content_hash, text_hash
+import orjson
+
+from findingaid.identity.hashes import call_key, content_hash, text_hash
 from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY
+from findingaid.store.leases import Lease
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
-from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import LOOKUP, TABLES, Store
+from findingaid.store.store import LOOKUP, REMOTE_VERSIONS_FOR, TABLES, Store, delete
+
+if TYPE_CHECKING:
+    import lance
+
+T = TypeVar("T")
+
+LEASES = "leases"
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge took away: rows of corpora that are not configured, cached results that nothing uses, bytes.
+    """Result of a purge: rows of corpora that are not configured, unused cached results, and bytes freed.
 
-    A folder is smaller by so many bytes; of object storage, which has no cheap sum, it is the size of the table
-    files that were deleted.
+    For a folder, `bytes` is the difference in its size. For object storage, whose total is costly to compute, it is
+    the size of the deleted table files.
     """
 
     rows: int
@@ -36,42 +46,93 @@ class Purged:
         return asdict(self)
 
 
-def purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
-    """Take away everything that the given corpora and models do not use, in every version and file.
+def purge(
+    store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str], lease: Lease
+) -> Purged:
+    """Remove everything that the given corpora and models do not use, from all versions and files.
 
-    Only the version that readers have stays. To be run while nothing else writes: files of a commit under way
-    are taken for leftovers of a killed one.
+    Only the newest version stays, which is published. The lease must be on the whole store: on object storage nothing
+    else protects the files of a commit in progress, which look like leftovers of a killed one. Raises StoreError when
+    the lease is lost.
     """
     with store.reached():
-        return _purge(store, corpora, embedder_id, synthesizer_ids)
+        return _Purge(store, lease).run(corpora, embedder_id, synthesizer_ids)
 
 
-def _purge(store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
-    before = _bytes(store)
-    strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-    rows = sum(_delete(store, table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries", "node_events"))
-    rows += sum(_delete(store, "summaries", where) for where in list(_forgotten(store)))
-    _delete(store, "batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # nobody takes those in
-    vectors = _drop_unused(store, "embeddings", _vectors_in_use(store, embedder_id))
-    calls = _drop_unused(store, "calls", _calls_in_use(store))
-    store.drop_unused_fields()
-    Publisher(store).publish()
-    store.drop_indexes("records")
-    for table in TABLES:
-        store.dataset(table).optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
-    store.index()
-    Publisher(store).publish()
-    deleted = sum(_drop_versions(store, table) for table in TABLES)
-    _drop_set_aside(store)
-    return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store))
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    """One purge. It commits and deletes as every writer does, and only while it holds its lease."""
+
+    store: Store
+    lease: Lease
+
+    def run(self, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
+        store, before = self.store, _bytes(self.store)
+        strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
+        rows = sum(
+            self._delete(table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries", "node_events", "skipped")
+        )
+        rows += sum(self._delete("summaries", where) for where in list(_forgotten(store)))
+        self._delete("batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # never collected
+        vectors = self._drop_unused("embeddings", _vectors_in_use(store, embedder_id))
+        calls = self._drop_unused("calls", _calls_in_use(store))
+        self.lease.check()
+        store.drop_unused_fields()
+        Publisher(store).publish()
+        self._rewrite()
+        self.lease.check()
+        Publisher(store).publish()
+        deleted = sum(self._drop_versions(table) for table in TABLES)
+        self.lease.check()
+        _drop_set_aside(store)
+        return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store))
+
+    def _rewrite(self) -> None:
+        """Rewrite each table into files that contain only live rows, and rebuild the indexes."""
+        self.lease.check()
+        self.store.drop_indexes("records")
+        for table in TABLES:
+            self._change(table, _compact)
+        self.lease.check()
+        self.store.index()
+
+    def _drop_versions(self, table: str) -> int:
+        """Drop leftover files and all versions but the tagged and the newest; return the bytes deleted.
+
+        Waiting processes, too, write to the leases table; on object storage it needs the versions of the last hour. A
+        leftover may be a file that is about to be committed. There, and in irreplaceable tables, leftovers therefore
+        stay for the week for which Lance keeps them.
+        """
+        waits = table == LEASES and self.store.remote
+        done = self._change(
+            table,
+            lambda dataset: dataset.cleanup_old_versions(
+                older_than=REMOTE_VERSIONS_FOR if waits else timedelta(0),
+                delete_unverified=not waits and table not in IRREPLACEABLE,
+                error_if_tagged_old_versions=False,
+            ),
+        )
+        return int(done.bytes_removed)
+
+    def _delete(self, table: str, where: str) -> int:
+        return self._change(table, lambda dataset: delete(dataset, where))
+
+    def _drop_unused(self, table: str, in_use: set[str]) -> int:
+        unused = sorted(set(self.store.rows(table, ["key"])["key"].to_pylist()) - in_use)
+        self.lease.check()
+        return self.store.drop(table, "key", unused)
+
+    def _change(self, table: str, change: Callable[[lance.LanceDataset], T]) -> T:
+        def checked(dataset: lance.LanceDataset) -> T:
+            self.lease.check()
+            return change(dataset)
+
+        # A check may write to the leases table, and to no other.
+        return self.store.change(table, change if table == LEASES else checked)
 
 
-def _drop_versions(store: Store, table: str) -> int:
-    """Drop all but the tagged and the newest version and every leftover of a table; the bytes of what was deleted."""
-    done = store.dataset(table).cleanup_old_versions(
-        older_than=timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
-    )
-    return done.bytes_removed
+def _compact(dataset: lance.LanceDataset) -> None:
+    dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
 
 
 def _drop_set_aside(store: Store) -> None:
@@ -83,7 +144,7 @@ def _drop_set_aside(store: Store) -> None:
 
 
 def _forgotten(store: Store) -> Iterator[str]:
-    """Filters for earlier summaries that tell of what is no more: of artifacts that are gone, of turns that are."""
+    """Yield filters for earlier summaries whose artifact is gone, or whose turns were changed or removed."""
     now = {_of(row): _covered(row["state"]) for row in _rows(store, "synopses", "state")}
     earlier = _rows(store, "summaries", "segments", "covers")
     gone = {_of(row) for row in earlier} - now.keys()
@@ -101,12 +162,12 @@ def _forgotten(store: Store) -> Iterator[str]:
 
 
 def _covered(state: str) -> list[Any]:
-    """What an anchored summary covers; nothing of the state of a synthesizer of one's own."""
+    """Return the turns that an anchored summary covers; empty for the state of any other synthesizer."""
     try:
-        covered: list[Any] = json.loads(state)["covered"]
+        covered = orjson.loads(state)["covered"]
     except (ValueError, KeyError, TypeError):
         return []
-    return covered
+    return covered if isinstance(covered, list) else []
 
 
 def _rows(store: Store, table: str, *columns: str) -> list[dict[str, Any]]:
@@ -133,18 +194,11 @@ def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     return {call_key(embedder_id, h) for h in hashes}
 
 
-def _drop_unused(store: Store, table: str, in_use: set[str]) -> int:
-    return store.drop(table, "key", sorted(set(store.rows(table, ["key"])["key"].to_pylist()) - in_use))
-
-
-def _delete(store: Store, table: str, where: str) -> int:
-    found = store.count(table, where)
-    if found:
-        store.dataset(table).delete(where)
-    return found
-
-
 def _bytes(store: Store) -> int:
     if store.remote:
         return 0
-    return sum(path.stat().st_size for path in Path(store.uri).rglob("*") if path.is_file())
+    total = 0
+    for path in Path(store.uri).rglob("*"):
+        with suppress(FileNotFoundError):  # leases and locks, which waiting processes write
+            total += path.stat().st_size if path.is_file() else 0
+    return total

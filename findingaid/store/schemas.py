@@ -1,18 +1,20 @@
-"""The tables, column by column. A changed schema raises its version, and the next run rebuilds that table."""
+"""Schemas of the tables. Raise the version of a schema when it changes; the next run then rebuilds the table."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from findingaid.identity.hashes import content_hash
+
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
 RECORDS_VERSION = "records-4"
-"""Part of every records version: raise it and all records are assembled again, without a model call."""
+"""Part of every records version. Raising it assembles all records again, without a model call."""
 
 
 def description(field: pa.Field) -> str:
-    """What a column holds."""
+    """Return the description of a column."""
     return str((field.metadata or {}).get(DESCRIPTION_KEY, b""), "utf-8")
 
 
@@ -32,14 +34,16 @@ def _int(name: str, about: str, nullable: bool = False) -> pa.Field:
     return _column(name, pa.int32(), about, nullable)
 
 
-CORPUS = _text("corpus", "the corpus, as named in the configuration")
-ARTIFACT_ID = _text("artifact_id", "the artifact's id within its corpus")
+CORPUS = _text("corpus", "corpus, as named in the configuration")
+ARTIFACT_ID = _text("artifact_id", "id of the artifact within its corpus")
 SPAN = (
-    _int("span_start", "first character of the text in its artifact; null where the text is composed", True),
-    _int("span_end", "the character after the last", True),
+    _int("span_start", "first character of the text in its artifact; null if the text is composed", True),
+    _int("span_end", "character after the last", True),
 )
 STATE = _text(
-    "state", "JSON: what its synthesizer goes on from when the artifact grows; null for those that never do", True
+    "state",
+    "JSON: state from which the synthesizer continues when the artifact grows; null if it does not continue",
+    True,
 )
 
 ARTIFACTS = _schema(
@@ -47,53 +51,53 @@ ARTIFACTS = _schema(
     CORPUS,
     ARTIFACT_ID,
     _text("version", "hash of payload and metadata"),
-    _column("payload", pa.large_string(), "the text itself, or a mapping as JSON"),
+    _column("payload", pa.large_string(), "text, or a mapping as JSON"),
     _column("is_text", pa.bool_(), "whether the payload is text"),
-    _text("metadata", "JSON: what may become filter fields"),
+    _text("metadata", "JSON: values that can become filter fields"),
 )
 
 SURFACES = _schema(
     "surfaces-1",
     CORPUS,
     ARTIFACT_ID,
-    _int("position", "place in the strategy's own plan, a synopsis apart"),
-    _text("kind", "what of the artifact it is, such as chunk or description"),
-    _text("granularity", "how much of the artifact it stands for"),
-    _text("text", "what is embedded and searched"),
-    _text("text_hash", "hash of the text, under which its vector is kept"),
+    _int("position", "position in the strategy's plan, not counting a synopsis"),
+    _text("kind", "kind of surface, such as chunk or description"),
+    _text("granularity", "extent of the artifact that it covers, such as chunk"),
+    _text("text", "text that is embedded and searched"),
+    _text("text_hash", "hash of the text, the key of its cached vector"),
     *SPAN,
-    _text("metadata", "JSON: the surface's own"),
+    _text("metadata", "JSON: metadata of the surface"),
 )
 
 EDGES = _schema(
     "edges-1",
     CORPUS,
     ARTIFACT_ID,
-    _int("position", "place among the artifact's edges"),
-    _text("kind", "what the edge says: REF, PARENT, LINK or what an extractor calls it"),
-    _text("target_corpus", "the corpus of the artifact that is referred to"),
-    _text("target_id", "its id, whether or not there is such an artifact"),
-    _text("section", 'the anchor of one of its headings, "" for all of it'),
-    _int("span_start", "first character of where the artifact says so; null where no place of its text does", True),
-    _int("span_end", "the character after the last", True),
+    _int("position", "position among the artifact's edges"),
+    _text("kind", "kind of edge: REF, PARENT, LINK or a kind that an extractor defines"),
+    _text("target_corpus", "corpus of the referenced artifact"),
+    _text("target_id", "id of the referenced artifact, which may not exist"),
+    _text("section", 'anchor of one of its headings; "" for the whole artifact'),
+    _int("span_start", "first character of the reference in the text; null if the reference is not in the text", True),
+    _int("span_end", "character after the last", True),
 )
 
 CLAIMS = _schema(
     "claims-1",
     CORPUS,
     ARTIFACT_ID,
-    _int("position", "place among the artifact's claims"),
-    _text("claim_id", "hash of corpus and the statement's words"),
-    _text("text", "the statement"),
-    _text("type", "what kind of statement: fact, decision, requirement, ..."),
-    _column("confidence", pa.float32(), "its extractor's, from 0 to 1"),
-    _column("entities", pa.list_(pa.string()), "what it is about"),
-    _text("quote", "the passage that says so, as the artifact has it"),
+    _int("position", "position among the artifact's claims"),
+    _text("claim_id", "hash of the corpus and the words of the statement"),
+    _text("text", "statement"),
+    _text("type", "kind of statement: fact, decision, requirement, ..."),
+    _column("confidence", pa.float32(), "confidence of the extractor, from 0 to 1"),
+    _column("entities", pa.list_(pa.string()), "people, things and topics that it is about"),
+    _text("quote", "passage that supports it, as in the artifact"),
     *SPAN,
-    _text("evidence", "verified, forged where the quote is not in the artifact, or none"),
-    _column("verbatim", pa.bool_(), "whether the statement is the quote, word for word"),
-    _text("artifact_version", "the version of the artifact that was quoted"),
-    _text("producer_id", "the extractor that found it, or the person who proposed it"),
+    _text("evidence", "verified, forged if the quote is not in the artifact, or none"),
+    _column("verbatim", pa.bool_(), "whether the statement repeats the quote word for word"),
+    _text("artifact_version", "version of the quoted artifact"),
+    _text("producer_id", "extractor that found it, or person who proposed it"),
 )
 
 SUMMARY_NODES = _schema(
@@ -101,11 +105,11 @@ SUMMARY_NODES = _schema(
     CORPUS,
     ARTIFACT_ID,
     _text("node_id", "hash of the artifact, the members and the producer"),
-    _text("bullets", "JSON: [text, ids of the claims it stands on] each"),
-    _column("themes", pa.list_(pa.string()), "what it is about"),
-    _column("confidence", pa.float32(), "from 0 to 1"),
-    _column("members", pa.list_(pa.string()), "ids of all claims that it is a summary of"),
-    _text("producer_id", "who wrote it"),
+    _text("bullets", "JSON: list of [text, ids of the supporting claims]"),
+    _column("themes", pa.list_(pa.string()), "topics of the artifact"),
+    _column("confidence", pa.float32(), "confidence of the producer, from 0 to 1"),
+    _column("members", pa.list_(pa.string()), "ids of all claims that it summarizes"),
+    _text("producer_id", "producer that wrote it"),
 )
 
 NODE_EVENTS = _schema(
@@ -113,50 +117,55 @@ NODE_EVENTS = _schema(
     CORPUS,
     ARTIFACT_ID,
     _text("event", "SUMMARY_CREATED or SUMMARY_SUPERSEDED"),
-    _text("node_id", "the summary node"),
-    _text("by", 'what superseded it; "" where nothing stands in its place, and of one that was created'),
-    _column("members", pa.list_(pa.string()), "ids of the claims that it was a summary of"),
-    _text("producer_id", "who wrote it"),
+    _text("node_id", "id of the summary node"),
+    _text("by", 'id of the node that superseded it; "" if none did, and for a created node'),
+    _column("members", pa.list_(pa.string()), "ids of the claims that it summarized"),
+    _text("producer_id", "producer that wrote it"),
     _column("at", pa.timestamp("ms", "UTC"), "when"),
 )
 
 DECISIONS = _schema(
     "decisions-1",
-    _column("seq", pa.int64(), "place in the log, from 1"),
-    _column("at", pa.timestamp("ms", "UTC"), "when"),
-    _text("actor", "who decided"),
+    _column("seq", pa.int64(), "position in the log, from 1"),
+    _column("at", pa.timestamp("ms", "UTC"), "time of the decision"),
+    _text("actor", "person or program that decided"),
     _text("action", "propose, approve, reject, contest, supersede, archive or redact"),
     CORPUS,
-    _text("claim_id", "the claim"),
-    _text("other_id", 'what contests or supersedes it, ""'),
+    _text("claim_id", "id of the claim"),
+    _text("other_id", 'id of the claim that contests or supersedes it, else ""'),
     ARTIFACT_ID,
-    _text("truth", "how far an approved claim can be relied on, otherwise empty"),
-    _text("reason", "why, in the actor's words; null once it was redacted", True),
-    _text("text", "the statement as it was then; null once it was redacted", True),
-    _text("quote", "the passage it quoted; as above", True),
-    _text("details", "JSON: what else the claim was, and of a link the other claim; as above", True),
-    _text("digests", "JSON: hashes of what may be redacted, which the chain stands on"),
-    _text("previous", "hash of the decision before"),
-    _text("hash", "of all the above but what may be redacted"),
+    _text("truth", "truth level of an approved claim, else empty"),
+    _text("reason", "reason, in the actor's words; null after a redaction", True),
+    _text("text", "statement at the time of the decision; null after a redaction", True),
+    _text("quote", "passage that it quoted; null after a redaction", True),
+    _text(
+        "details",
+        "JSON: other properties of the claim, and for a link the other claim; null after a redaction. For a redaction,"
+        " the data to remove; null when it is complete",
+        True,
+    ),
+    _text("digests", "JSON: hashes of the columns that can be redacted, which the chain includes"),
+    _text("previous", "hash of the previous decision"),
+    _text("hash", "hash of all columns above except those that can be redacted"),
 )
 
 SYNOPSES = _schema(
     "synopses-2",
     CORPUS,
     ARTIFACT_ID,
-    _text("key", "of the call in the call cache, so that purge knows which are in use"),
-    _text("outcome", "ok, empty where there was nothing to say, or failed or pending with the text of a fallback"),
-    _text("text", "the synopsis"),
-    _text("producer_id", "the synthesizer that wrote it"),
+    _text("key", "key of the call in the call cache, so that purge knows which are in use"),
+    _text("outcome", "ok, empty if there is nothing to say, or failed or pending with the text of a fallback"),
+    _text("text", "text of the synopsis"),
+    _text("producer_id", "synthesizer that wrote it"),
     STATE,
 )
 
 CALLS = _schema(
     "calls-2",
     _text("key", "hash of producer id and input"),
-    _text("producer_id", "the synthesizer that was called"),
-    _text("outcome", "ok or empty; failures are not kept"),
-    _text("text", "what it wrote"),
+    _text("producer_id", "synthesizer that was called"),
+    _text("outcome", "ok or empty; failures are not cached"),
+    _text("text", "text that it wrote"),
     STATE,
 )
 
@@ -164,94 +173,111 @@ SUMMARIES = _schema(
     "summaries-1",
     CORPUS,
     ARTIFACT_ID,
-    _int("iteration", "how often the summary had been written on"),
-    _int("segments", "how many turns, or parts of long ones, it covers"),
-    _text("covers", "hash of these, so that purge knows whether they are still there"),
+    _int("iteration", "number of times that the summary was extended"),
+    _int("segments", "number of turns, or parts of long turns, that it covers"),
+    _text("covers", "hash of the turns, so that purge knows whether they still exist"),
     _text("summary", "JSON: its sections, with the turns that each point cites"),
-    _text("producer_id", "the synthesizer that wrote it"),
-    _column("at", pa.timestamp("ms", "UTC"), "when it became the synopsis"),
+    _text("producer_id", "synthesizer that wrote it"),
+    _column("at", pa.timestamp("ms", "UTC"), "time at which it became the synopsis"),
 )
 
 USAGE = _schema(
     "usage-1",
-    _text("run", "the run that paid"),
+    _text("run", "run that paid for it"),
     CORPUS,
-    _text("model", "the model as it is priced, or the synthesizer's id"),
-    _text("producer_id", "the synthesizer"),
-    _int("calls", "requests that were answered"),
-    _column("input_tokens", pa.int64(), "as the endpoint counts them"),
+    _text("model", "model as named in prices, or id of the synthesizer"),
+    _text("producer_id", "synthesizer"),
+    _int("calls", "answered requests"),
+    _column("input_tokens", pa.int64(), "tokens, as counted by the endpoint"),
     _column("output_tokens", pa.int64(), "as above"),
-    _column("cost", pa.float64(), "by the prices of then; null where the model had none", True),
-    _text("stopped", "why the synthesizer is not asked any more in this run; null in a row of what it used", True),
-    _column("at", pa.timestamp("ms", "UTC"), "when this was used, or sent as a batch"),
+    _column("cost", pa.float64(), "cost at the prices of that time; null if the model had no price", True),
+    _text(
+        "stopped", "reason why the synthesizer is not called again in this run; null in rows that record usage", True
+    ),
+    _column("at", pa.timestamp("ms", "UTC"), "time of use, or of sending the batch"),
 )
 
 EMBEDDINGS = _schema(
     "embeddings-1",
     _text("key", "hash of embedder id and text"),
-    _text("producer_id", "the embedder"),
-    _column("vector", pa.list_(pa.float16()), "of any length: models of several widths share the cache"),
+    _text("producer_id", "embedder"),
+    _column(
+        "vector", pa.list_(pa.float16()), "vector of any length, since models of several dimensions share the cache"
+    ),
 )
 
 BATCHES = _schema(
     "batches-1",
-    _text("tag", "hash of the keys, by which the endpoint is asked whether it has the batch"),
-    _text("batch_id", 'the endpoint\'s id; "" before it is sent, with a second row after'),
+    _text("tag", "hash of the keys, by which the batch is found at the endpoint"),
+    _text("batch_id", 'id at the endpoint; "" before it is sent, and a second row after'),
     CORPUS,
-    _text("producer_id", "the synthesizer that is asked"),
-    _text("run", "the run that sent it, from whose budget it is paid"),
-    _column("keys", pa.list_(pa.string()), "of the call cache, that wait for it"),
-    _int("calls", "requests in it"),
-    _column("input_tokens", pa.int64(), "what it will take, estimated"),
+    _text("producer_id", "synthesizer that is called"),
+    _text("run", "run that sent it, whose budget pays for it"),
+    _column("keys", pa.list_(pa.string()), "keys of the call cache that wait for it"),
+    _int("calls", "number of requests"),
+    _column("input_tokens", pa.int64(), "estimated tokens"),
     _column("output_tokens", pa.int64(), "as above"),
-    _column("cost", pa.float64(), "of that; null where the model has no price", True),
-    _column("at", pa.timestamp("ms", "UTC"), "when it was sent"),
+    _column("cost", pa.float64(), "estimated cost; null if the model has no price", True),
+    _column("at", pa.timestamp("ms", "UTC"), "time at which it was sent"),
 )
 
 LEDGER = _schema(
     "ledger-4",
     CORPUS,
     ARTIFACT_ID,
-    _text("stamp", "the source's change marker when the artifact was last read"),
-    _text("recipe", 'what all stages were done with; "" unless all are done, so equal means current'),
-    _text("artifacts", "version this stage last wrote; null while it is written, and where it failed", True),
+    _text("stamp", "change marker of the source when the artifact was last read"),
+    _text(
+        "recipe", 'recipe with which all stages were finished, so that an equal one means current; "" unless all are'
+    ),
+    _text("artifacts", "version that this stage last wrote; null while writing, and after a failure", True),
     _text("surfaces", "as above", True),
     _text("synopses", "as above", True),
-    _text("claims", 'hash of its claims; "" where none are wanted, null while they are written', True),
-    _text("summary_nodes", "hash of its summary node; as above", True),
+    _text("claims", 'hash of its claims; "" if the corpus has none, null while writing', True),
+    _text("summary_nodes", 'hash of its summary node; "" if the corpus has none, null while writing', True),
     _text("embeddings", "as above", True),
     _text("records", "as above", True),
-    _text("edges", "hash of its edges; null while they are written", True),
-    _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; empty where none is wanted"),
-    _text("claims_outcome", "ok, empty where nothing is stated, failed or pending; empty where none are wanted"),
-    _text("summary_nodes_outcome", "ok, empty, failed, skipped for too few claims or pending; as above"),
-    _text("claims_key", 'of the call in the call cache, so that purge knows which are in use; "" without one'),
+    _text("edges", "hash of its edges; null while writing", True),
+    _text("synopsis_outcome", "ok, empty, failed, skipped by the gate or pending; blank if the corpus has no synopses"),
+    _text("claims_outcome", "ok, empty if nothing is stated, failed or pending; blank if the corpus has no claims"),
+    _text(
+        "summary_nodes_outcome",
+        "ok, empty, failed, skipped for too few claims or pending; blank if the corpus has no nodes",
+    ),
+    _text("claims_key", 'key of the call in the call cache, so that purge knows which are in use; "" without one'),
     _text("summary_nodes_key", "as above"),
-    _int("refused", "claims that were found and not taken when it was last read for claims"),
+    _int("refused", "number of claims refused at the last extraction"),
     _text("decisions", 'hash of the decisions that its claims and summary node were built from; "" for none'),
     _column("bytes", pa.int64(), "size of the payload"),
-    _int("n_artifacts", "rows in the table artifacts, against which losses are noticed"),
+    _int("n_artifacts", "rows in the table artifacts, by which losses are noticed"),
     _int("n_surfaces", "rows in the table surfaces"),
     _int("n_edges", "rows in the table edges"),
     _int("n_synopses", "rows in the table synopses"),
     _int("n_claims", "rows in the table claims"),
     _int("n_summary_nodes", "rows in the table summary_nodes"),
     _int("n_records", "rows in the table records"),
-    _text("failed_stage", 'the stage that failed last, "" where none did'),
-    _text("failed_kind", "the kind of failure: timeout, parse, encoding, ..."),
-    _text("failed_message", "why, in one line; also why a synopsis is pending"),
-    _int("failed_runs", "runs in a row in which it failed"),
-    _column("updated", pa.timestamp("ms", "UTC"), "when this row was written"),
+    _text("failed_stage", 'stage that failed last; "" if none did'),
+    _text("failed_kind", "kind of failure: timeout, parse, encoding, ..."),
+    _text("failed_message", "reason in one line; also the reason why a synopsis is pending"),
+    _int("failed_runs", "number of consecutive runs in which it failed"),
+    _column("updated", pa.timestamp("ms", "UTC"), "time at which this row was written"),
+)
+
+SKIPPED = _schema(
+    "skipped-1",
+    CORPUS,
+    ARTIFACT_ID,
+    _text("stamp", "change marker of the source when the artifact was last read"),
+    _text("reason", "why the source skips it, such as: not text"),
 )
 
 LEASES = _schema(
     "leases-1",
-    _text("owner", "unique a lease"),
-    _text("host", "the machine or container that its process is on"),
-    _int("pid", "the process"),
+    _text("owner", "unique id of the lease"),
+    _text("host", "machine or container of its process"),
+    _int("pid", "process id"),
     CORPUS,
-    _column("artifact_ids", pa.list_(pa.string()), "what nobody else works on"),
-    _column("expires", pa.timestamp("ms", "UTC"), "when it is dead unless it is renewed"),
+    _column("artifact_ids", pa.list_(pa.string()), "artifacts that no other process works on"),
+    _column("expires", pa.timestamp("ms", "UTC"), "time at which it expires unless it is renewed"),
 )
 
 FIXED = {
@@ -267,48 +293,52 @@ FIXED = {
     "usage": USAGE,
     "batches": BATCHES,
     "ledger": LEDGER,
+    "skipped": SKIPPED,
     "leases": LEASES,
     "node_events": NODE_EVENTS,
     "decisions": DECISIONS,
 }
-"""Every table but `records`, whose vector column is as wide as the embedder's."""
+"""Every table but `records`, whose schema depends on the dimension of the embedder."""
 
 IRREPLACEABLE = ("decisions",)
-"""The tables that nothing can write again: they are never made anew unless somebody says so."""
+"""Tables that no run can write again: they are never recreated unless the user allows it."""
 
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
-"""The tables whose rows belong to one artifact, and are counted in its ledger row."""
+"""Tables whose rows belong to one artifact each, and are counted in its ledger row."""
 
 CACHES = ("calls", "embeddings")
-"""The tables that keep what was paid for, by content."""
+"""Tables that cache paid results by content."""
 
 
 def records(dim: int) -> pa.Schema:
-    """What the published table always has, before a column for each filter field that it ever held.
+    """Return the fixed columns of the published table; columns for filter fields follow them.
 
-    Its vectors are of `dim` float16 numbers: half the space, and the same ranking.
+    Vectors have `dim` float16 numbers, which take half the space of float32 and rank the same.
     """
     return _schema(
         RECORDS_VERSION,
-        _text("record_id", "hash of corpus, artifact, kind and index: the same as long as they are"),
+        _text("record_id", "hash of corpus, artifact, kind and index"),
         CORPUS,
         ARTIFACT_ID,
-        _text("surface_kind", "what of the artifact it is, such as chunk, description or synopsis"),
-        _int("surface_index", "place among all surfaces of the artifact; a synopsis stands at 0"),
-        _text("granularity", "how much of the artifact it stands for"),
-        _text("title", "the artifact's title, else its id"),
-        _text("text", "what is embedded and searched"),
-        _int("text_start", "where in it the surface's own text begins; what stands before is its context"),
+        _text("surface_kind", "kind of surface, such as chunk, description or synopsis"),
+        _int("surface_index", "position among all surfaces of the artifact; a synopsis has position 0"),
+        _text("granularity", "extent of the artifact that it covers, such as chunk"),
+        _text("title", "title of the artifact, else its id"),
+        _text("text", "text that is embedded and searched"),
+        _int("text_start", "position in `text` at which the surface's own text begins; before it is context"),
         *SPAN,
-        _text("metadata", "JSON: the surface's own, and the artifact's filter fields"),
-        _text("artifact_version", "the version of the artifact that it was made from"),
-        _text("producer_id", 'who wrote the text where it was generated, else ""'),
-        _text("claim_id", 'what decisions know it by: of a claim or a summary node, otherwise ""'),
-        _text("evidence", 'of a claim: verified, forged or none; otherwise ""'),
-        _text("embedder_id", "who made the vector"),
-        _column("vector", pa.list_(pa.float16(), dim), "of length 1"),
+        _text("metadata", "JSON: metadata of the surface, and filter fields of the artifact"),
+        _text("artifact_version", "version of the artifact that it was made from"),
+        _text("producer_id", 'producer of a generated text, else ""'),
+        _text("claim_id", 'id of the claim or summary node, to which decisions refer; else ""'),
+        _text("evidence", 'evidence of a claim: verified, forged or none; else ""'),
+        _text("embedder_id", "embedder that made the vector"),
+        _column("vector", pa.list_(pa.float16(), dim), "vector of length 1"),
     )
 
 
+EDITION = content_hash(RECORDS_VERSION, *(schema.metadata[VERSION_KEY].decode() for schema in FIXED.values()))[:8]
+"""Id of the schemas of all tables, which tells apart versions of findingaid with different tables."""
+
 RECORD_COLUMNS = frozenset(records(1).names)
-"""The columns that every record has; a filter field of such a name gets none of its own."""
+"""Columns that every record has; a filter field with such a name gets no column."""

@@ -1,4 +1,4 @@
-"""SQL fragments for the filters of Lance, with values quoted."""
+"""SQL fragments for filters of Lance, with quoted values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from findingaid.errors import QueryError
 
 
 def quoted(text: str) -> str:
-    """A string literal. Raises QueryError for halves of characters, which no table holds and Lance cannot read."""
+    """Return a string literal. Raises QueryError for lone surrogates, which no table holds and Lance cannot read."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -17,22 +17,22 @@ def quoted(text: str) -> str:
 
 
 def equals(column: str, value: str) -> str:
-    """`column = 'value'`."""
+    """Return `column = 'value'`."""
     return f"{column} = {quoted(value)}"
 
 
 def both(*conditions: str | None) -> str:
-    """All of the conditions that there are, which must be one at least."""
+    """Join the conditions that are set with AND; at least one must be."""
     return " AND ".join(f"({condition})" for condition in conditions if condition)
 
 
 def any_of(*conditions: str) -> str:
-    """At least one of the conditions, of which there must be one."""
+    """Join the conditions with OR; at least one is required."""
     return f"({' OR '.join(f'({condition})' for condition in conditions)})"
 
 
 def of_artifacts(keys: Iterable[tuple[str, str]], corpus: str = "corpus", artifact_id: str = "artifact_id") -> str:
-    """Whether (corpus, artifact id) is one of these; matches nothing without any."""
+    """Return a condition that matches these (corpus, artifact id) pairs; without pairs it matches nothing."""
     ids: dict[str, list[str]] = {}
     for name, artifact in sorted(keys):
         ids.setdefault(name, []).append(artifact)
@@ -41,5 +41,5 @@ def of_artifacts(keys: Iterable[tuple[str, str]], corpus: str = "corpus", artifa
 
 
 def one_of(column: str, values: Iterable[str]) -> str:
-    """`column IN ('a','b')`; matches nothing without values."""
+    """Return `column IN ('a','b')`; without values it matches nothing."""
     return f"{column} IN ({','.join(map(quoted, values)) or 'NULL'})"

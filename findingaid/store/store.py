@@ -1,8 +1,8 @@
-"""A folder or a bucket of Lance tables: opened on demand, written one atomic commit at a time.
+"""Store of Lance tables in a folder or a bucket: opened on demand, written one atomic commit at a time.
 
-Reads and writes go through pylance, whose `Update` replaces rows in one version and whose import takes half
-the time of lancedb's; indexes are made through lancedb. Handles are never kept, so that a reader always starts
-from what is there now.
+Reads and writes go through pylance: its `Update` replaces rows in one version, and its import takes half the time
+of lancedb's. Indexes are made through lancedb. Table handles are never kept, so that every read starts from the
+latest version.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from datetime import timedelta
 from functools import partial
@@ -22,17 +22,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 from filelock import FileLock
 
-from findingaid.errors import StoreError, UnreachableError
+from findingaid.errors import ConfigError, StoreError, UnreachableError
+from findingaid.model import MAX_DIM
 from findingaid.store import fields, indexes, lexical, schemas
-from findingaid.store.lexical import Lexical
-from findingaid.store.objects import ASIDE, Objects, first_line, trouble, without_secrets
-from findingaid.store.publishing import EDGES_OF, PUBLISHED
+from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
 from findingaid.store.sql import equals, one_of
+from findingaid.store.tags import EDGES_OF, PUBLISHED
+from findingaid.text.analyzer import Lexical
 
 if TYPE_CHECKING:
     import lance
 
 T = TypeVar("T")
+
+Check = Callable[["lance.LanceDataset"], None]
+"""Callback that receives a table just before a commit to it, and raises if the commit must not be made."""
 
 LOGGER = logging.getLogger("findingaid")
 
@@ -41,42 +45,47 @@ TABLES = (*schemas.FIXED, "records")
 DEFAULTS = Lexical()
 
 NOT_THERE = "was not found"
-"""How Lance words it when nothing is at a path; every other error is damage."""
+"""Lance's wording for a path that does not exist; every other error means damage."""
+
+NO_TAG = f"tag {PUBLISHED} does not exist"
 
 PATIENCE_SECONDS = 60.0
-"""How long a commit that others' commits come before is tried; each try starts again from the latest version."""
+"""How long a commit that conflicts with other writers is retried; each try starts from the latest version."""
 
 SPREAD = 8
-"""At most so many times as long as a try took is waited before the next one, so that several get out of step."""
+"""Longest random wait before a retry, as a multiple of the time of the last try; it spreads competing writers."""
+
+LOOKS = 20
+"""How many checks may each find different damage, as while other processes rewrite a table, before it is reported."""
 
 READS = 4
-"""Tries of a reading that others' maintenance took the version away from."""
+"""Tries of a read, which fails when the maintenance of another process drops the version."""
 LOCK_POLL_SECONDS = 0.01
 
 REMOTE_VERSIONS_FOR = timedelta(hours=1)
-"""How long object storage keeps old versions. A commit learns from them what came between its reading and its
-writing: without them it conflicts with nothing, and undoes what it did not see."""
+"""How long object storage keeps old versions. A commit uses them to detect commits made between its read and its
+write. Without them it would find no conflict and undo those commits."""
 
 LOOKUP = 5_000
-"""Keys a filter may list; the planner's time grows with the expression."""
+"""Most keys that a filter lists; the planner's time grows with the expression."""
 
 SMALL_FRAGMENTS = 6
 FRAGMENT_ROWS = (10_000, 100_000, 1_000_000)
-"""More than six fragments below one of these sizes are put together up to it. In tiers, so that a row is written
-again a few times in the table's life, not once every few runs."""
+"""Sizes at which fragments are compacted: more than six fragments below a size are merged up to it. With several
+tiers a row is rewritten a few times in the table's life, rather than once every few runs."""
 
 NAMED = 5
-"""Fields that a warning names; the rest are not counted."""
+"""Most fields that a warning names; the rest are not counted."""
 
 KEY_INDEX_ROWS = 50_000
-"""Below this a scan for keys is as fast as an index, and an index is more files."""
+"""Rows from which a key column is indexed. Below this a scan is as fast, and an index adds files."""
 
 
 class Store:
-    """All tables of one index, below one URI: a folder, or object storage with Lance's `storage_options` for it.
+    """All tables of one index below one URI: a folder, or object storage with Lance's `storage_options`.
 
-    `lexical` says how the full-text index takes words. `inspect` first says which tables cannot be used; until
-    `prepare` makes those anew they read as empty.
+    `lexical` configures the full-text index. `inspect` finds the tables that cannot be used. From then on they read as
+    empty, until `prepare` recreates them.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, lexical: Lexical = DEFAULTS) -> None:
@@ -91,7 +100,7 @@ class Store:
     # -- reading ---------------------------------------------------------------------------------------
 
     def dataset(self, table: str, version: str | int | None = None) -> lance.LanceDataset:
-        """A table as it is now, or at a version or tag. Raises StoreError when there is none that opens."""
+        """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened."""
         import lance
 
         try:
@@ -101,7 +110,7 @@ class Store:
             raise StoreError(f"table {table} of {self.uri} cannot be opened: {self._said(error)}") from None
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
-        """Rows of a table, in no order."""
+        """Return rows of a table, in no particular order."""
         if table in self._unusable:
             return _empty(schemas.FIXED.get(table) or schemas.records(1), columns)
         return self._read(table, lambda dataset: dataset.to_table(columns=list(columns), filter=where))
@@ -109,39 +118,32 @@ class Store:
     def lookup(
         self, table: str, column: str, keys: Iterable[str], columns: Sequence[str], where: str | None = None
     ) -> pa.Table:
-        """The rows whose `column` is one of `keys`, of those that `where` lets through."""
+        """Return the rows that match `where` and have one of `keys` in `column`."""
         if table in self._unusable:
             return self.rows(table, columns)
         wanted = list(keys)
-        parts = [one_of(column, wanted[i : i + LOOKUP]) for i in range(0, len(wanted), LOOKUP)]
-        if where:
-            parts = [f"{part} AND {where}" for part in parts]
-
-        def find(dataset: lance.LanceDataset) -> pa.Table:
-            found = (
-                [dataset.to_table(columns=list(columns), filter=part) for part in parts] if dataset.count_rows() else []
-            )
-            return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
-
-        return self._read(table, find)
+        return self._read(table, lambda dataset: select_rows(dataset, column, wanted, columns, where))
 
     def count(self, table: str, where: str | None = None) -> int:
-        with self.reached():
+        with self.sound(), self.reached():
             return 0 if table in self._unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
         return self.retried(lambda: read(self.dataset(table)))
 
     def retried(self, read: Callable[[], T]) -> T:
-        """What `read` gives; read again from the start where another run dropped a version that it was reading."""
+        """Return the result of `read`, retrying it when another run may have dropped the version that it was reading.
+
+        Raises StoreError when the table is damaged.
+        """
         for _ in range(READS - 1):
-            with suppress(OSError, ValueError, StoreError), self.reached():
+            with suppress(OSError, ValueError, StoreError), self.sound(), self.reached():
                 return read()
-        with self.reached():
+        with self.sound(), self.reached():
             return read()
 
     def exists(self) -> bool:
-        """Whether anything was ever written here."""
+        """Check whether anything was ever written here."""
         try:
             self.dataset("ledger")
         except StoreError:
@@ -150,16 +152,27 @@ class Store:
 
     @contextmanager
     def reached(self) -> Iterator[None]:
-        """Tell of object storage that does not do what is asked in one line, as UnreachableError.
+        """Convert errors of the storage itself to a one-line UnreachableError.
 
-        Such an error must never be taken for damage, and as Lance words it it may hold addresses and keys.
+        Such an error must never be taken for damage. Errors of object storage may contain addresses and keys, which
+        are removed.
         """
         try:
             yield
         except (OSError, RuntimeError, ValueError) as error:
-            if self.remote and (reason := trouble(error, self._options)):
+            if reason := trouble(error, self._options) if self.remote else refusal(error, self.uri):
                 raise UnreachableError(f"store {self.uri}: {reason}") from None
             raise
+
+    @contextmanager
+    def sound(self) -> Iterator[None]:
+        """Convert the remaining errors of Lance to a one-line StoreError: a file is damaged or missing."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if not OF_LANCE.search(str(error)):
+                raise
+            raise StoreError(f"store {self.uri} is damaged: {self._said(error)}: run `findingaid verify`") from None
 
     def _said(self, error: BaseException) -> str:
         said = first_line(error, self.uri)
@@ -167,65 +180,118 @@ class Store:
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def prepare(self, dim: int, *, allow_loss: bool = False) -> list[str]:
-        """Make every table that cannot be used; says which held something before.
+    def prepare(
+        self, dim: int, *, allow_loss: bool = False, before_making: Callable[[], object] = lambda: None
+    ) -> list[str]:
+        """Create every table that cannot be used, and return one message for each, none in a new store.
 
-        What such a table had held is noticed by the ledger's counts and written again by the same run. Raises
-        StoreError for one that nothing can write again; `allow_loss` lets it begin anew where it is not there.
+        The same run notices the missing rows by the ledger's counts and writes them again. Raises StoreError for an
+        irreplaceable table that cannot be used, except in a new store; with `allow_loss` a lost one is created empty.
+        `before_making` is called once the leases table exists and before any other table is touched; it may raise.
         """
         wanted = _wanted(dim)
         with self._writing():
             states = self.inspect(dim)
             lost = {table for table, state in states.items() if state == "lost"}
             fresh = lost == set(TABLES)
-            unused = lost >= set(TABLES) - set(schemas.CACHES)  # which may be another store's, to begin with
-            # Those that nothing can write again are made first: where there is any other, they were there.
-            for table in sorted(states, key=lambda table: table not in schemas.IRREPLACEABLE):
+            unused = lost >= set(TABLES) - set(schemas.CACHES)  # caches may be copied from another store
+            # Irreplaceable tables are made first, so that they existed before if any other table exists.
+            first = [table for table in (*schemas.IRREPLACEABLE, "leases") if table in states]
+            for table in first:
                 if table in schemas.IRREPLACEABLE and not unused:
                     self._require_kept(table, wanted[table], allow_loss)
                 self._make(table, wanted[table], states[table])
-        repaired = [] if fresh else [f"table {table} was {state}: made anew" for table, state in self._unusable.items()]
+            if states:
+                before_making()
+            for table in (table for table in states if table not in first):
+                self._make(table, wanted[table], states[table])
+        repaired = (
+            [] if fresh else [f"table {table} was {state} and was rebuilt" for table, state in self._unusable.items()]
+        )
         self._unusable = {}
         return repaired
 
     def _require_kept(self, table: str, schema: pa.Schema, allow_loss: bool) -> None:
-        state = self._state(table, schema)  # looked at again: another run may make all tables just now
+        state = self._state(table, schema)  # checked again: another run may be creating all tables
         if state is None or (state == "lost" and allow_loss):
             return
-        otherwise = "or begin without it by `findingaid index --allow-loss`" if state == "lost" else "or move it away"
+        otherwise = "or start without it by `findingaid index --allow-loss`" if state == "lost" else "or move it away"
         raise StoreError(
-            f"table {table} of {self.uri} is {state}, and nothing can write again what it held: put it back from a"
+            f"table {table} of {self.uri} is {state}, and its content cannot be rebuilt: restore it from a"
             f" backup, {otherwise}"
         )
 
-    def append(self, table: str, rows: pa.Table) -> None:
-        """Add rows in one commit; appends never conflict."""
+    def append(self, table: str, rows: pa.Table, check: Check | None = None) -> None:
+        """Append rows in one commit; appends never conflict. `check` is called just before the commit and may raise."""
+        if rows.num_rows:
+            self._commit(table, partial(self._append, table, rows=rows, check=check))
+
+    def _append(self, table: str, dataset: lance.LanceDataset, rows: pa.Table, check: Check | None) -> None:
         import lance
 
-        if rows.num_rows:
-            with self.reached():
-                lance.write_dataset(rows, self._path(table), mode="append", storage_options=self._options or None)
+        self._require_fit(table, dataset, rows)
+        change = lance.LanceOperation.Append(self._files_of(rows, dataset))
+        if check:
+            check(dataset)
+        lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
 
-    def replace(self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table) -> bool:
-        """Put `rows` in the place of all rows of these artifacts, in one commit; False if nothing was to do.
+    def _files_of(self, rows: pa.Table, dataset: lance.LanceDataset) -> list[lance.FragmentMetadata]:
+        """Write rows to files that no version refers to yet."""
+        from lance.fragment import write_fragments
 
-        Raises StoreError when other writers' commits came first every time.
+        made = write_fragments(rows, dataset)
+        self._require_whole(dataset, made)
+        return made
+
+    def _require_whole(self, dataset: lance.LanceDataset, fragments: Iterable[lance.FragmentMetadata]) -> None:
+        """Raise UnreachableError for a file that is shorter than the bytes written to it.
+
+        Lance does not report it when the last write to a local file fails, for example because the disk is full.
+        """
+        if self.remote:
+            return
+        folder = Path(dataset.uri) / "data"
+        for file in (file for fragment in fragments for file in fragment.files):
+            if (folder / file.path).stat().st_size < (file.file_size_bytes or 0):
+                raise UnreachableError(
+                    f"store {self.uri}: {folder.parent.name}: a file was cut off as it was written: is the disk full,"
+                    " or the size of files limited (ulimit -f)? Nothing was lost"
+                )
+
+    def _require_fit(self, table: str, dataset: lance.LanceDataset, rows: pa.Table) -> None:
+        """Raise StoreError when another run has recreated a table with a schema that these rows do not fit."""
+        there = dataset.schema
+        if any(field.name not in there.names or there.field(field.name).type != field.type for field in rows.schema):
+            raise StoreError(
+                f"table {table} of {self.uri} was rebuilt by another run, with another embedder or version of"
+                " findingaid: nothing was written to it; give each its own store"
+            )
+
+    def replace(
+        self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table, check: Check | None = None
+    ) -> bool:
+        """Replace all rows of these artifacts with `rows`, in one commit; return False if there was nothing to do.
+
+        `check` is called just before each try of the commit, with the table as the commit finds it. If it raises,
+        nothing is written. Raises StoreError when commits of other writers came first every time.
         """
         where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
-        if table == "records" and rows.num_rows:
-            found = fields.Fields.of(rows["metadata"].to_pylist())
-            return self._commit(
-                table, lambda dataset: self._replace(dataset, where, self._fitted(dataset, rows, found))
-            )
-        return self._commit(table, lambda dataset: self._replace(dataset, where, rows))
+        found = fields.Fields.of(rows["metadata"].to_pylist()) if table == "records" and rows.num_rows else None
+
+        def replace(dataset: lance.LanceDataset) -> bool:
+            self._require_fit(table, dataset, rows)
+            fitted = rows if found is None else self._fitted(dataset, rows, found)
+            return self._replace(dataset, where, fitted, check)
+
+        return self._commit(table, replace)
 
     def _fitted(self, dataset: lance.LanceDataset, rows: pa.Table, found: fields.Fields) -> pa.Table:
-        """Records with a column for each of their fields, all of which the table has now."""
+        """Return records with a column for each of their fields, after adding to the table those it has room for."""
         left_out = fields.fit(dataset, found)
         if left_out and not self._told_full:
             self._told_full = True
             LOGGER.warning(
-                "table records has columns for %d fields and takes no more: %s%s cannot be named in a filter",
+                "table records has columns for %d fields, which is the limit: %s%s cannot be named in a filter",
                 fields.MAX_FIELDS, ", ".join(left_out[:NAMED]), ", …" if len(left_out) > NAMED else "",
             )  # fmt: skip
         for name, column in found.arrays(dataset.schema).items():
@@ -233,23 +299,34 @@ class Store:
         return rows
 
     def rewrite(self, table: str, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]) -> None:
-        """Put what `edit` makes of all rows in their place, in one commit; none where it makes nothing of them.
+        """Replace all rows with the result of `edit`, in one commit; change nothing if it returns None.
 
-        Any two of these conflict, on object storage too, since both take out what the other took out; the later
-        one edits again what the earlier one wrote. For that there must be rows: an empty table gets `first`.
+        Any two rewrites conflict, on object storage too, since both remove the same fragments. The later one edits
+        again, starting from the rows that the earlier one wrote. This needs rows: an empty table first gets `first`.
         """
         self._commit(table, lambda dataset: self._rewrite(dataset, first, edit))
 
     def revise(self, table: str, edit: Callable[[pa.Table], pa.Table]) -> None:
-        """Put what `edit` makes of all rows in their place, as the very next version of the table.
+        """Replace all rows with the result of `edit`, as the very next version of the table.
 
-        What only follows the rows that are there is written alone. Whatever else was written meanwhile, from wherever,
-        comes first, and `edit` is asked again with it. For tables from which nothing is ever deleted.
+        If `edit` only appends, only the new rows are written. If any process wrote to the table meanwhile, `edit` is
+        called again with the rows as they are then. For tables from which nothing is ever deleted.
         """
         self._commit(table, lambda dataset: self._revise(table, dataset, edit))
 
+    def change(self, table: str, change: Callable[[lance.LanceDataset], T]) -> T:
+        """Return the result of `change`, which may commit to a table, tag its versions or delete files of it.
+
+        No other process of this machine writes to the table meanwhile. If a commit of another writer comes first, on
+        object storage, `change` is called again with the table as it is then.
+        """
+        return self._commit(table, change)
+
     def _commit(self, table: str, commit: Callable[[lance.LanceDataset], T]) -> T:
-        """What a commit gives; one that others' commits came before starts again from the latest version."""
+        """Return the result of `commit`; after a conflict, retry it from the latest version.
+
+        Raises StoreError when it still conflicts after PATIENCE_SECONDS.
+        """
         start = time.monotonic()
         lost = 0
         while True:
@@ -259,28 +336,33 @@ class Store:
                     return commit(self.dataset(table))
             except (OSError, RuntimeError, ValueError) as error:
                 if not _is_conflict(error):
-                    raise
+                    with self.sound():
+                        raise
                 lost += 1
                 now = time.monotonic()
                 if now - start > PATIENCE_SECONDS:
                     raise StoreError(
-                        f"table {table} of {self.uri}: {lost} commits in a row lost to other writers: run again"
+                        f"table {table} of {self.uri}: {lost} commits in a row conflicted with other writers: run again"
                     ) from error
-                time.sleep((now - tried) * random.uniform(0, min(2**lost, SPREAD)))  # noqa: S311  # no secret
+                time.sleep((now - tried) * random.uniform(0, min(2**lost, SPREAD)))  # noqa: S311  # not a secret
+
+    def update(self, table: str, key: str, rows: pa.Table) -> None:
+        """Replace the rows that have the same `key` as one of `rows`, in one commit; add none."""
+        if rows.num_rows:
+            self._commit(table, lambda dataset: dataset.merge_insert(key).when_matched_update_all().execute(rows))
 
     def drop(self, table: str, column: str, keys: Sequence[str]) -> int:
-        """Delete the rows whose `column` is one of `keys`; returns how many there were."""
+        """Delete the rows with one of `keys` in `column`; return how many there were."""
         dropped = 0
         for start in range(0, len(keys), LOOKUP):
             where = one_of(column, keys[start : start + LOOKUP])
-            dropped += self._commit(table, partial(_delete, where=where))
+            dropped += self._commit(table, partial(delete, where=where))
         return dropped
 
     def _rewrite(
         self, dataset: lance.LanceDataset, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]
     ) -> None:
         import lance
-        from lance.fragment import write_fragments
 
         if not dataset.get_fragments():
             dataset = lance.write_dataset(first, dataset, mode="append")
@@ -289,14 +371,13 @@ class Store:
             return
         change = lance.LanceOperation.Update(
             removed_fragment_ids=[fragment.fragment_id for fragment in dataset.get_fragments()],
-            new_fragments=write_fragments(rows, dataset),
+            new_fragments=self._files_of(rows, dataset),
             update_mode="rewrite_rows",
         )
         lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
 
     def _revise(self, table: str, dataset: lance.LanceDataset, edit: Callable[[pa.Table], pa.Table]) -> None:
         import lance
-        from lance.fragment import write_fragments
 
         before = dataset.to_table()
         after = edit(before)
@@ -307,19 +388,18 @@ class Store:
         kept = [fragment.metadata for fragment in dataset.get_fragments()] if appended else []
         lance.LanceDataset.commit(
             self._path(table),
-            lance.LanceOperation.Overwrite(dataset.schema, [*kept, *write_fragments(rows, dataset)]),
+            lance.LanceOperation.Overwrite(dataset.schema, [*kept, *self._files_of(rows, dataset)]),
             read_version=dataset.version,
             max_retries=0,  # without retries this is the next version or a conflict
             storage_options=self._options or None,
         )
 
-    def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table) -> bool:
+    def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table, check: Check | None = None) -> bool:
         import lance
         import numpy as np
-        from lance.fragment import write_fragments
 
         found = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
-        addresses = found["_rowaddr"].to_numpy()  # the fragment's id in the upper 32 bits
+        addresses = found["_rowaddr"].to_numpy()  # upper 32 bits: the fragment's id
         if not len(addresses) and not rows.num_rows:
             return False
         fragments = addresses >> np.uint64(32)
@@ -336,28 +416,35 @@ class Store:
         change = lance.LanceOperation.Update(
             removed_fragment_ids=removed,
             updated_fragments=updated,
-            new_fragments=write_fragments(rows, dataset) if rows.num_rows else [],
+            new_fragments=self._files_of(rows, dataset) if rows.num_rows else [],
             update_mode="rewrite_rows",
         )
+        if check:
+            check(dataset)
         lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
         return True
 
+    def alone(self, what: str) -> AbstractContextManager[None]:
+        """Lock a name against the other processes of this machine; object storage has no such lock."""
+        return self._writing(what)
+
     @contextmanager
     def _writing(self, what: str = "store") -> Iterator[None]:
-        """One writer of a table at a time on this machine, so that none has to try again.
+        """Allow one writer of a table at a time on this machine, so that none has to retry.
 
-        The lock is the operating system's and goes with a killed process. Object storage has none: there
-        conflicting commits are noticed and tried again, and leases keep two runs from adding the same artifact.
+        The lock is the operating system's and is released when a process is killed. Object storage has no lock: there
+        conflicting commits are detected and retried, and leases keep two runs from adding the same artifact.
         """
         if self.remote:
             yield
             return
         lock = FileLock(Path(self.uri) / ".locks" / what)
         try:
-            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(poll_interval=LOCK_POLL_SECONDS)
-        except OSError as error:
-            raise StoreError(f"store: {self.uri} cannot be written: {error.strerror or error}") from error
+            with self.reached():
+                Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+                lock.acquire(poll_interval=LOCK_POLL_SECONDS)
+        except (OSError, NotImplementedError) as error:
+            raise StoreError(f"store: {self.uri} cannot be written: {getattr(error, 'strerror', error)}") from error
         try:
             yield
         finally:
@@ -366,29 +453,35 @@ class Store:
     # -- upkeep ----------------------------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Put small files together. Costs follow what changed: a table without new files is only looked at."""
+        """Merge small files. The cost follows the changes: a table without new files is only inspected."""
         self._each_table(self._compact)
 
     def index(self) -> None:
-        """Bring indexes up to date where enough rows are not in them."""
+        """Update the indexes that lack enough rows."""
         self._index_keys()
         self._commit("records", lambda _: self._index_records())
 
     def clean(self) -> None:
-        """Drop every version but the newest and the tagged; on object storage also not those of the last hour.
+        """Drop every version except the newest and the tagged ones; object storage also keeps those of the last hour.
 
-        Files of a commit under way are never touched.
+        Files of a commit in progress are never touched.
         """
         self._each_table(self._drop_old_versions)
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
         for rows in FRAGMENT_ROWS:
             if sum(fragment.count_rows() < rows for fragment in dataset.get_fragments()) > SMALL_FRAGMENTS:
+                before = dataset.version
                 dataset.optimize.compact_files(target_rows_per_fragment=rows)
+                try:
+                    self._require_whole(dataset, (fragment.metadata for fragment in dataset.get_fragments()))
+                except UnreachableError:
+                    dataset.checkout_version(before).restore()  # type: ignore[no-untyped-call]  # lance leaves it untyped
+                    raise
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
         if len(dataset.versions()) > 1:
-            kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine writers take turns
+            kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
             dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
@@ -396,26 +489,26 @@ class Store:
             list(pool.map(lambda table: self._commit(table, do), TABLES))
 
     def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
-        """The same store, in which these versions are the published ones: for a look before they are."""
+        """Return a view of this store in which these versions are published, to check them before they are."""
         view = copy(self)
         view._shown = records, edges
         return view
 
     def published(self) -> lance.LanceDataset:
-        """The records as readers see them. Raises StoreError when nothing was published yet."""
+        """Return the records as readers see them. Raises StoreError when nothing was published yet."""
         if self._shown:
             return self._shown[0]
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
-            reason = "" if NOT_THERE in str(error) else f" ({error})"
+            reason = "" if any(said in str(error) for said in (NOT_THERE, NO_TAG)) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
     def edges_of(self, records: lance.LanceDataset) -> lance.LanceDataset:
-        """The edges that belong to a published version of the records.
+        """Return the edges that belong to a published version of the records.
 
-        Raises StoreError where there are none: lost, or another run published meanwhile, so that asking for both
-        again finds them.
+        Raises StoreError when they do not exist. Either they are lost, or another run has published meanwhile: then
+        reading records and edges again finds both.
         """
         try:
             return self._shown[1] if self._shown else self.dataset("edges", f"{EDGES_OF}{records.version}")
@@ -423,15 +516,12 @@ class Store:
             raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
 
     def drop_unused_fields(self) -> None:
-        """Drop the columns of fields that no record has any more."""
+        """Drop the columns of fields that no record has any longer."""
         self._commit("records", fields.drop_unused)
 
     def drop_indexes(self, table: str) -> None:
-        """Drop every index of a table; `index` makes those that pay again."""
-        with self.reached():
-            dataset = self.dataset(table)
-            for index in dataset.describe_indices():
-                dataset.drop_index(index.name)
+        """Drop every index of a table; `index` recreates those that pay off."""
+        self._commit(table, _drop_indexes)
 
     def _index_keys(self) -> None:
         from lancedb.index import BTree
@@ -442,20 +532,20 @@ class Store:
                 self._commit(name, partial(self._index, name, column, BTree()))
 
     def _index(self, name: str, column: str, config: Any, _: lance.LanceDataset) -> None:
-        indexes.keep(self._table(name), column, config)
+        indexes.keep_index(self._table(name), column, config)
 
     def unindexed(self) -> dict[str, tuple[int, int]]:
-        """Which index of the records -> (rows that are not in it, how many may be)."""
+        """Map each index of the records to (rows that are not in it, rows that may be outside of it)."""
         with self.reached():
             return dict(indexes.unindexed(self._table("records")))
 
     def reindexed(self) -> bool:
-        """Whether the full-text index is as the settings say, which may have changed where nothing else did."""
+        """Check whether the full-text index matches the settings, which may change while the records do not."""
         records = self.dataset("records")
         return not records.count_rows() or lexical.made_with(records) == self.lexical
 
     def _index_records(self) -> None:
-        indexes.of_records(self._table("records"), self.lexical)
+        indexes.index_records(self._table("records"), self.lexical)
 
     def _table(self, name: str) -> Any:
         import lancedb
@@ -465,12 +555,15 @@ class Store:
     # -- damage ----------------------------------------------------------------------------------------
 
     def inspect(self, dim: int) -> dict[str, str]:
-        """The tables that cannot be used as they are, each "lost", "damaged" or "of another schema".
+        """Return the tables that cannot be used, each with its state: "lost", "damaged" or "of another schema".
 
-        Raises StoreError when the store is no folder.
+        Raises StoreError when the store is not a folder, and ConfigError when `dim` is out of range.
         """
-        if not self.remote and Path(self.uri).exists() and not Path(self.uri).is_dir():
-            raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
+        with self.reached():
+            if not self.remote and Path(self.uri).exists() and not Path(self.uri).is_dir():
+                raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
+        if not 0 < dim <= MAX_DIM:
+            raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
         wanted = _wanted(dim)
         with ThreadPoolExecutor(len(wanted)) as pool:
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
@@ -478,9 +571,15 @@ class Store:
         return self._unusable
 
     def problem(self, table: str) -> str | None:
-        """What is wrong with a table's files, or None: it opens, and every file it names is there and whole."""
-        # Looked at again, since another run's maintenance may drop a version while it is read.
-        return self._invalid(table) and self._invalid(table)
+        """Return the problem with a table's files; None if it opens and every file it refers to is there and whole."""
+        # Maintenance may drop a version while it is read. The next check then reads another version, and finds another
+        # problem or none. Real damage gives the same problem again.
+        before, found = None, self._invalid(table)
+        looks = 1
+        while found != before and looks < LOOKS:
+            before, found = found, self._invalid(table)
+            looks += 1
+        return found
 
     def _invalid(self, table: str) -> str | None:
         try:
@@ -497,7 +596,7 @@ class Store:
             return "lost" if NOT_THERE in problem else "damaged"
         found = self.dataset(table).schema
         version = (found.metadata or {}).get(schemas.VERSION_KEY)
-        if table == "records":  # whose fields have columns of their own behind these
+        if table == "records":  # columns of filter fields follow the fixed ones
             found = pa.schema(list(found)[: len(schema)], found.metadata)
         same = found.names == schema.names and found.types == schema.types
         return None if same and version == (schema.metadata or {})[schemas.VERSION_KEY] else "of another schema"
@@ -507,14 +606,14 @@ class Store:
 
         if state == "damaged":
             self._set_aside(table)
-        if state == "of another schema":  # a new version of it: readers keep the published one
+        if state == "of another schema":  # a new version: readers keep the published one
             with self.reached():
                 options = self._options or None
                 lance.write_dataset(schema.empty_table(), self._path(table), mode="overwrite", storage_options=options)
             return
         try:
-            # Without retries this is the first version or an error; `write_dataset` would empty what another run,
-            # which no lock of object storage keeps out, made a moment ago.
+            # Without retries this commits the first version or fails. `write_dataset` would empty a table that another
+            # run made a moment ago, since object storage has no lock that keeps other runs out.
             with self.reached():
                 lance.LanceDataset.commit(
                     self._path(table),
@@ -528,31 +627,49 @@ class Store:
                 raise
 
     def _set_aside(self, table: str) -> None:
-        """Keep a damaged table for whoever wants to look, out of the way."""
+        """Rename a damaged table, so that it can still be inspected."""
         if self.remote:
             with self.reached():
                 self.objects().set_aside(f"{table}.lance", table)
             return
         path = Path(self._path(table))
-        taken = len(list(path.parent.glob(f"{table}{ASIDE}*")))
-        path.rename(path.with_name(f"{table}{ASIDE}{taken + 1}"))
+        with self.reached():
+            taken = len(list(path.parent.glob(f"{table}{ASIDE}*")))
+            path.rename(path.with_name(f"{table}{ASIDE}{taken + 1}"))
 
     def objects(self) -> Objects:
-        """The objects of a remote store."""
+        """Return the objects of a remote store."""
         return Objects(self.uri, self._options)
 
     def _path(self, table: str) -> str:
         return f"{self.uri}/{table}.lance"
 
 
+def select_rows(
+    dataset: lance.LanceDataset, column: str, keys: Sequence[str], columns: Sequence[str], where: str | None = None
+) -> pa.Table:
+    """Return the rows of one version that match `where` and have one of `keys` in `column`."""
+    parts = [one_of(column, keys[i : i + LOOKUP]) for i in range(0, len(keys), LOOKUP)]
+    if where:
+        parts = [f"{part} AND {where}" for part in parts]
+    found = [dataset.to_table(columns=list(columns), filter=part) for part in parts] if dataset.count_rows() else []
+    return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
+
+
 def _wanted(dim: int) -> dict[str, pa.Schema]:
     return {**schemas.FIXED, "records": schemas.records(dim)}
 
 
-def _delete(dataset: lance.LanceDataset, where: str) -> int:
+def delete(dataset: lance.LanceDataset, where: str) -> int:
+    """Delete the rows that match a condition; return how many there were."""
     if found := dataset.count_rows(where):
         dataset.delete(where)
     return int(found)
+
+
+def _drop_indexes(dataset: lance.LanceDataset) -> None:
+    for index in dataset.describe_indices():
+        dataset.drop_index(index.name)
 
 
 def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
@@ -560,6 +677,10 @@ def _empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
 
 
 def _is_conflict(error: Exception) -> bool:
+    """Check whether an error means that another commit came first, or that the version read was deleted since."""
     from lance.commit import CommitConflictError
 
-    return isinstance(error, CommitConflictError) or "conflict" in str(error).lower()
+    said = str(error).lower()
+    return (
+        isinstance(error, CommitConflictError) or "conflict" in said or ("_versions/" in said and "not found" in said)
+    )

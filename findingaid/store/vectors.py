@@ -1,4 +1,4 @@
-"""The vector index: when there is one, how it is searched, and how much of an exact search it finds."""
+"""Vector index: when it is used, how it is searched, and its recall against an exact search."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
 INDEX_ROWS = 25_000
-"""From so many records on there is an index. Below, an exact search takes at most some 15 ms; at 50,000 it takes six
-times as long as the index, whose 8-bit vectors stay in memory, at 100,000 fifteen times."""
+"""Number of records from which there is an index. Below, an exact search takes at most about 15 ms. At 50,000 records
+it takes six times as long as the index, whose 8-bit vectors stay in memory, and at 100,000 fifteen times."""
 
 INDEX_DEPTH = 1_000
-"""Deeper than this a search is exact: what would be read again for its exact distance is most of what there is."""
+"""Depth above which a search is exact, since computing exact distances of the candidates would read most vectors."""
 
 PARTITION_ROWS = 8_192
-"""Records of one partition, of which a search looks into some; the default of Lance."""
+"""Records per partition, Lance's default; a search reads some of the partitions."""
 
 KEY = "findingaid.vector_index"
-"""Where the configuration of the records table, which goes with each version, has what was measured."""
+"""Key of the measurement in the configuration of the records table, which is versioned with the table."""
 
 PROBES = (20, 50, 100, 200, 1_000)
-"""Partitions that a search may look into; the first that find enough are used."""
+"""Numbers of partitions to search, tried in order; the first with enough recall is used."""
 
 FLOOR = 0.98
-"""The share of the nearest that the index must find, else there is none."""
+"""Least recall of the index; below it, the index is dropped."""
 
 SAMPLE, NEAREST = 64, 10
-"""Vectors that are searched for, and how many of the nearest count."""
+"""Number of query vectors in a measurement, and of nearest neighbours that count for each."""
 
 GROWN = 2
-"""An index that did not find enough is tried again when there are so many times more records."""
+"""A dropped index is tried again when the number of records has grown by this factor."""
 
 
 ROUNDING = 1e-5
-"""What two ways to compute a distance may differ by."""
+"""Tolerated difference between two computations of the same distance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the index was found to do: with so many `probes` it has `recall` of the nearest, by `rows` records.
+    """Measurement of the index over `rows` records: with `probes` partitions it reaches `recall`.
 
-    No probes: the index that there was did not find enough, and was dropped.
+    With `probes` 0 the recall of the index was too low, and it was dropped.
     """
 
     probes: int
@@ -60,29 +60,29 @@ class Measured:
 
 
 UNKNOWN = Measured(50, 0.0, 0)
-"""An index that was not measured, of a run that was killed before it was."""
+"""Assumed for an index that was not measured because its run was killed."""
 
 
 def refine(depth: int) -> int:
-    """How many times as many candidates are compared by their exact distance."""
+    """Return the refine factor: how many candidates per wanted result are compared by exact distance."""
     return 10 if depth <= NEAREST else 3
 
 
 def measured(records: LanceDataset) -> Measured | None:
-    """What was measured of a version's index; None before there was one."""
+    """Return the measurement of a version's index; None if none was made."""
     found = records.config().get(KEY)
     return Measured(**json.loads(found)) if found else None
 
 
 def write(records: LanceDataset, found: Measured) -> None:
-    """Put what was measured into the table's configuration, one commit."""
+    """Write a measurement into the table's configuration, in one commit."""
     records.update_config({KEY: json.dumps(asdict(found))})
 
 
 def measure(records: LanceDataset) -> Measured:
-    """The fewest probes with which the index finds enough of what an exact search does; none where even the most miss.
+    """Measure the fewest probes with which the index has enough recall; 0 probes if even the most are too few.
 
-    Asked with vectors of the records themselves, which then count as found. Reads all vectors once.
+    The query vectors are vectors of records, which count among their own nearest. All vectors are read once.
     """
     rows = records.count_rows()
     places = np.unique(np.linspace(0, rows - 1, min(SAMPLE, rows)).astype(int))
@@ -98,7 +98,7 @@ def measure(records: LanceDataset) -> Measured:
 
 
 def _found(records: LanceDataset, vector: Any, probes: int, edge: float) -> float:
-    """The share of the nearest that an index search has: those not farther than the last of the exact ones."""
+    """Return the recall of an index search: the share of results no farther than `edge`, the last exact neighbour."""
     asked: Mapping[str, Any] = {
         "column": "vector",
         "q": vector,
@@ -112,7 +112,7 @@ def _found(records: LanceDataset, vector: Any, probes: int, edge: float) -> floa
 
 
 def _exact(records: LanceDataset, asked: Any) -> Any:
-    """The distance of the last of the nearest, for each vector asked for."""
+    """Return the distance of the last of the nearest neighbours, for each query vector."""
     best = np.full((len(asked), NEAREST), -np.inf, np.float32)
     for vectors in _vectors(records):
         best = np.partition(np.hstack([best, asked @ vectors.T]), -NEAREST, axis=1)[:, -NEAREST:]
@@ -126,7 +126,7 @@ def _vectors(records: LanceDataset) -> Iterator[Any]:
 
 
 def unit(column: Any) -> Any:
-    """The vectors of a column, of length 1, a row each."""
+    """Return the vectors of a column as rows of length 1, float32."""
     rows = (
         column.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), column.type.list_size)
     )

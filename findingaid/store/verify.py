@@ -1,21 +1,29 @@
-"""Reading everything and comparing: the check behind `findingaid verify`."""
+"""Checks of `findingaid verify`: read all tables and compare them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
+from findingaid.errors import StoreError
+from findingaid.identity.hashes import artifact_version, embeddings_version, record_id, text_hash
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
+from findingaid.store.sql import equals
 from findingaid.store.store import TABLES, Store
 
+if TYPE_CHECKING:
+    import lance
+
 UNIT_TOLERANCE = 5e-3
-"""How far a vector of float16 numbers may be from length 1."""
+"""Tolerated deviation of a float16 vector from length 1."""
 
 UNSOUND = "records whose vector is not finite and of length 1"
 
@@ -23,20 +31,28 @@ NEVER_PENDING = tuple(stage.value for stage in Stage if stage not in WRITTEN)
 UNFINISHED_BY = ("recipe", "failed_stage", *OUTCOMES.values(), *NEVER_PENDING)
 
 NAMED = 3
-"""Ids that a problem names; the rest are counted."""
+"""Most ids that a problem names; the rest are counted."""
 
 
 def verify(store: Store, dim: int) -> list[str]:
-    """Problems of the tables themselves; when they are whole, those between them."""
+    """Return the problems of the tables themselves or, if there are none, the inconsistencies between them."""
     states = store.inspect(dim)
     if states == dict.fromkeys(TABLES, "lost"):
         return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
     broken = [f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}" for table, state in states.items()]
-    return broken or [*_ledger(store), *_records(store, dim), *_published(store)]
+    if broken:
+        return broken
+    found: list[str] = []
+    for problems in (_ledger(store), _records(store, dim), _altered(store), _published(store), _searched(store)):
+        try:
+            found += problems
+        except StoreError as error:  # a damaged file outside of a table's own files
+            found.append(str(error))
+    return found
 
 
 def _cure(table: str) -> str:
-    return "put it back from a backup" if table in IRREPLACEABLE else "run `findingaid index`"
+    return "restore it from a backup" if table in IRREPLACEABLE else "run `findingaid index`"
 
 
 def _why(store: Store, table: str, state: str) -> str:
@@ -56,11 +72,11 @@ def _ledger(store: Store) -> Iterator[str]:
         rows = store.rows(table, ["corpus", "artifact_id"])
         there = Counter(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
         differing = [k for k in counted.keys() | there.keys() if counted.get(k, 0) != there.get(k, 0)]
-        yield from named(f"artifacts whose rows in table {table} are not those the ledger counts", differing)
+        yield from named(f"artifacts whose rows in table {table} are not as many as the ledger states", differing)
 
 
 def _unfinished(row: Mapping[str, str | None]) -> bool:
-    """Whether an artifact was being written when its run ended; one that waits for what is to be written was not."""
+    """Check whether the last run ended while it wrote an artifact; waiting for a pending stage does not count."""
     pending = any(row[column] == Outcome.PENDING for column in OUTCOMES.values())
     waits = pending and None not in {row[stage] for stage in NEVER_PENDING}
     return not (row["recipe"] or row["failed_stage"] or waits)
@@ -73,16 +89,109 @@ def _records(store: Store, dim: int) -> Iterator[str]:
     if len(embedders) > 1:
         yield f"records of several embedders are mixed: {', '.join(embedders)}"
     yield from named(UNSOUND, store.retried(lambda: _unsound_records(store, dim)))
-    # Where a stage was done alone the records are behind it, and rightly so.
+    # After a run of a single stage the records are rightly behind it.
     done = store.rows("ledger", ["corpus", "artifact_id", Stage.ARTIFACTS.value], "recipe <> ''").to_pylist()
     wanted = {(row["corpus"], row["artifact_id"]): row["artifacts"] for row in done}
     keys = zip(
         rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True
     )
     yield from named(
-        "artifacts published from another version than the ledger has",
+        "artifacts published from another version than the ledger states",
         {k[:2] for k in keys if wanted.get(k[:2], k[2]) != k[2]},
     )
+
+
+def _altered(store: Store) -> Iterator[str]:
+    """Yield the problems of payloads, surfaces and records that no longer match the hash they were written with."""
+    yield from named("artifacts whose payload or metadata was altered", _altered_artifacts(store))
+    yield from named(
+        "surfaces whose text was altered",
+        [
+            (row["corpus"], row["artifact_id"], row["position"])
+            for row in _streamed(store, "surfaces", "corpus", "artifact_id", "position", "text", "text_hash")
+            if text_hash(row["text"]) != row["text_hash"]
+        ],
+    )
+    yield from named(
+        "records whose id does not match their position",
+        [
+            row["record_id"]
+            for row in _streamed(
+                store, "records", "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "claim_id"
+            )
+            if record_id(
+                row["corpus"], row["artifact_id"], row["surface_kind"], row["claim_id"] or row["surface_index"]
+            )
+            != row["record_id"]
+        ],
+    )
+    yield from _altered_texts(store)
+
+
+def _altered_artifacts(store: Store) -> Iterator[tuple[str, str]]:
+    for row in _streamed(store, "artifacts", "corpus", "artifact_id", "version", "payload", "is_text", "metadata"):
+        try:
+            raw = row["payload"] if row["is_text"] else orjson.loads(row["payload"])
+            same = artifact_version(raw, orjson.loads(row["metadata"])) == row["version"]
+        except ValueError:  # no longer valid JSON
+            same = False
+        if not same:
+            yield row["corpus"], row["artifact_id"]
+
+
+def _altered_texts(store: Store) -> Iterator[str]:
+    """Compare the texts of records and synopses with the ledger, which has a hash over all embedded texts."""
+    there: dict[tuple[str, str], set[str]] = defaultdict(set)
+    made_by: dict[tuple[str, str], str] = {}
+    for row in _streamed(store, "records", "corpus", "artifact_id", "text", "embedder_id"):
+        key = row["corpus"], row["artifact_id"]
+        there[key].add(text_hash(row["text"]))
+        made_by[key] = row["embedder_id"]
+    columns = ["corpus", "artifact_id", Stage.EMBEDDINGS.value]
+    done = store.rows("ledger", columns, "recipe <> '' AND n_records > 0").to_pylist()
+    wanted = {(row["corpus"], row["artifact_id"]): row[Stage.EMBEDDINGS.value] for row in done}
+    altered = {key for key in wanted.keys() & there if embeddings_version(there[key], made_by[key]) != wanted[key]}
+    yield from named("artifacts with an altered text in their records", altered)
+    yield from named(
+        "artifacts whose synopsis is not the one in their records",
+        [
+            key
+            for row in _streamed(store, "synopses", "corpus", "artifact_id", "text")
+            if row["text"]
+            and (key := (row["corpus"], row["artifact_id"])) in wanted.keys() - altered
+            and text_hash(row["text"]) not in there[key]
+        ],
+    )
+
+
+def _streamed(store: Store, table: str, *columns: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table, with one batch in memory at a time. Raises StoreError for damaged files."""
+    with store.sound(), store.reached():
+        for batch in store.dataset(table).scanner(columns=list(columns)).to_batches():
+            yield from batch.to_pylist()
+
+
+def _searched(store: Store) -> Iterator[str]:
+    """Yield a problem for the first damaged index of the records, found by searching one row with each index."""
+    records = store.published() if Publisher(store).served() else None
+    if records is None or not records.count_rows():
+        return
+    try:
+        with store.sound(), store.reached():
+            for index in records.describe_indices():
+                records.to_table(**_asking(records, index.field_names))
+    except StoreError:
+        yield f"an index of the records is damaged ({index.name}): run `findingaid purge`, which rebuilds all indexes"
+
+
+def _asking(records: lance.LanceDataset, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of a search that uses the index of these columns."""
+    if "text" in columns:
+        return {"columns": ["_score"], "full_text_query": "a", "limit": 1}
+    if "vector" in columns:
+        vector = records.take([0], columns=["vector"])["vector"][0].values.to_numpy(zero_copy_only=False)
+        return {"columns": ["_distance"], "nearest": {"column": "vector", "q": vector, "k": 1}}
+    return {"columns": ["record_id"], "filter": " AND ".join(equals(column, "") for column in columns)}
 
 
 def _published(store: Store) -> Iterator[str]:
@@ -99,21 +208,23 @@ def _unsound_records(store: Store, dim: int) -> list[str]:
 
 
 def duplicate_ids(records: pa.Table) -> Iterator[str]:
-    """Names the record ids that stand in more than one row."""
+    """Yield a problem that names the record ids found in more than one row."""
     counted = Counter(records["record_id"].to_pylist())
     yield from named("records with the same id", [i for i, n in counted.items() if n > 1])
 
 
 def unsound(vectors: pa.Array, dim: int) -> list[int]:
-    """Which of these vectors are not finite or not of length 1."""
+    """Return the positions of vectors that are not finite or not of length 1; all if their dimension is not `dim`."""
+    if vectors.type.list_size != dim:
+        return list(range(len(vectors)))
     rows = vectors.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return [int(i) for i in np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))]  # what is not finite is not near
+    return [int(i) for i in np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))]  # also catches NaN and infinity
 
 
 def named(what: str, found: Iterable[object]) -> Iterator[str]:
-    """One line that counts what was found and names the first of it; nothing where nothing was."""
-    items = sorted("/".join(i) if isinstance(i, tuple) else str(i) for i in found)
+    """Yield one line with the number of items found and the first of them; nothing if there are none."""
+    items = sorted("/".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in found)
     if items:
         more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
         yield f"{len(items)} {what}: {', '.join(items[:NAMED])}{more}"

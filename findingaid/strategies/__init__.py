@@ -1,76 +1,10 @@
-"""What is indexed of an artifact: the strategies that ship, by name, and their specs."""
+"""Strategies, which cut artifacts into surfaces, and what a strategy of the user's needs.
 
-from __future__ import annotations
+    from findingaid.strategies import Chunked, text_of
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+`__init__.pyi` declares the public names, and each is imported when first used.
+"""
 
-from pydantic import BeforeValidator, InstanceOf, ValidationInfo
+import lazy_loader
 
-from findingaid.model import Embedder, Strategy
-from findingaid.registry import Registry
-from findingaid.strategies.base import WithTokenizer
-
-STRATEGIES: Registry[Strategy] = Registry(
-    "strategy",
-    "name",
-    {
-        "Chunked": "findingaid.strategies.chunked:Chunked",
-        "ClaudeSession": "findingaid.strategies.claude:ClaudeSession",
-        "ClaudeTurn": "findingaid.strategies.claude:ClaudeTurn",
-        "Package": "findingaid.strategies.package:Package",
-        "Skill": "findingaid.strategies.skill:Skill",
-        "WholeText": "findingaid.strategies.whole_text:WholeText",
-        "WithSynopsis": "findingaid.synopses:WithSynopsis",
-    },
-)
-
-
-def strategy_to_spec(strategy: Any) -> dict[str, Any]:
-    """The `{"name", "params"}` spec of a strategy, for YAML or JSON; parameters at their default are left out.
-
-    What does not ship is named by its import path. Raises ConfigError for what no spec can say.
-    """
-    return STRATEGIES.spec_of(strategy)
-
-
-def strategy_from_spec(spec: Mapping[str, Any] | None, where: str = "strategy") -> Strategy | None:
-    """The strategy of a spec; None for None, so that a source's default applies. Raises ConfigError."""
-    return None if spec is None else STRATEGIES.create(spec, where)
-
-
-def bound(strategy: Any, embedder: Embedder) -> Any:
-    """The strategy, and every one among its parameters, counting tokens as `embedder` does. Raises ConfigError."""
-    if isinstance(strategy, WithTokenizer):
-        return strategy.for_embedder(embedder)
-    if not dataclasses.is_dataclass(strategy):
-        return strategy
-    replace: Callable[..., Any] = dataclasses.replace
-    inner = {f.name: getattr(strategy, f.name) for f in dataclasses.fields(strategy) if f.init}
-    changed = {name: _bound_value(value, embedder) for name, value in inner.items()}
-    changed = {name: value for name, value in changed.items() if value is not inner[name]}
-    return replace(strategy, **changed) if changed else strategy
-
-
-def _bound_value(value: Any, embedder: Embedder) -> Any:
-    if isinstance(value, Strategy):
-        return bound(value, embedder)
-    if type(value) in (list, tuple) and any(isinstance(item, Strategy) for item in value):
-        return type(value)(_bound_value(item, embedder) for item in value)
-    return value
-
-
-def _nested(value: Any, info: ValidationInfo) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    context = info.context or {}
-    where = f"{context.get('where', 'strategy')}.{info.field_name}"
-    return STRATEGIES.create(value, where, context.get("base"))
-
-
-NestedStrategy = Annotated[Strategy, InstanceOf(), BeforeValidator(_nested)]
-"""The type of a parameter that is a strategy itself, given as a spec in a configuration."""
-
-
-__all__ = ["STRATEGIES", "NestedStrategy", "WithTokenizer", "bound", "strategy_from_spec", "strategy_to_spec"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

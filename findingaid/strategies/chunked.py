@@ -1,4 +1,4 @@
-"""Chunks that end where the text does: at headings, paragraphs, sentences, by semantic-text-splitter."""
+"""Chunks that end where the text's structure does (headings, paragraphs, sentences), by semantic-text-splitter."""
 
 from __future__ import annotations
 
@@ -13,45 +13,62 @@ from pydantic import SkipValidation
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from findingaid.errors import ConfigError
-from findingaid.model import Embedder, Raw, Surface, SurfacePlan
-from findingaid.registry import STRICT
-from findingaid.strategies.base import text_of
-from findingaid.strategies.structure import Headings, Pages, python_pieces
+from findingaid.model import Raw, Surface, SurfacePlan
+from findingaid.protocols import Embedder
+from findingaid.registry import checked
+from findingaid.strategies.base import SurfaceKind, text_of
+from findingaid.text.splitting import chunk_indices
+from findingaid.text.structure import Headings, Pages, python_pieces
 
 CHUNK_SIZE = 1200
-"""Characters a chunk for an embedder that sees any length, about 250 tokens of English."""
+"""Characters per chunk, about 250 tokens of English, for an embedder without a length limit."""
 
 OVERLAP_SHARE = 6
-"""The default overlap is a sixth of a chunk, as in ir (200 of 1200): enough to keep a split sentence whole once."""
+"""Divisor for the default overlap: a sixth of a chunk, as in ir (200 of 1200).
+
+That is enough to keep a split sentence whole in one of the chunks.
+"""
 
 PART_CHARACTERS = 1_000_000
-"""Longer texts are first parted: the splitter's time grows with the square of a text, to minutes for 50 MB."""
+"""Maximum length of a text that is split at once. Longer texts are first divided into parts.
+
+The splitter's time grows with the square of the length, to minutes for 50 MB.
+"""
 
 PART_ENDS = (re.compile(r"^#{1,6} ", re.MULTILINE), re.compile(r"^[ \t]*\n", re.MULTILINE))
-"""Where a part ends, best first: before a heading, at a blank line."""
+"""Places where a part may end, best first: before a heading, or at a blank line."""
+
+Size = Annotated[int, Gt(0)] | None
+Overlap = Annotated[int, Ge(0)] | None
 
 
+@checked
 @dataclass(frozen=True)
 class Chunked:
     """Overlapping chunks, each with its character span, so that text[start:end] is the chunk.
 
-    The size is `max_tokens` by the embedder's own tokenizer, by default all that the model sees; or
-    `chunk_size` in characters, which may lose the tail of a chunk to the model's limit. `overlap` is in
-    the same unit. The artifact's text_type decides, or else its media_type: Markdown is cut along its structure, its
-    chunks with the path of `headings` above them; Python where functions and classes begin, without overlap between
-    these. Where the artifact has `n_pages`, parted by form feeds, a chunk has its `page`.
+    The size is `max_tokens`, counted by the embedder's own tokenizer; the default is all that the model reads. Or it is
+    `chunk_size` in characters, and the model's limit may then cut off the end of a chunk. `overlap` is in the same
+    unit.
+
+    The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
+    and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
+    overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
     """
 
-    max_tokens: Annotated[int, Gt(0)] | None = None
-    chunk_size: Annotated[int, Gt(0)] | None = None
-    overlap: Annotated[int, Ge(0)] | None = None
+    max_tokens: Size = None
+    chunk_size: Size = None
+    overlap: Overlap = None
     text_key: str | None = None
-    kind: str = "chunk"
+    kind: SurfaceKind = "chunk"
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = 3
-    """Raised when the same parameters cut otherwise, so that what was cut before is cut again."""
+    """Version of the cutting.
 
-    __pydantic_config__: ClassVar = STRICT
+    Increment it when the same parameters cut differently, so that all artifacts are cut again.
+    """
+
+    strategy_id: ClassVar[str] = "Chunked"
 
     def __post_init__(self) -> None:
         if self.max_tokens and self.chunk_size:
@@ -60,7 +77,10 @@ class Chunked:
             raise ConfigError(f"overlap {self.overlap} must be smaller than the chunk of {self._size}")
 
     def for_embedder(self, embedder: Embedder) -> Self:
-        """Count as `embedder` does. Raises ConfigError when `max_tokens` is more than it sees."""
+        """Return a copy that counts tokens as `embedder` does, or the strategy itself if its size is in characters.
+
+        Raises ConfigError if `max_tokens` is more than the embedder reads.
+        """
         if self.chunk_size or (self.max_tokens is None and embedder.max_tokens is None):
             return self
         seen = embedder.max_tokens
@@ -70,18 +90,23 @@ class Chunked:
             )
         return replace(self, max_tokens=self.max_tokens or seen, tokenizer=embedder)
 
+    def text(self, raw: Raw) -> str:
+        """Return the text of a payload."""
+        return text_of(raw, self.text_key)
+
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
-        text = text_of(raw, self.text_key)
+        text = self.text(raw)
         media_type = str(metadata.get("text_type") or metadata.get("media_type", ""))
         return SurfacePlan(dict(metadata), self.cut(text, media_type, paged=bool(metadata.get("n_pages"))))
 
     def cut(self, text: str, media_type: str = "", paged: bool = False) -> list[Surface]:
-        """The chunks of a text, in order, without blank ones."""
+        """Return the chunks of a text in order, without blank ones."""
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
         parts = self._python(text) if media_type == "text/x-python" else _parts(text)
-        cut = ((at + start, chunk) for at, part in parts for start, chunk in splitter.chunk_indices(part))
-        # The splitter trims white space as Rust sees it, which leaves some that Python and tokenizers drop.
+        cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
+        # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
+        # may still be blank.
         chunks = [(start, chunk) for start, chunk in cut if chunk.replace("\0", "").strip()]
         headings = Headings.of(text) if markdown else None
         pages = Pages.of(text) if paged else None
@@ -97,7 +122,10 @@ class Chunked:
         return surfaces
 
     def _python(self, text: str) -> Iterator[tuple[int, str]]:
-        """(start, part) of a Python source; what does not parse, or is very long, as of any other text."""
+        """Return (start, part) pairs of a Python source.
+
+        Source that does not parse, or is very long, is cut like other text.
+        """
         pieces = python_pieces(text, self._fits) if len(text) <= PART_CHARACTERS else None
         return _parts(text) if pieces is None else ((start, text[start:end]) for start, end in pieces)
 
@@ -127,7 +155,10 @@ class Chunked:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """(start, part) of a text, in parts of at most PART_CHARACTERS that end at a heading where there is one."""
+    """Yield (start, part) pairs of a text.
+
+    A part has at most PART_CHARACTERS, and ends before a heading if possible.
+    """
     start = 0
     while len(text) - start > PART_CHARACTERS:
         window = text[start : start + PART_CHARACTERS]

@@ -1,4 +1,4 @@
-"""What was said in a session of Claude Code: a turn by itself, or the session with all its turns."""
+"""Surfaces of Claude Code sessions: of a single turn, or of a session with all its turns."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any, ClassVar
 
 from findingaid.errors import DecomposeError
 from findingaid.model import Raw, Segment, Surface, SurfacePlan
-from findingaid.registry import STRICT
-from findingaid.strategies import NestedStrategy
+from findingaid.registry import checked
 from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.registry import NestedStrategy
 
 TURN_FILTERS = ("time", "model", "tools")
-"""What is known of one turn."""
+"""Filter fields of one turn."""
 
 SESSION_FILTERS = ("session", "project")
-"""What all turns of a session share."""
+"""Filter fields that all turns of a session share."""
 
 
 CUT = Chunked()
 
 
+@checked
 @dataclass(frozen=True)
 class ClaudeTurn:
-    """What was asked (`user_prompt`) and what came of it (`assistant_summary`), each a surface, or chunks if long.
+    """The prompt (`user_prompt`) and the outcome (`assistant_summary`) of a turn, each a surface, or chunks if long.
 
-    The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it wrote.
-    `cut` says what is long and where it is cut. Filter fields: session, project, time, model, tools. The payload
-    is a mapping of all these.
+    The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it wrote. `cut`
+    is the strategy that decides which texts are long, and cuts them. Filter fields: session, project, time, model,
+    tools. The payload is a mapping of all these.
     """
 
     include_full: bool = False
     cut: NestedStrategy = CUT
-    __pydantic_config__: ClassVar = STRICT
+    strategy_id: ClassVar[str] = "ClaudeTurn"
 
     def text(self, raw: Raw) -> str:
-        """What a synthesizer is shown."""
+        """Return the text shown to a synthesizer."""
         return "\n\n".join(text for _, text in _texts(_mapping(raw), self.include_full))
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
@@ -45,24 +46,25 @@ class ClaudeTurn:
         return SurfacePlan({**metadata, **own}, list(_surfaces(artifact_id, turn, self, {})))
 
 
+@checked
 @dataclass(frozen=True)
 class ClaudeSession:
-    """The surfaces of every turn, in order, each with its place as `turn`, and time, model and tools of its turn.
+    """The surfaces of every turn, in order, each with its position as `turn`, and time, model and tools of its turn.
 
     Filter fields: session, project, time. The payload is a mapping of these and `turns`, each as in ClaudeTurn.
     """
 
     include_full: bool = False
     cut: NestedStrategy = CUT
-    __pydantic_config__: ClassVar = STRICT
+    strategy_id: ClassVar[str] = "ClaudeSession"
 
     def text(self, raw: Raw) -> str:
-        """What a synthesizer is shown."""
+        """Return the text shown to a synthesizer."""
         turns = _turns(_mapping(raw))
         return "\n\n".join(text for turn in turns for _, text in _texts(turn, self.include_full))
 
     def segments(self, raw: Raw) -> list[Segment]:
-        """The turns, for a synthesizer that goes on from where it was."""
+        """Return the turns, for a synthesizer that continues from its previous state."""
         answer = "assistant_full" if self.include_full else "assistant_summary"
         told = [dict(_texts(turn, self.include_full)) for turn in _turns(_mapping(raw))]
         return [Segment(i, kinds.get("user_prompt", ""), kinds.get(answer, "")) for i, kinds in enumerate(told)]
@@ -78,7 +80,7 @@ class ClaudeSession:
 
 
 def _texts(turn: Mapping[str, Any], include_full: bool) -> Iterator[tuple[str, str]]:
-    """(kind, text) of what was said."""
+    """Yield (kind, text) of the texts of a turn."""
     for kind in ("user_prompt", "assistant_summary", *(("assistant_full",) if include_full else ())):
         text = turn.get(kind) or ""
         if not isinstance(text, str):

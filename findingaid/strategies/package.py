@@ -1,4 +1,4 @@
-"""A package: what it is, what its readme says, and on request what it is built on."""
+"""Surfaces of a package: its description, its readme, and optionally its dependencies."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ from typing import Any, ClassVar, Self
 from pydantic import SkipValidation
 
 from findingaid.errors import ConfigError, DecomposeError
-from findingaid.model import Embedder, Raw, Surface, SurfacePlan
-from findingaid.registry import STRICT
-from findingaid.strategies.base import joined
-from findingaid.strategies.chunked import Chunked
+from findingaid.model import Raw, Surface, SurfacePlan
+from findingaid.protocols import Embedder
+from findingaid.registry import checked
+from findingaid.strategies.base import join_fields
+from findingaid.strategies.chunked import Chunked, Overlap, Size
 
 DEPS_TEMPLATE = "Depends on: {deps}"
 
 
+@checked
 @dataclass(frozen=True)
 class Package:
     """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
 
-    Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme,
-    readme_type, owner and deps; `deps_template` may use {name} and {deps}. Sizes are as in Chunked.
+    Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme, readme_type,
+    owner and deps; `deps_template` may use {name} and {deps}. Sizes are as in Chunked.
     """
 
-    max_tokens: int | None = None
-    chunk_size: int | None = None
-    overlap: int | None = None
+    max_tokens: Size = None
+    chunk_size: Size = None
+    overlap: Overlap = None
     embed_deps: bool = False
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = Chunked.version
-    __pydantic_config__: ClassVar = STRICT
+    strategy_id: ClassVar[str] = "Package"
 
     def __post_init__(self) -> None:
         try:
             self.deps_template.format(name="", deps="")
         except (KeyError, IndexError, ValueError) as error:
-            raise ConfigError(f"deps_template: {error!s} is no field. Known: name, deps") from None
+            raise ConfigError(f"deps_template: {error!s} is not a field. Known: name, deps") from None
         self._readme()
 
     def for_embedder(self, embedder: Embedder) -> Self:
@@ -46,15 +48,17 @@ class Package:
         return replace(self, max_tokens=bound.max_tokens, tokenizer=bound.tokenizer)
 
     def text(self, raw: Raw) -> str:
-        """What a synthesizer is shown: never the dependencies."""
+        """Return the text shown to a synthesizer, which never includes the dependencies."""
         fields = _fields(raw)
-        return "\n\n".join(part for part in (joined(fields, "name", "description"), fields.get("readme") or "") if part)
+        return "\n\n".join(
+            part for part in (join_fields(fields, "name", "description"), fields.get("readme") or "") if part
+        )
 
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         fields = _fields(raw)
         readme = str(fields.get("readme") or "")
         deps: Sequence[str] = list(fields.get("deps") or ())
-        description = joined(fields, "name", "description")
+        description = join_fields(fields, "name", "description")
         surfaces = [Surface("description", description, "field")] if description.strip() else []
         chunks = self._readme().cut(readme, str(fields.get("readme_type", "")))
         surfaces += [replace(chunk, metadata={**chunk.metadata, "field": "readme"}) for chunk in chunks]

@@ -1,12 +1,14 @@
-"""Who writes synopses. All synthesizers stand behind one protocol, `findingaid.model.Synthesizer`."""
+"""Synthesizers, which write synopses. All implement the protocol `findingaid.protocols.Synthesizer`."""
 
-from findingaid.model import Synthesizer
+from findingaid.protocols import Synthesizer
 from findingaid.registry import Registry
-from findingaid.summaries import Summarizer
+from findingaid.synthesis.anchored_summary import Summarizer
 
 SYNTHESIZERS: Registry[Synthesizer] = Registry(
     "synthesizer",
     "kind",
+    Synthesizer,
+    "findingaid.synthesizers",
     {
         "anchored": "findingaid.synthesis.anchored:Anchored",
         "custom": "findingaid.synthesis.custom:Custom",
@@ -19,11 +21,13 @@ SYNTHESIZERS: Registry[Synthesizer] = Registry(
 SUMMARIZERS: Registry[Summarizer] = Registry(
     "summarizer",
     "kind",
+    Summarizer,
+    "findingaid.summarizers",
     {
         "extractive": "findingaid.synthesis.extractive_summary:ExtractiveSummarizer",
         "openai": "findingaid.synthesis.openai_summary:OpenAISummarizer",
     },
 )
-"""Who writes the anchored summaries of the synthesizer "anchored"."""
+"""Summarizers, which write the anchored summaries of the synthesizer "anchored"."""
 
 __all__ = ["SUMMARIZERS", "SYNTHESIZERS"]

@@ -1,4 +1,4 @@
-"""The synopsis of a session as an anchored summary: when the session grew, only what is new of it is read."""
+"""Synopses of sessions as anchored summaries. If a session has grown, only its new turns are read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, ValidationError, ValidationInfo
 
 from findingaid.errors import SynthesisError, failure_kind, one_line
-from findingaid.identity import content_hash
-from findingaid.model import Outcome, Resuming, Segment, Shown, Synopsis, Usage
-from findingaid.registry import STRICT
-from findingaid.summaries import AnchoredSummary, Metered, Summarizer
+from findingaid.identity.hashes import content_hash
+from findingaid.llm.prompts import estimate_tokens, split_text
+from findingaid.model import Outcome, Segment, Shown, Synopsis, Usage
+from findingaid.protocols import Resuming
+from findingaid.registry import checked
 from findingaid.synthesis import SUMMARIZERS
+from findingaid.synthesis.anchored_summary import AnchoredSummary, Bounding, Metered, Summarizer
 from findingaid.synthesis.extractive_summary import ExtractiveSummarizer
-from findingaid.synthesis.prompting import parts_of, tokens_of
 
 HASH_DIGITS = 12
 
@@ -29,11 +30,11 @@ def _summarizer(value: Any, info: ValidationInfo) -> Any:
 
 
 NestedSummarizer = Annotated[Summarizer, InstanceOf(), BeforeValidator(_summarizer)]
-"""The type of a parameter that is a summarizer, given as a spec in a configuration."""
+"""Type of a parameter that is a summarizer, given as a spec in a configuration."""
 
 
 class State(BaseModel):
-    """What an anchored summary says, and the turn and hash of each segment that it covers."""
+    """An anchored summary, with the turn and hash of each segment that it covers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     summary: AnchoredSummary
@@ -41,16 +42,19 @@ class State(BaseModel):
 
     @classmethod
     def of(cls, text: str) -> State | None:
-        """The state that a text holds; None where it holds none."""
+        """Parse a state; return None if the text does not hold one."""
         try:
             return cls.model_validate_json(text) if text else None
-        except ValidationError:  # of another version of this schema: the session is read again
+        except ValidationError:  # from another version of this schema: the session is read again
             return None
 
-    def goes_on_at(self, segments: Sequence[tuple[int, str]]) -> int | None:
-        """The first segment that is not covered, or of whose turn something changed; None where older ones changed.
+    def resume_index(self, segments: Sequence[tuple[int, str]]) -> int | None:
+        """Return the index of the first segment to read, or None if this state is of no use.
 
-        The last turn may have been going on when it was read.
+        - If nothing changed, that is the first segment that is not covered.
+        - If only the last covered turn changed, that is its first segment: it may have been incomplete when it was
+          read.
+        - If an earlier turn changed, or the last covered turn is gone, the result is None.
         """
         same = 0
         for was, now in zip(self.covered, segments, strict=False):
@@ -65,18 +69,18 @@ class State(BaseModel):
         return begin if same >= begin and still_there else None
 
 
+@checked
 @dataclass(frozen=True)
 class Anchored:
-    """A running summary in fixed sections by `summarizer`, which is sent the turns that are new and what it knows.
+    """A running summary in fixed sections by `summarizer`, which is sent the new turns and the summary so far.
 
-    Where it fails the summary of before stays; where there is none sentences of the turns stand in.
+    If the summarizer fails, the previous summary is kept. If there is no previous summary, sentences taken from the
+    turns are used instead.
     """
 
     summarizer: NestedSummarizer = field(default_factory=ExtractiveSummarizer)
     version: ClassVar[int] = 1
-    """Raised when the same turns are fed otherwise."""
-
-    __pydantic_config__: ClassVar = STRICT
+    """Version of the calls. Increment it when the same turns are sent differently."""
 
     @property
     def id(self) -> str:
@@ -96,18 +100,22 @@ class Anchored:
         return None if isinstance(self.summarizer, ExtractiveSummarizer) else Anchored()
 
     def estimate(self, text: str) -> Usage:
-        """What one call takes, at most."""
+        """Return the expected usage of one call, without a call."""
         return self.summarizer.estimate(text) if isinstance(self.summarizer, Metered) else Usage(calls=1)
 
+    def most(self, text: str) -> Usage | None:
+        """Return the maximum usage of one call; None if nothing limits the length of its answer."""
+        return self.summarizer.most(text) if isinstance(self.summarizer, Bounding) else self.estimate(text)
+
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
-        return whole(self, Shown("", text, metadata, [Segment(0, "", text)])).text
+        return run_to_completion(self, Shown("", text, metadata, [Segment(0, "", text)])).text
 
     def left(self, shown: Shown, state: str) -> list[Shown]:
         segments = list(self._cut(shown.segments))
         known = State.of(state)
-        start = known.goes_on_at(list(map(_covered, segments))) if known else None
+        start = known.resume_index(list(map(_covered, segments))) if known else None
         groups = self._groups(segments[start or 0 :])
-        calls = [replace(shown, text=_said(group), segments=group, state="") for group in groups]
+        calls = [replace(shown, text=_text_of(group), segments=group, state="") for group in groups]
         if calls and known and start is not None:
             kept = State(summary=known.summary, covered=known.covered[:start])
             calls[0] = replace(calls[0], state=kept.model_dump_json())
@@ -116,7 +124,7 @@ class Anchored:
     def resume(self, shown: Shown) -> Synopsis:
         known = State.of(shown.state)
         existing = known.summary if known else None
-        made, usage = self._asked(shown.segments, existing)
+        made, usage = self._summarize(shown.segments, existing)
         if isinstance(made, Exception):
             return Synopsis(Outcome.FAILED, kind=failure_kind(made), message=one_line(made), usage=usage)
         summary = made.model_copy(update={"iteration": (existing.iteration if existing else 0) + 1})
@@ -124,17 +132,20 @@ class Anchored:
         outcome = Outcome.EMPTY if summary.is_empty() else Outcome.OK
         return Synopsis(outcome, summary.to_prompt_text(), usage=usage, state=state.model_dump_json())
 
-    def _asked(
+    def _summarize(
         self, segments: Sequence[Segment], existing: AnchoredSummary | None
     ) -> tuple[AnchoredSummary | Exception, Usage]:
         try:
             if isinstance(self.summarizer, Metered):
-                return self.summarizer.metered(segments, existing)
+                result = self.summarizer.call(segments, existing)
+                return result.error or result.get(), result.usage
             made: object = self.summarizer.summarize(segments, existing)
-        except Exception as error:  # noqa: BLE001  # whatever went wrong, the summary of before stays
+        except Exception as error:  # noqa: BLE001  # on any error, the previous summary is kept
             return error, Usage(calls=1)
         if not isinstance(made, AnchoredSummary):
-            made = SynthesisError(f"the summarizer gave a {type(made).__name__}, expected an AnchoredSummary", "parse")
+            made = SynthesisError(
+                f"the summarizer returned a {type(made).__name__}, expected an AnchoredSummary", "parse"
+            )
         return made, Usage(calls=1)
 
     @property
@@ -143,22 +154,22 @@ class Anchored:
         return bound
 
     def _cut(self, segments: Sequence[Segment]) -> Iterator[Segment]:
-        """The segments that say something, those longer than one call takes in several."""
+        """Yield the segments that are not blank; one too long for a call is split into several."""
         for segment in segments:
-            if not _said([segment]).strip():
+            if not _text_of([segment]).strip():
                 continue
-            if self._bound is None or tokens_of(_said([segment])) <= self._bound:
+            if self._bound is None or estimate_tokens(_text_of([segment])) <= self._bound:
                 yield segment
                 continue
             yield from (Segment(segment.turn, part, "") for part in _parts(segment.request, self._bound))
             yield from (Segment(segment.turn, "", part) for part in _parts(segment.answer, self._bound))
 
     def _groups(self, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
-        """The segments by as many as one call takes."""
+        """Yield groups of segments, each as large as one call allows."""
         group: list[Segment] = []
         size = 0
         for segment in segments:
-            tokens = tokens_of(_said([segment]))
+            tokens = estimate_tokens(_text_of([segment]))
             if group and self._bound is not None and size + tokens > self._bound:
                 yield group
                 group, size = [], 0
@@ -168,8 +179,8 @@ class Anchored:
             yield group
 
 
-def whole(synthesizer: Resuming, shown: Shown) -> Synopsis:
-    """What it makes of an artifact from nothing, call after call. Raises SynthesisError."""
+def run_to_completion(synthesizer: Resuming, shown: Shown) -> Synopsis:
+    """Synthesize an artifact from the beginning, call after call. Raises SynthesisError."""
     synopsis = Synopsis(Outcome.EMPTY)
     while left := synthesizer.left(shown, synopsis.state):
         synopsis = synthesizer.resume(left[0])
@@ -179,10 +190,10 @@ def whole(synthesizer: Resuming, shown: Shown) -> Synopsis:
 
 
 def _parts(text: str, tokens: int) -> list[str]:
-    return parts_of(text, tokens) if text.strip() else []
+    return split_text(text, tokens) if text.strip() else []
 
 
-def _said(segments: Sequence[Segment]) -> str:
+def _text_of(segments: Sequence[Segment]) -> str:
     return "\n\n".join(part for segment in segments for part in (segment.request, segment.answer) if part)
 
 

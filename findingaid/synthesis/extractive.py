@@ -1,48 +1,56 @@
-"""A synopsis of whole sentences of the text itself: no model, no network, nothing invented."""
+"""Synopses made of whole sentences from the text itself. No model and no network are used, and nothing is invented."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from math import hypot, log
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Gt
-from sentencex import segment
 
-from findingaid.registry import STRICT
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
+from findingaid.registry import checked
+from findingaid.text.markdown import blocks
+from findingaid.text.sentences import split_sentences
+from findingaid.text.stop_words import ENGLISH_STOP_WORDS
+from findingaid.text.words import LETTERS
 
 READ_CHARACTERS = 20_000
-"""How much of a long text is considered; what a text is about stands early (the lead bias of news and docs)."""
+"""How much of a long text is read.
+
+The beginning says what a text is about (the lead bias of news and documentation).
+"""
 
 LEAD_WEIGHT = 0.15
-"""A sentence's bonus for standing first, falling to 0 at the last: it decides among near equals only."""
+"""Bonus for a sentence's position, falling from this value at the first sentence to 0 at the last.
+
+It is small, so that it decides only between nearly equal sentences.
+"""
 
 SENTENCE_CHARACTERS = (25, 400)
-"""Shorter is a label, longer is a table or a listing."""
+"""Range of sentence lengths. Anything shorter is a label; anything longer is a table or a listing."""
 
-WORDY = re.compile(r"[^\W\d_]{2,}")
+TERM = re.compile(r"\b\w\w+\b")
 
 
+@checked
 @dataclass(frozen=True)
 class Extractive:
     """The `sentences` most central sentences, in the order of the text.
 
-    Central is a sentence whose TF-IDF vector lies closest to the mean of all (the centroid method of
-    Radev et al. 2004, https://doi.org/10.1016/j.ipm.2003.10.006), with a small bonus for an early place.
+    The most central sentence is the one whose TF-IDF vector is closest to the mean of all vectors (the centroid method
+    of Radev et al. 2004, https://doi.org/10.1016/j.ipm.2003.10.006). Early sentences get a small bonus.
     """
 
     sentences: Annotated[int, Gt(0)] = 3
-    __pydantic_config__: ClassVar = STRICT
+    free: ClassVar[Literal[True]] = True
 
     @property
     def id(self) -> str:
-        return f"extractive-{self.sentences}-v1"
+        return f"extractive-{self.sentences}-v2"
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         types = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))
@@ -55,46 +63,35 @@ class Extractive:
 
 
 def sentences_of(text: str, media_type: str | None) -> list[str]:
-    """The sentences of a text's prose, white space folded, each once; no headings, code, tables or labels."""
+    """Return the distinct sentences of a text's prose, white space folded, without headings, code, tables or labels."""
     low, high = SENTENCE_CHARACTERS
     found = sentences_in(text, media_type)
-    return list(dict.fromkeys(s for s in found if low <= len(s) <= high and len(WORDY.findall(s)) >= 4))
+    return list(dict.fromkeys(s for s in found if low <= len(s) <= high and len(LETTERS.findall(s)) >= 4))
 
 
 def sentences_in(text: str, media_type: str | None) -> list[str]:
-    """Every sentence of a text's prose, white space folded, however short."""
-    paragraphs = _prose(text) if media_type in {None, "text/markdown"} else text.split("\n\n")
-    found = (" ".join(s.split()) for p in paragraphs for s in segment("en", " ".join(p.split())))
+    """Return every sentence of a text's prose, however short, white space folded."""
+    markdown = media_type in {None, "text/markdown"}
+    paragraphs = [block.words for block in blocks(text) if block.is_prose] if markdown else text.split("\n\n")
+    found = (" ".join(s.split()) for p in paragraphs for s in split_sentences(" ".join(p.split())))
     return [sentence for sentence in found if sentence]
 
 
-def _prose(markdown: str) -> list[str]:
-    """The words of each paragraph of a Markdown text, list items included, without their markup."""
-    from markdown_it import MarkdownIt
-
-    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
-    inlines = (after for before, after in pairwise(tokens) if before.type == "paragraph_open")
-    return ["".join(_plain(child) for child in inline.children or ()) for inline in inlines]
-
-
-def _plain(token: Token) -> str:
-    return (
-        " "
-        if token.type in {"softbreak", "hardbreak"}
-        else token.content
-        if token.type in {"text", "code_inline"}
-        else ""
-    )
-
-
 def centrality(sentences: list[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Cosine of each sentence's TF-IDF vector with their mean; 0 for all when no word is left."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    """Return the cosine of each sentence's TF-IDF vector with their mean; 0 for a sentence of stop words alone."""
+    counts = [Counter(TERM.findall(sentence.lower())) for sentence in sentences]
+    frequency = Counter(term for terms in counts for term in terms if term not in ENGLISH_STOP_WORDS)
+    idf = {term: 1 + log((1 + len(sentences)) / (1 + df)) for term, df in frequency.items()}
+    vectors = [_unit({term: (1 + log(n)) * idf[term] for term, n in terms.items() if term in idf}) for terms in counts]
+    total: dict[str, float] = {}
+    for vector in vectors:
+        for term, weight in vector.items():
+            total[term] = total.get(term, 0) + weight
+    mean = _unit(total)
+    scores = [sum(weight * mean[term] for term, weight in vector.items()) for vector in vectors]
+    return np.array(scores, float).round(12)  # equal scores stay equal, so that the earlier sentence comes first
 
-    try:
-        matrix = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(sentences)
-    except ValueError:  # every word is a stop word
-        return np.zeros(len(sentences))
-    mean = np.asarray(matrix.mean(axis=0)).ravel()
-    scores: np.ndarray[Any, np.dtype[np.float64]] = (matrix @ mean) / np.linalg.norm(mean)
-    return scores
+
+def _unit(vector: dict[str, float]) -> dict[str, float]:
+    length = hypot(*vector.values())
+    return {term: weight / length for term, weight in vector.items()}

@@ -1,4 +1,7 @@
-"""An anchored summary of whole sentences of the turns themselves: no model, no network, nothing invented."""
+"""Anchored summaries made of whole sentences from the turns.
+
+No model and no network are used, and nothing is invented.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from itertools import islice
 from typing import ClassVar
 
 from findingaid.model import Segment
-from findingaid.registry import STRICT
-from findingaid.summaries import AnchoredSummary, Point
+from findingaid.registry import checked
+from findingaid.synthesis.anchored_summary import AnchoredSummary, Point
 from findingaid.synthesis.extractive import READ_CHARACTERS, sentences_in
 
 DECIDED = re.compile(
@@ -33,28 +36,33 @@ ENDINGS = re.compile(
     r"|rst|scala|sh|sql|svg|swift|tf|toml|tsx?|txt|vue|xml|ya?ml",
     re.IGNORECASE,
 )
-"""What a name without a folder must end in to be taken for a file: "3.5", "e.g." and "findingaid.io" are none."""
+"""Suffixes that mark a name without a folder as a file, unlike "3.5", "e.g." or "findingaid.io"."""
 PATH_CHARACTERS = 200
 
 KEPT = {"decisions": 8, "files_touched": 20, "pending_tasks": 8}
-"""Points a section keeps, those mentioned last, so that a session of any length has a summary of bounded length."""
+"""Number of points that a section keeps, the most recently mentioned.
+
+This bounds the summary of a session of any length.
+"""
 
 TURNS_KEPT = 5
-"""Turns a point cites, the last."""
+"""Number of turns that a point cites, the latest."""
 
 SENTENCES = 2
-"""Of the first request and of the last answer."""
+"""Number of sentences taken from the first request and from the last answer."""
 
 POINT_CHARACTERS = 400
 
 
+@checked
 @dataclass(frozen=True)
 class ExtractiveSummarizer:
-    """Takes the first request for the intent, the last answer for the state, and from all turns the sentences that
-    speak of decisions and of what is open, and what looks like a path."""
+    """Uses the first request as the intent and the last answer as the state.
 
-    id: ClassVar[str] = "extractive-v1"
-    __pydantic_config__: ClassVar = STRICT
+    All turns supply the sentences that mention decisions or open tasks, and the words that look like paths.
+    """
+
+    id: ClassVar[str] = "extractive-v2"
 
     def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
         known = existing or AnchoredSummary.empty()
@@ -66,7 +74,7 @@ class ExtractiveSummarizer:
 
 
 def _of_turns_before(points: Iterable[Point], first: int | None) -> Iterator[Point]:
-    """What was taken from earlier turns: a turn that is read again says all that it has to say again."""
+    """Yield the points taken from earlier turns. A turn that is read again yields all of its own points again."""
     for point in points:
         if turns := tuple(turn for turn in point.turns if first is None or turn < first):
             yield point.model_copy(update={"turns": turns})
@@ -93,7 +101,7 @@ def _read(segment: Segment, points: dict[str, list[Point]]) -> None:
 
 
 def _mention(points: list[Point], text: str, turn: int) -> None:
-    """Put a point last; one that is there already cites this turn too."""
+    """Move a point to the end of the list, or append it, and let it cite this turn."""
     before = next((point for point in points if point.text == text), None)
     if before:
         points.remove(before)
@@ -102,14 +110,14 @@ def _mention(points: list[Point], text: str, turn: int) -> None:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text's prose; of one without prose the first line that says something."""
+    """Return the sentences of a text's prose, or its first usable line if it has no prose."""
     found = [s for s in sentences_in(text[:READ_CHARACTERS], "text/markdown") if len(s) <= POINT_CHARACTERS]
     lines = (" ".join(line.split()) for line in text.splitlines())
     return found or list(islice((line for line in lines if line and len(line) <= POINT_CHARACTERS), 1))
 
 
 def _paths(text: str) -> Iterator[str]:
-    """What looks like the path of a file."""
+    """Yield the words that look like paths of files."""
     for token in FOLLOWING.split(text):
         path = token.rstrip(".:!?").partition(":")[0]
         if len(path) > PATH_CHARACTERS or "://" in token or "@" in path or not PATH.fullmatch(path):

@@ -1,4 +1,4 @@
-"""No synopses at all."""
+"""A synthesizer that writes no synopses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from findingaid.registry import STRICT
+from findingaid.registry import checked
 
 
+@checked
 @dataclass(frozen=True)
 class NoSynthesizer:
-    """Has nothing to say of anything; corpora with `synopsis: true` then have none."""
+    """Writes nothing, so that corpora with `synopsis: true` have no synopses."""
 
     id: ClassVar[str] = "none"
-    __pydantic_config__: ClassVar = STRICT
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         return ""

@@ -2,161 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from findingaid.errors import SynthesisError
-from findingaid.identity import content_hash, to_json
-from findingaid.model import NO_USAGE, Segment, Usage
-from findingaid.registry import STRICT
-from findingaid.summaries import LABELS, AnchoredSummary, Point
-from findingaid.synthesis.answers import TEXT, content_of, form_of, list_of, object_of, unfenced, usage_of
-from findingaid.synthesis.openai_chat import OpenAISynthesizer
-from findingaid.synthesis.prompting import Messages, Prompt, enclosed, fill, shipped, tokens_of, without_controls
+from findingaid.identity.hashes import to_json
+from findingaid.llm.caller import Caller
+from findingaid.llm.completions import TEXT, array_schema, object_schema, response_format, strip_fence
+from findingaid.llm.parameters import ProducerParameters
+from findingaid.llm.prompts import (
+    Messages,
+    Prompt,
+    enclose,
+    estimate_tokens,
+    fill_template,
+    load_template,
+    without_controls,
+)
+from findingaid.model import CallResult, Segment, Usage
+from findingaid.registry import checked
+from findingaid.synthesis.anchored_summary import LABELS, AnchoredSummary, Point
 
 SUMMARY_TOKENS = 2_000
-"""A summary is asked to be 400 words; what is longer than this is no summary, and none of its parts is taken."""
+"""Maximum tokens of a summary. The model is asked for 400 words; a summary over this limit is rejected as a whole."""
 
 EXPECTED_TOKENS = 800
-"""Of one answer, for a plan: 400 words, and the JSON around them."""
+"""Expected tokens of one answer, for a plan: 400 words, and the JSON around them."""
 
 PLACE_CHARACTERS = 60
-"""Of where an answer is wrong: a key of it may be of any length."""
+"""Maximum length of the place that an error message names: a key in an answer may be of any length."""
 
 AROUND_A_TURN = 60
 """Tokens of the tags and labels of one turn, for a plan."""
 
-POINTS = list_of(object_of({"text": TEXT, "turns": list_of({"type": "integer"})}))
+AROUND_A_TURN_BYTES = 400
+"""Maximum bytes of the tags and labels of one turn."""
 
-FORM = form_of("summary", object_of(dict.fromkeys(LABELS, POINTS)))
+POINTS = array_schema(object_schema({"text": TEXT, "turns": array_schema({"type": "integer"})}))
+
+RESPONSE_FORMAT = response_format("summary", object_schema(dict.fromkeys(LABELS, POINTS)))
 
 
-class _Said(BaseModel):
+class _Point(BaseModel):
     text: str
     turns: list[int]
 
 
 class _Answer(BaseModel):
-    """The sections as a model writes them."""
+    """The sections, as the model writes them."""
 
     model_config = ConfigDict(extra="forbid")
-    intent: list[_Said]
-    decisions: list[_Said]
-    files_touched: list[_Said]
-    pending_tasks: list[_Said]
-    current_state: list[_Said]
+    intent: list[_Point]
+    decisions: list[_Point]
+    files_touched: list[_Point]
+    pending_tasks: list[_Point]
+    current_state: list[_Point]
 
 
+@checked
 @dataclass(frozen=True)
-class AnchoredPrompt(Prompt):
-    """The system message for a summary that is written on."""
+class OpenAISummarizer(ProducerParameters):
+    """Asks `model` to update a summary; see `ProducerParameters`.
 
-    rules = "anchored_rules"
-    form = "form_anchored"
-
-    @property
-    def hash(self) -> str:
-        return content_hash(self.system, self.structured, shipped("turn"), shipped("so_far"))
-
-    def turns(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> Messages:
-        """The messages for new turns, after the summary so far."""
-        said = {s.id: s.points for s in existing.sections} if existing else {}
-        before = to_json({i: [point.model_dump() for point in points] for i, points in said.items()})
-        asked = [fill(shipped("so_far"), **enclosed(before))]
-        for segment in segments:
-            for who, text in (("the person", segment.request), ("the assistant", segment.answer)):
-                if text.strip():
-                    asked.append(fill(shipped("turn"), turn=segment.turn, who=who, **enclosed(text)))
-        return self.messages("\n\n".join(asked))
-
-
-@dataclass(frozen=True)
-class OpenAISummarizer(OpenAISynthesizer):
-    """Asks `model` to write a summary on; the parameters are those of the synthesizer "openai".
-
-    `prompt` is a file that says what the sections are to hold. A session of which more than `context_tokens` are new
-    is sent in several calls, one after another. Without `structured` the JSON is asked for in words alone.
+    `prompt` is a file that says what the sections should contain. If more than `context_tokens` of a session are new,
+    they are sent in several calls, one after another. Without `structured`, the prompt alone asks for JSON.
     """
 
     context_tokens: Annotated[int, Ge(2 * SUMMARY_TOKENS)] = 16_000
     version: ClassVar[int] = 1
-    form: ClassVar[Mapping[str, Any]] = FORM
-    shipped_prompt: ClassVar[str] = "anchored"
-    no_batches: ClassVar[str] = "each call goes on from the one before it, so none is sent by batch"
-    __pydantic_config__: ClassVar = STRICT
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_batches("each call continues the previous one, so they cannot be sent by batch")
 
     @cached_property
-    def instructions(self) -> AnchoredPrompt:
-        """What the model is told, whatever the turns. Raises ConfigError."""
-        return AnchoredPrompt(self._what, self.structured)
+    def instructions(self) -> Prompt:
+        """Prompt with the system message, which does not depend on the turns."""
+        return Prompt(self.task("anchored"), "form_anchored", "anchored_rules")
+
+    @cached_property
+    def id(self) -> str:
+        templates = load_template("turn"), load_template("so_far")
+        return self.producer_id(self.version, self.instructions.system, self.structured, *templates)
+
+    @cached_property
+    def caller(self) -> Caller:
+        """Caller of the model."""
+        return self.caller_of(RESPONSE_FORMAT)
 
     def estimate(self, text: str) -> Usage:
-        around = tokens_of(self.instructions.system) + EXPECTED_TOKENS + AROUND_A_TURN * (text.count("\n\n") + 2)
-        return Usage(1, around + tokens_of(text), EXPECTED_TOKENS)
+        around = estimate_tokens(self.instructions.system) + EXPECTED_TOKENS + AROUND_A_TURN * (text.count("\n\n") + 2)
+        return Usage(1, around + estimate_tokens(text), EXPECTED_TOKENS)
+
+    def most(self, text: str) -> Usage | None:
+        longest = estimate_tokens(self.instructions.system) + SUMMARY_TOKENS + estimate_tokens(text)
+        turns = AROUND_A_TURN_BYTES * (text.count("\n\n") + 2)
+        return self.caller.request.most_of([Usage(1, longest)], turns)
 
     def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
-        made, _ = self.metered(segments, existing)
-        if isinstance(made, SynthesisError):
-            raise made
-        return made
+        return self.call(segments, existing).get()
 
-    def metered(
-        self, segments: Sequence[Segment], existing: AnchoredSummary | None
-    ) -> tuple[AnchoredSummary | SynthesisError, Usage]:
-        messages = self.instructions.turns(segments, existing)
-        said, usage = self._engine.loop.submit(self._answer(messages)).result()
-        if isinstance(said, SynthesisError):
-            return said, usage
-        try:
-            return read(said, segments, existing), usage
-        except SynthesisError as error:
-            return error, usage
+    def call(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> CallResult[AnchoredSummary]:
+        return self.caller.ask(self._messages(segments, existing), lambda content: read(content, segments, existing))
 
-    async def _answer(self, messages: Messages) -> tuple[str | SynthesisError, Usage]:
-        """What the model wrote, or why nothing, and what that took."""
-        tokens, usage = sum(tokens_of(message["content"]) for message in messages), NO_USAGE
-        try:
-            completion = await self._engine.line.ask(lambda: self._send(messages), tokens, _always)
-            usage = usage_of(completion)
-            return content_of(completion), usage
-        except SynthesisError as error:
-            return error, usage
+    def _messages(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> Messages:
+        """Return the messages for new turns, led by the summary so far."""
+        said = {s.id: s.points for s in existing.sections} if existing else {}
+        before = to_json({i: [point.model_dump() for point in points] for i, points in said.items()})
+        asked = [fill_template(load_template("so_far"), **enclose(before))]
+        for segment in segments:
+            for who, text in (("the person", segment.request), ("the assistant", segment.answer)):
+                if text.strip():
+                    asked.append(fill_template(load_template("turn"), turn=segment.turn, who=who, **enclose(text)))
+        return self.instructions.messages("\n\n".join(asked))
 
 
 def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
-    """The summary that an answer holds. Raises SynthesisError for what is none.
+    """Parse the summary from an answer. Raises SynthesisError for an answer without a valid summary.
 
-    Turns that the model was not shown are taken out, and with them what cites no other.
+    Turns that the model was not shown are removed, and so are points that cite no other turn.
     """
     try:
-        answer = _Answer.model_validate_json(unfenced(content))
+        answer = _Answer.model_validate_json(strip_fence(content))
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))[:PLACE_CHARACTERS] or "its beginning"
-        raise SynthesisError(f"the answer is not the JSON asked for: see {place}", "parse") from None
+        raise SynthesisError(f"the answer is not the requested JSON: see {place}", "parse") from None
     known = {segment.turn for segment in segments}
     known |= {turn for s in existing.sections for point in s.points for turn in point.turns} if existing else set()
-    said: dict[str, list[_Said]] = {section: getattr(answer, section) for section in LABELS}
+    said: dict[str, list[_Point]] = {section: getattr(answer, section) for section in LABELS}
     points = {section: list(filter(None, (_point(one, known) for one in said[section]))) for section in LABELS}
     summary = AnchoredSummary.of(points, (existing.iteration if existing else 0) + 1)
     if summary.is_empty() and any(said.values()):
         raise SynthesisError("the answer cites no turn that it was shown", "parse")
     if summary.is_empty() and existing and not existing.is_empty():
-        raise SynthesisError("the answer has nothing of the summary so far", "parse")
+        raise SynthesisError("the answer contains nothing of the previous summary", "parse")
     if summary.token_estimate > SUMMARY_TOKENS:
         raise SynthesisError(f"the answer has some {summary.token_estimate:,} tokens, too many for a summary", "parse")
     return summary
 
 
-def _point(said: _Said, known: set[int]) -> Point | None:
+def _point(said: _Point, known: set[int]) -> Point | None:
     turns = tuple(sorted({turn for turn in said.turns if turn in known}))
     text = without_controls(said.text)
     return Point(text=text, turns=turns) if turns and text.strip() else None
-
-
-def _always() -> bool:
-    return True

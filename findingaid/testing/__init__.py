@@ -1,7 +1,7 @@
-"""Fakes that behave as the real ones do, for tests of findingaid and of what is built on it.
+"""Fakes that behave like the real components, for tests of findingaid and of programs built on it.
 
-Each stands at the boundary, behind the protocol of the real thing, so that tests patch nothing: objects in memory,
-and a server on loopback that speaks the OpenAI API, with everything that can go wrong with it in `faults`.
+Each fake implements the protocol of the real component, so that tests need no patching. There are in-memory objects and
+a loopback server that speaks the OpenAI API. `faults` has the errors that the server can simulate.
 """
 
 from findingaid.embedding.hashing import HashEmbedder

@@ -1,4 +1,4 @@
-"""Files and batches of the loopback server, in memory."""
+"""In-memory files and batches of the loopback server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _missing(what: str, name: str) -> Reply:
 
 
 def _page(items: Sequence[Mapping[str, Any]], query: Mapping[str, str], limit: int) -> Reply:
-    """A page of a list, the newest first, as `after` and `limit` say."""
+    """Return a page of a list, newest first, as selected by `after` and `limit` in the query."""
     newest = list(reversed(items))
     ids = [item["id"] for item in newest]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
@@ -34,15 +34,15 @@ def _page(items: Sequence[Mapping[str, Any]], query: Mapping[str, str], limit: i
 
 
 @dataclass
-class Files:
-    """/v1/files: upload, list, look, download, delete."""
+class FilesEndpoint:
+    """Endpoint /v1/files: upload, list, retrieve, download, delete."""
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1), repr=False)
 
     def add(self, name: str, content: bytes, purpose: str) -> dict[str, Any]:
-        """Keep a file; its object."""
+        """Store a file and return its file object."""
         file_id = f"file-{next(self._numbers):06d}"
         self.contents[file_id] = content
         self.objects[file_id] = {
@@ -57,7 +57,7 @@ class Files:
         return self.objects[file_id]
 
     def reply(self, request: Request, rest: Sequence[str]) -> Reply:
-        """What is answered to a request for files; `rest` is what follows in its path."""
+        """Answer a request for files; `rest` has the path segments after `files`."""
         match request.method, *rest:
             case ["POST"]:
                 form = request.form()
@@ -78,18 +78,22 @@ class Files:
 
 
 @dataclass
-class Batches:
-    """/v1/batches: create, list, look, cancel. Each look moves a batch one status on."""
+class BatchesEndpoint:
+    """Endpoint /v1/batches: create, list, retrieve, cancel. Each retrieval advances a batch by one status."""
 
-    files: Files
+    files: FilesEndpoint
     answer: Callable[[Any], tuple[int, Any]]
-    """A request's body -> status and body of its answer."""
+    """Request body -> status and body of its response."""
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     _numbers: count[int] = field(default_factory=lambda: count(1), repr=False)
 
     def reply(self, request: Request, rest: Sequence[str], end: str, answers: int | None) -> Reply:
-        """What is answered to a request for batches; `rest` is what follows in its path."""
+        """Answer a request for batches; `rest` has the path segments after `batches`.
+
+        `end` is the final status of a batch. `answers` is the number of requests of a batch that are answered, None for
+        all.
+        """
         match request.method, *rest:
             case ["POST"]:
                 return self._create(request.json)
@@ -129,7 +133,8 @@ class Batches:
         }
         return Reply.of(self.objects[batch_id])
 
-    def _lines(self, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def lines(self, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the requests of a batch, parsed from its input file."""
         content = self.files.contents[batch["input_file_id"]]
         return [json.loads(line) for line in content.splitlines() if line.strip()]
 
@@ -139,7 +144,7 @@ class Batches:
                 batch["errors"] = {"object": "list", "data": [problem]}
                 _enter(batch, "failed")
             case "validating":
-                batch["request_counts"]["total"] = len(self._lines(batch))
+                batch["request_counts"]["total"] = len(self.lines(batch))
                 _enter(batch, "in_progress")
             case "in_progress":
                 _enter(batch, "finalizing")
@@ -151,9 +156,12 @@ class Batches:
                 _enter(batch, "cancelled")
 
     def _problem(self, batch: Mapping[str, Any], end: str) -> dict[str, Any] | None:
-        """What is wrong with the input file, in the words of the real one."""
+        """Return the problem with a batch's input file, worded as by the real API, or None.
+
+        When batches are to end as failed, every batch has a problem.
+        """
         try:
-            lines = self._lines(batch)
+            lines = self.lines(batch)
         except ValueError:
             return _problem("invalid_json_line", "A line of the input file is not valid JSON.", 1)
         keys = [line.get("custom_id") for line in lines]
@@ -170,8 +178,8 @@ class Batches:
         return _problem("mismatched_url", "The url does not match the endpoint.", wrong[0]) if wrong else None
 
     def _finish(self, batch: dict[str, Any], answers: int | None, expired: bool = True) -> None:
-        """Answer the first `answers` requests, all where that is None; the others expire."""
-        lines = self._lines(batch)
+        """Answer the first `answers` requests, or all if None; with `expired`, the others get expiry errors."""
+        lines = self.lines(batch)
         done = lines if answers is None else lines[:answers]
         written: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for line in done:
@@ -182,7 +190,7 @@ class Batches:
             message = "This request could not be executed before the completion window expired."
             error = {"code": "batch_expired", "message": message}
             written[False].append(_result(line["custom_id"], error=error))
-        # The real one gives results in an order of its own.
+        # The real API returns results in arbitrary order, so these are reversed.
         for ok, key in ((True, "output_file_id"), (False, "error_file_id")):
             if rows := written[ok]:
                 content = "".join(json.dumps(row) + "\n" for row in reversed(rows)).encode()

@@ -1,4 +1,4 @@
-"""Sources, embedders and synthesizers in memory, behind the protocols of the real ones."""
+"""In-memory sources, embedders and synthesizers that implement the protocols of the real ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from findingaid.model import Artifact, Discovery, Listing, Raw, Vectors
 
 @dataclass
 class MemorySource:
-    """Artifacts in a mapping of id -> payload, to be changed between runs; `broken` ids cannot be read.
+    """Source with artifacts in a mapping of id -> payload, which tests may change between runs.
 
-    Texts count as Markdown unless their metadata says otherwise.
+    Reading an id in `broken` raises ReadError. The media type is text/markdown unless the metadata has another.
     """
 
     payloads: dict[str, Raw] = field(default_factory=dict)
@@ -35,16 +35,19 @@ class MemorySource:
 
 @dataclass
 class CountingEmbedder:
-    """The hash embedder, with every text it was sent, and texts that poison it by what they contain."""
+    """Hash embedder that records every embedded text in `seen`.
+
+    A batch with a text that contains `poison` raises EmbedError.
+    """
 
     inner: HashEmbedder = field(default_factory=HashEmbedder)
     name: str = "counting"
     poison: str | None = None
     seen: list[str] = field(default_factory=list)
+    id: str = field(init=False)
 
-    @property
-    def id(self) -> str:
-        return f"{self.name}-{self.inner.id}"
+    def __post_init__(self) -> None:
+        self.id = f"{self.name}-{self.inner.id}"
 
     @property
     def dim(self) -> int:
@@ -69,9 +72,9 @@ class CountingEmbedder:
 
 @dataclass
 class ScriptedSynthesizer:
-    """Writes "Synopsis of <first words>", or what the script says for a text that contains its key.
+    """Synthesizer that writes "Synopsis of <first words>." unless the text contains a key of `script`.
 
-    A script's value is the text to write, or an exception to raise.
+    The script's value for the key is the synopsis to return or an exception to raise. `seen` records every text.
     """
 
     id: str = "scripted-1"

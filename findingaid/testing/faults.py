@@ -1,4 +1,4 @@
-"""What can go wrong with a request to an OpenAI-compatible server, worded as the real one words it."""
+"""Errors of requests to an OpenAI-compatible server, worded as by the real API."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 from findingaid.testing.http import Reply
 
 Completion = dict[str, Any]
-"""A chat completion, as JSON."""
+"""Chat completion as JSON."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An error instead of the completion, a change of it, or trouble on its way.
+    """Simulated fault: an error response, a changed completion, or a transport problem.
 
-    `error` is the error object of the reply's body; `change` alters the completion that would have been the answer;
-    `raw` is a body of any bytes.
+    `error` is the error object in the response body. `change` modifies the completion that would have been sent. `raw`
+    is a body of arbitrary bytes. With `hang` no response comes, with `cut` the connection breaks in the middle of the
+    body, and `drip` is the number of seconds over which the body is sent.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Fault:
     drip: float = 0.0
 
     def reply(self, completion: Completion) -> Reply:
-        """What the server answers instead of the completion."""
+        """Return the response that replaces `completion`, which may be modified in place."""
         if self.change:
             self.change(completion)
         body = json.dumps({"error": self.error} if self.error else completion).encode()
@@ -44,7 +45,7 @@ def _error(message: str, kind: str, code: str | None = None, param: str | None =
 
 
 def rate_limited(retry_after: float | None = None, headers: Mapping[str, str] | None = None) -> Fault:
-    """429 for too many requests, with `retry-after`, or with the x-ratelimit headers given."""
+    """Return status 429 for too many requests, with a `retry-after` header or the given x-ratelimit headers."""
     after = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     message = (
         "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s."
@@ -56,13 +57,13 @@ def rate_limited(retry_after: float | None = None, headers: Mapping[str, str] | 
 
 
 def insufficient_quota() -> Fault:
-    """429 for an account without money."""
+    """Return status 429 for an account without credit."""
     message = "You exceeded your current quota, please check your plan and billing details."
     return Fault("insufficient_quota", 429, _error(message, "insufficient_quota", "insufficient_quota"))
 
 
 def server_error(status: int = 500, retry_after: float | None = None) -> Fault:
-    """500, or 502, 503, 504."""
+    """Return status 500, or another given status such as 502, 503 or 504."""
     message = (
         "The engine is currently overloaded, please try again later"
         if status == 503
@@ -73,7 +74,7 @@ def server_error(status: int = 500, retry_after: float | None = None) -> Fault:
 
 
 def unauthorized(shown: str = "sk-wrong") -> Fault:
-    """401; the real one shows a part of the key in its message."""
+    """Return status 401; the message of the real API also shows a part of the key."""
     return Fault(
         "unauthorized",
         401,
@@ -82,18 +83,18 @@ def unauthorized(shown: str = "sk-wrong") -> Fault:
 
 
 def forbidden() -> Fault:
-    """403, as of a gateway before the model."""
+    """Return status 403, as sent by a gateway in front of the model."""
     return Fault("forbidden", 403, _error("Country, region, or territory not supported", "request_forbidden"))
 
 
 def model_not_found(model: str = "gpt-missing") -> Fault:
-    """404 for a model that is not there."""
+    """Return status 404 for an unknown model."""
     message = f"The model `{model}` does not exist or you do not have access to it."
     return Fault("model_not_found", 404, _error(message, "invalid_request_error", "model_not_found"))
 
 
 def context_length_exceeded(tokens: int = 8192) -> Fault:
-    """400 for a text that is longer than the model reads."""
+    """Return status 400 for a text that exceeds the model's context."""
     message = (
         f"This model's maximum context length is {tokens} tokens. However, your messages resulted in {tokens * 2}"
         " tokens. Please reduce the length of the messages."
@@ -103,7 +104,7 @@ def context_length_exceeded(tokens: int = 8192) -> Fault:
 
 
 def unsupported(param: str) -> Fault:
-    """400 for a parameter that the model or the server does not know."""
+    """Return status 400 for a parameter that the model or the server does not support."""
     message = f"Unsupported parameter: '{param}' is not supported with this model."
     return Fault(
         "unsupported", 400, _error(message, "invalid_request_error", "unsupported_parameter", param.split(".")[0])
@@ -111,32 +112,32 @@ def unsupported(param: str) -> Fault:
 
 
 def hang() -> Fault:
-    """No answer at all, until the client goes."""
+    """Return a fault that sends no response and waits for the client to disconnect."""
     return Fault("hang", hang=True)
 
 
 def cut() -> Fault:
-    """The connection breaks in the middle of the body."""
+    """Return a fault that closes the connection in the middle of the body."""
     return Fault("cut", cut=True)
 
 
 def drip(seconds: float) -> Fault:
-    """The body comes in small pieces, over this many seconds."""
+    """Return a fault that sends the body in small pieces over this many seconds."""
     return Fault("drip", drip=seconds)
 
 
 def bad_json() -> Fault:
-    """A body that is no JSON."""
+    """Return a body that is not valid JSON."""
     return Fault("bad_json", raw=b'{"id": "chatcmpl-1", "choices": [{"ind')
 
 
 def no_choices() -> Fault:
-    """A completion without choices."""
+    """Return a completion without choices."""
     return Fault("no_choices", change=lambda completion: completion.update(choices=[]))
 
 
 def content(text: str | None, finish_reason: str = "stop") -> Fault:
-    """A completion with this content, whatever schema was asked for."""
+    """Return a completion with this content, even if it does not match the requested schema."""
 
     def change(completion: Completion) -> None:
         completion["choices"][0]["message"]["content"] = text
@@ -146,22 +147,22 @@ def content(text: str | None, finish_reason: str = "stop") -> Fault:
 
 
 def empty_content() -> Fault:
-    """A completion that says nothing."""
+    """Return a completion with an empty text."""
     return content("")
 
 
 def off_schema() -> Fault:
-    """JSON that is not of the schema asked for."""
+    """Return a completion with JSON that does not match the requested schema."""
     return content('{"unexpected": [1, 2, 3]}')
 
 
 def truncated() -> Fault:
-    """An answer that ends at the limit of tokens, in the middle of its JSON."""
+    """Return a completion that was cut off at the token limit, in the middle of its JSON."""
     return content('{"synopsis": "The document descri', "length")
 
 
 def refusal(said: str = "I'm sorry, I can't help with that.") -> Fault:
-    """The model refuses, in the field that is there for it."""
+    """Return a completion in which the model refuses, with the reason in the `refusal` field."""
 
     def change(completion: Completion) -> None:
         completion["choices"][0]["message"] |= {"content": None, "refusal": said}
@@ -170,5 +171,5 @@ def refusal(said: str = "I'm sorry, I can't help with that.") -> Fault:
 
 
 def content_filter() -> Fault:
-    """A filter behind the model held the answer back."""
+    """Return a completion whose content was withheld by a content filter."""
     return content(None, "content_filter")

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as far as a server on loopback needs it, with replies that break off, drip or never come."""
+"""Minimal HTTP/1.1 for a loopback server, with replies that break off, trickle or never come."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 DRIP_PIECES = 20
-"""How many pieces a dripping body comes in."""
+"""Number of pieces in which a dripping body is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came; names of headers are in lower case, `time` is of `time.monotonic`."""
+    """Received request. Header names are in lower case; `time` is the `time.monotonic` of its arrival."""
 
     method: str
     path: str
@@ -35,12 +35,12 @@ class Request:
 
     @property
     def content(self) -> str:
-        """The last user message of a chat completion."""
+        """Content of the last user message of a chat completion request, or ""."""
         users = [m["content"] for m in self.json["messages"] if m["role"] == "user"]
         return str(users[-1]) if users else ""
 
     def form(self) -> dict[str, tuple[str, bytes]]:
-        """The fields of a multipart form: name -> (file name, content)."""
+        """Parse the body as a multipart form: field name -> (file name, content)."""
         header = Message()
         header["content-type"] = self.headers.get("content-type", "")
         boundary = b"\r\n--" + str(header.get_param("boundary")).encode()
@@ -58,9 +58,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server answers; `cut` breaks the connection off in the middle of the body, `hang` never answers.
+    """Response of the server.
 
-    `drip` is how many seconds the body takes to come.
+    `cut` closes the connection in the middle of the body, `hang` sends nothing, and `drip` is the number of seconds
+    over which the body is sent.
     """
 
     status: int = 200
@@ -72,12 +73,12 @@ class Reply:
 
     @classmethod
     def of(cls, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-        """A reply of JSON."""
+        """Create a reply with a JSON body."""
         return cls(status, json.dumps(value).encode(), headers or {})
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection, None when the client has closed it."""
+    """Return the next request of a connection, or None when the client has closed it."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
@@ -101,9 +102,9 @@ async def _chunks(reader: asyncio.StreamReader) -> Any:
 
 
 async def write_reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: Reply) -> bool:
-    """Send a reply; whether the connection can be used further."""
+    """Send a reply, and return whether the connection can be reused."""
     if reply.hang:
-        await reader.read(1)  # until the client has had enough
+        await reader.read(1)  # returns when the client disconnects
         return False
     headers = {"content-type": "application/json", **reply.headers, "content-length": str(len(reply.body))}
     lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}", *(f"{k}: {v}" for k, v in headers.items())]

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the OpenAI API, for tests without a network, a key or a bill.
+"""Loopback server that speaks the OpenAI API, for tests without a network, an API key or costs.
 
     with OpenAIServer(delay=0.2) as server:
         synthesizer = OpenAISynthesizer("any-model", base_url=server.base_url)
@@ -6,7 +6,7 @@
         ...
         assert server.requests[0].json["model"] == "any-model"
 
-It knows chat completions (without streaming), reranking as Cohere and Jina have it, models, files and batches.
+It supports chat completions (without streaming), reranking in the format of Cohere and Jina, models, files and batches.
 """
 
 from __future__ import annotations
@@ -24,53 +24,55 @@ from time import time
 from typing import Any, Literal, Self
 
 from findingaid.testing import faults
-from findingaid.testing.batches import Batches, Files
+from findingaid.testing.batches import BatchesEndpoint, FilesEndpoint
 from findingaid.testing.faults import Completion, Fault
 from findingaid.testing.http import Reply, Request, read_request, write_reply
 
 CHAT = "/v1/chat/completions"
-RERANK = "/v1/rerank"
 
 Judge = Callable[[str, str], float]
-"""How well a text answers a query."""
+"""Function of (query, text) that returns a relevance score."""
 
 
 def common_words(query: str, text: str) -> float:
-    """The default judgement: the share of the query's words that a text has."""
+    """Return the share of the query's words that a text contains; the default judge."""
     words = set(query.lower().split())
     return len(words & set(text.lower().split())) / max(1, len(words))
 
 
 Answer = Callable[[Request], str | Mapping[str, Any]]
-"""What a model writes: a text, or JSON for a schema."""
+"""Function that returns the output of the model for a request: a text, or JSON for a schema."""
 
 WORDS = 25
-"""How much of a document the default answer takes."""
+"""Number of words that the default answer takes from a document."""
 
+TOKEN = re.compile(r"\w+|[^\w\s]")
 MARKUP = re.compile(r"</?[\w-]+>|[#*`|]")
 BODY_LIMIT = 1 << 16
-"""What asyncio reads of a request's head at most; a body may be of any length."""
+"""Maximum bytes of a request's head, which asyncio enforces; a body may be of any length."""
 
 
 def first_words(request: Request) -> str:
-    """The default answer: the first words of the user's content, without markup."""
+    """Return the first words of the user's content, without markup; the default answer."""
     words = " ".join(MARKUP.sub(" ", request.content).split()[:WORDS])
     return f"{words.rstrip('.')}." if words else ""
 
 
 def count_tokens(text: str) -> int:
-    """What the server counts as tokens: words and signs."""
-    return len(re.findall(r"\w+|[^\w\s]", text))
+    """Return the number of tokens of a text; every word and every punctuation mark is one."""
+    return len(TOKEN.findall(text))
 
 
 @dataclass
 class OpenAIServer:
-    """Answers what `answer` says after `delay` seconds; `answer` must not block.
+    """Loopback server that answers chat completions with `answer` after `delay` seconds; `answer` must not block.
 
-    `requests` has every request that came, `most_at_once` how many chat completions were under way at most.
-    With an `api_key` others are refused, with `models` other models; without `schemas` a request for JSON of a schema
-    is. A batch moves one status on with each look at it, and ends as `batch_end` says, with the first `batch_answers`
-    requests answered where that is set.
+    - `requests` records every request. `most_at_once` is the maximum number of concurrent chat completions.
+    - If `api_key` is set, requests with another key are refused. If `models` is set, other models are refused. Without
+      `schemas`, requests for JSON of a schema are refused.
+    - With `limited`, answers are cut at `max_completion_tokens`.
+    - Each retrieval of a batch advances it by one status, until `batch_end`. If `batch_answers` is set, only that many
+      requests of a batch are answered.
     """
 
     answer: Answer = first_words
@@ -79,40 +81,44 @@ class OpenAIServer:
     api_key: str | None = None
     models: Sequence[str] = ()
     schemas: bool = True
+    limited: bool = True
     batch_end: Literal["completed", "expired", "failed"] = "completed"
     batch_answers: int | None = None
     requests: list[Request] = field(default_factory=list, init=False)
     most_at_once: int = field(default=0, init=False)
-    files: Files = field(default_factory=Files, init=False)
-    batches: Batches = field(init=False)
+    files: FilesEndpoint = field(default_factory=FilesEndpoint, init=False)
+    batches: BatchesEndpoint = field(init=False)
     port: int = field(default=0, init=False)
     _script: deque[Fault | None] = field(default_factory=deque, init=False, repr=False)
     _rules: list[list[Any]] = field(default_factory=list, init=False, repr=False)
     _at_once: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.batches = Batches(self.files, self._line)
+        self.batches = BatchesEndpoint(self.files, self._line)
 
     @property
     def base_url(self) -> str:
-        """What a client takes as its base_url."""
+        """Value for the `base_url` of a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def completions(self) -> list[Request]:
-        """The requests for chat completions."""
+        """Recorded requests for chat completions."""
         return [request for request in self.requests if request.path == CHAT]
 
     def script(self, *faults: Fault | None) -> None:
-        """What becomes of the next chat completions, in order of their coming; None for a proper answer."""
+        """Queue faults for the next chat completions in order of arrival; None stands for a normal answer."""
         self._script.extend(faults)
 
     def when(self, predicate: Callable[[Request], bool], fault: Fault, times: int = -1) -> None:
-        """Requests of any kind, and lines of a batch, that `predicate` is true of get `fault`, at most `times`."""
+        """Answer matching requests with `fault`, at most `times` times, or always if `times` is negative.
+
+        The predicate is tried on requests of every kind and on the lines of a batch.
+        """
         self._rules.append([predicate, fault, times])
 
     def recover(self) -> None:
-        """No more faults."""
+        """Remove all scripted and conditional faults."""
         self._script.clear()
         self._rules.clear()
 
@@ -164,12 +170,12 @@ class OpenAIServer:
                 if not usable:
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went
+            pass  # the client disconnected
         finally:
             writer.close()
 
     def reply(self, request: Request) -> Reply:
-        """What is answered to one request."""
+        """Return the reply to a request."""
         wrong_key = self.api_key and request.headers.get("authorization") != f"Bearer {self.api_key}"
         if wrong_key:
             return faults.unauthorized().reply({})
@@ -210,7 +216,7 @@ class OpenAIServer:
             fault = faults.model_not_found(model)
         elif schema and not self.schemas:
             fault = faults.unsupported("response_format.json_schema")
-        completion = completed(request, self.answer(request), schema)
+        completion = completed(request, self.answer(request), schema, self.limited)
         headers = {"x-request-id": f"req_{completion['id'].removeprefix('chatcmpl-')}"}
         return fault.reply(completion) if fault else Reply.of(completion, headers=headers)
 
@@ -227,7 +233,7 @@ class OpenAIServer:
         return Reply.of({"model": asked["model"], "results": best, "usage": {"total_tokens": tokens}})
 
     def _line(self, body: Any) -> tuple[int, Any]:
-        """Status and body for one request of a batch."""
+        """Return the status and body for one request of a batch."""
         reply = self._chat(request := Request("POST", CHAT, body=json.dumps(body).encode()), self._rule(request))
         return reply.status, json.loads(reply.body)
 
@@ -236,13 +242,27 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "loopback"}
 
 
-def completed(request: Request, answer: str | Mapping[str, Any], schema: Mapping[str, Any] | None) -> Completion:
-    """The chat completion that says `answer`, as JSON of the schema where there is one."""
+def first_tokens(text: str, count: int | None) -> str:
+    """Return a text up to the end of its first `count` tokens, or all of it if `count` is None."""
+    ends = [found.end() for found in TOKEN.finditer(text)]
+    return text if count is None or len(ends) <= count else text[: ends[count - 1]]
+
+
+def completed(
+    request: Request, answer: str | Mapping[str, Any], schema: Mapping[str, Any] | None, limited: bool = True
+) -> Completion:
+    """Return a chat completion with `answer` as its content.
+
+    With a schema, a text becomes valid JSON of the schema. With `limited`, the content is cut at
+    `max_completion_tokens` of the request.
+    """
     if isinstance(answer, str) and schema is None:
         content = answer
     else:
         content = json.dumps(instance(schema or {}, answer) if isinstance(answer, str) else answer, ensure_ascii=False)
     asked = sum(count_tokens(str(message["content"])) for message in request.json["messages"])
+    limit = request.json.get("max_completion_tokens") if limited else None
+    whole, content = content, first_tokens(content, limit)
     said = count_tokens(content)
     return {
         "id": f"chatcmpl-{sha256(request.body).hexdigest()[:24]}",
@@ -254,7 +274,7 @@ def completed(request: Request, answer: str | Mapping[str, Any], schema: Mapping
                 "index": 0,
                 "message": {"role": "assistant", "content": content, "refusal": None, "annotations": []},
                 "logprobs": None,
-                "finish_reason": "stop",
+                "finish_reason": "stop" if content == whole else "length",
             }
         ],
         "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
@@ -263,7 +283,7 @@ def completed(request: Request, answer: str | Mapping[str, Any], schema: Mapping
 
 
 def instance(schema: Mapping[str, Any], text: str, root: Mapping[str, Any] | None = None) -> Any:
-    """JSON that is valid for a schema of those OpenAI takes, with `text` where a free string is wanted."""
+    """Return JSON that is valid for a schema of the kind that OpenAI accepts, with `text` as each free string."""
     root = schema if root is None else root
     if "$ref" in schema:
         target: Any = root

@@ -1,1 +1,1 @@
-"""One suite a protocol, run over every implementation, fakes included."""
+"""Contract suites, one per protocol, run over every implementation including the fakes."""

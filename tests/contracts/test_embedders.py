@@ -1,4 +1,4 @@
-"""What every embedder keeps, fakes included, and that the fast one equals the real one."""
+"""Contract of every embedder, including the fakes; the packaged fast embedder equals Sentence Transformers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def test_the_packaged_model_through_onnxruntime_equals_sentence_transformers(tor
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
 def test_counting_by_words_never_undercounts(torch_embedder: SentenceEmbedder, text: str) -> None:
-    """It is exact but for separators that BERT drops and Python splits at, where it may count a token more."""
+    """Check that the count is exact, except for separators that BERT drops and Python splits at.
+
+    There it may count too many tokens.
+    """
     exact, counted = torch_embedder.count_tokens(text), MiniLM().count_tokens(text)
 
     assert counted >= exact

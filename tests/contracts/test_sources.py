@@ -1,4 +1,4 @@
-"""What every source keeps: it lists each id once, in order, cheaply, and reads what it lists."""
+"""Contract of every source: it lists each id once and in order, and can read every artifact that it lists."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from findingaid import Source
 from findingaid.errors import ReadError
 from findingaid.sources import SOURCES
 from findingaid.sources.files import Files
+from findingaid.sources.mcp_servers import Server
+from findingaid.sources.mcp_tools import Tools
 from findingaid.sources.packages import Packages
 from findingaid.sources.records import RecordFile, Records
-from findingaid.sources.repositories import normalised
-from findingaid.sources.servers import Server
+from findingaid.sources.repositories import normalise_package_name
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
-from findingaid.sources.tools import Tools
 from findingaid.testing import MemorySource
+from tests.paths import TESTS
 
 
 def put(root: Path, files: dict[str, str]) -> Path:
@@ -44,10 +45,10 @@ PROMPT = '{"type": "user", "message": {"content": "Why?"}}\n'
 
 
 def served(folder: Path, *names: str) -> Server:
-    """An MCP server with tools of these names."""
+    """Return the settings of an MCP server with tools of these names."""
     file = folder / f"{'-'.join(names)}.json"
     file.write_text(json.dumps([{"name": name, "inputSchema": {"type": "object"}} for name in names]))
-    script = Path(__file__).parent.parent / "servers" / "scripted.py"
+    script = TESTS / "servers" / "scripted.py"
     return Server.model_validate({"command": sys.executable, "args": [str(script), str(file)]})
 
 
@@ -108,4 +109,4 @@ def test_installed_packages_have_name_description_and_readme() -> None:
 
 
 def test_names_are_compared_as_indexes_do() -> None:
-    assert normalised("Zope.Interface_x--y") == "zope-interface-x-y"
+    assert normalise_package_name("Zope.Interface_x--y") == "zope-interface-x-y"

@@ -1,17 +1,20 @@
-"""What every synthesizer keeps; and that the extractive one takes whole sentences of the text."""
+"""Contract of every synthesizer; the extractive one takes whole sentences from the text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from findingaid import Synthesizer
-from findingaid.model import ConcurrentSynthesizer, Shown
+from findingaid.model import Shown
+from findingaid.protocols import ConcurrentSynthesizer
 from findingaid.synthesis.anchored import Anchored
-from findingaid.synthesis.extractive import Extractive, sentences_of
+from findingaid.synthesis.extractive import Extractive, centrality, sentences_of
 from findingaid.synthesis.none import NoSynthesizer
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.synthesis.openai_summary import OpenAISummarizer
@@ -104,3 +107,16 @@ def test_nothing_to_say_is_nothing_said(text: str) -> None:
 
 def test_a_parameter_is_part_of_the_id() -> None:
     assert Extractive(sentences=2).id != Extractive(sentences=3).id
+
+
+@given(
+    st.lists(st.text("abc ABC.é", max_size=40) | st.sampled_from(["the of", "a token expires", "A Token"]), max_size=8)
+)
+def test_centrality_agrees_with_scikit_learn(sentences: list[str]) -> None:
+    try:
+        vectors = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(sentences).toarray()
+        expected = vectors @ vectors.mean(axis=0) / np.linalg.norm(vectors.mean(axis=0))
+    except ValueError:  # only stop words
+        expected = np.zeros(len(sentences))
+
+    np.testing.assert_allclose(centrality(sentences), expected, atol=1e-11)

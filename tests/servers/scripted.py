@@ -1,8 +1,8 @@
-"""An MCP server that does as it is told, in the handshake of 2025 and without the SDK: it starts in an instant.
+"""Scripted MCP server with the 2025 handshake, without the SDK so that it starts at once.
 
     python scripted.py TOOLS [TROUBLE]
 
-TOOLS is a JSON file of tools, read at every start. Its process id is added to the file named by $PIDS.
+TOOLS is a JSON file of tools, read at every start. The server appends its process id to the file named by $PIDS.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""An MCP server made with the SDK, over its standard streams.
+"""MCP server built with the SDK, on standard input and output.
 
-As `workshop.py http` it prints its port, and is there over HTTP for those who have the key.
+`workshop.py http` prints its port and serves HTTP requests that have the key.
 """
 
 import socket
@@ -41,7 +41,7 @@ def list_files(folder: str = "pictures") -> list[str]:
 
 
 class WithKey:
-    """Lets those pass who have the key."""
+    """Middleware that admits requests with the key."""
 
     def __init__(self, app):
         self.app = app

@@ -1,6 +1,6 @@
-// What is asked and what is opened, as the address has it: so both can be linked, and Back undoes them.
+// State of the page in its URL: the search and the open artifact. Both can be linked to, and Back undoes them.
 
-/** What an address says. */
+/** Returns the state that a URL encodes. */
 export function stateOf(address) {
   const given = new URL(address, document.baseURI).searchParams;
   const span = given.get("span")?.match(/^(\d+)-(\d+)$/);
@@ -8,6 +8,8 @@ export function stateOf(address) {
     query: given.get("q") ?? "",
     mode: ["dense", "lexical"].includes(given.get("mode")) ? given.get("mode") : "hybrid",
     corpora: given.getAll("corpus"),
+    suffixes: given.getAll("suffix"),
+    folder: given.get("folder") ?? "",
     route: given.get("route") ?? "",
     conditions: given.getAll("where").map(condition).filter(Boolean),
     answer: given.get("answer") === "1",
@@ -20,7 +22,7 @@ export function stateOf(address) {
   };
 }
 
-/** A condition is written as a JSON list of three, since any field or value may hold any character. */
+/** Parses a condition. It is written as a JSON list of three, because fields and values may contain any character. */
 function condition(text) {
   try {
     const made = JSON.parse(text);
@@ -35,6 +37,8 @@ export function addressOf(state) {
   if (state.query) given.set("q", state.query);
   if (state.mode !== "hybrid") given.set("mode", state.mode);
   for (const corpus of state.corpora) given.append("corpus", corpus);
+  for (const suffix of state.suffixes) given.append("suffix", suffix);
+  if (state.folder) given.set("folder", state.folder);
   if (state.route) given.set("route", state.route);
   for (const one of state.conditions) given.append("where", JSON.stringify(one));
   if (state.answer) given.set("answer", "1");
@@ -48,9 +52,9 @@ export function addressOf(state) {
 
 export const here = () => stateOf(location.href);
 
-/** The address of a passage, beside the search that is shown. */
+/** Returns the URL of a passage next to the current search. */
 export const passageAddress = ({ corpus, artifact_id: id, record_id: record, span = null }) =>
   addressOf({ ...here(), artifact: { id, corpus, record, span } });
 
-/** A link to a passage, which opens it on this page. */
+/** Returns the properties of a link that opens a passage on this page. */
 export const leadsTo = (at) => ({ href: passageAddress(at), "data-corpus": at.corpus, "data-record": at.record_id });

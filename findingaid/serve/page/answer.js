@@ -1,33 +1,48 @@
-// An answer, each sentence with its citations, and below it what they cite.
+// An answer: each sentence with its citations, and the cited evidence below.
 
 import { leadsTo } from "./address.js";
 import { count, element, line, name } from "./dom.js";
 import { marked } from "./words.js";
 
-const TIERS = { approved: "approved by a person", policy: "approved by the policy", unreviewed: "nobody has reviewed it" };
+const TIERS = { approved: "approved by a person", policy: "accepted without review", unreviewed: "not reviewed" };
 
-/** An answer as nodes: what is said, and what it stands on. */
+/** Renders an answer as nodes: the sentences, and their evidence. */
 export function answered(answer, words) {
   const { sentences, contradictions } = answer.meta;
   const numbers = new Map(answer.claims.map(({ claim_id }, i) => [claim_id, i + 1]));
   const said = sentences.length
     ? element("p", { className: "said", dir: "auto" }, sentences.flatMap((sentence) => spoken(sentence, numbers)))
-    : element("p", {}, "No claim of the index speaks of this.");
+    : element("p", {}, `No answer: ${line(answer.meta.note)}.`);
   const sides = contradictions.filter(({ cited, text }) => !cited && text).map((side) => against(side, numbers));
   return {
-    said: [said, ...notes(answer).map((note) => element("p", { className: "faint" }, note)), ...sides],
+    said: [said, sure(answer), ...notes(answer).map((note) => element("p", { className: "faint" }, note)), ...sides].filter(Boolean),
     evidence: answer.claims.map((claim, i) => evidence(claim, i + 1, words)),
   };
 }
 
-function notes({ claims, gaps, meta: { confidence, cut, producer, refused, sentences } }) {
-  const who = producer ? `Written by ${line(producer)}` : "Put together";
+/** Returns how sure an answer is, and why it is not surer. */
+function sure({ meta: { confidence, note, sentences } }) {
+  if (!sentences.length) return null;
+  const level = element("strong", { className: `sure ${line(confidence)}` }, `Confidence: ${line(confidence)}`);
+  return element("p", {}, level, note ? ` ${line(note)}` : "");
+}
+
+function notes({ claims, gaps, meta: { cut, producer, refused, sentences } }) {
+  const who = producer ? `Written by ${line(producer)}` : "Composed";
   return [
-    sentences.length && `${who} from the ${count(claims.length, "claim")} below. Confidence: ${confidence}.`,
-    gaps.length && `No claim speaks of: ${gaps.map(line).join(", ")}.`,
-    cut.length && `No room for ${count(cut.length, "more claim")}.`,
-    refused.length && `Left out: ${count(refused.length, "sentence")} of the model that no claim carries.`,
+    sentences.length && `${who} from the ${count(claims.length, "claim")} below.`,
+    gaps.length && `No claim covers: ${gaps.map(line).join(", ")}.`,
+    cut.length && `Left out for length: ${count(cut.length, "claim")}.`,
+    refused.length && `Left out: ${count(refused.length, "sentence")} of the model that no claim supports.`,
   ].filter(Boolean);
+}
+
+/** Returns the hits that an answer does not quote, best first. */
+export function besides(hits, { claims }) {
+  const quoted = claims.flatMap(({ corpus, places }) => places.map((at) => ({ ...at, corpus })));
+  const isQuoted = (hit) =>
+    quoted.some(({ corpus, artifact_id: id, quote }) => corpus === hit.corpus && id === hit.artifact_id && hit.text.includes(quote));
+  return hits.filter((hit) => !isQuoted(hit));
 }
 
 function spoken({ text, claim_ids: cited }, numbers) {
@@ -48,7 +63,7 @@ function citation(place) {
 }
 
 function against({ claim_id: claim, text }, numbers) {
-  return element("p", {}, `Against [${numbers.get(claim)}] stands: `, name(text));
+  return element("p", {}, `[${numbers.get(claim)}] is contested by: `, name(text));
 }
 
 function evidence(claim, place, words) {

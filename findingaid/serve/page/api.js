@@ -1,8 +1,8 @@
-// The server's capabilities, over HTTP beside this page.
+// Client for the server's capabilities over HTTP.
 
 const TOKEN = "findingaid-token";
 
-/** What the server said was wrong, in one line. `status` is 0 where it did not answer. */
+/** Error reported by the server, in one line. `status` is the HTTP status, or 0 if the server did not answer. */
 export class Problem extends Error {
   constructor(message, status = 0) {
     super(message);
@@ -14,7 +14,7 @@ export const hasToken = () => sessionStorage.getItem(TOKEN) !== null;
 
 export const remember = (token) => sessionStorage.setItem(TOKEN, token);
 
-/** What a capability gives for an input. Throws a Problem, or an AbortError where `signal` says so. */
+/** Calls a capability and returns its result. Throws a Problem, or an AbortError if `signal` aborts the call. */
 export async function call(capability, input, signal) {
   const token = sessionStorage.getItem(TOKEN);
   const headers = { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
@@ -23,7 +23,7 @@ export async function call(capability, input, signal) {
     response = await fetch(`v1/${capability}`, { method: "POST", headers, body: JSON.stringify(input), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server does not answer.");
+    throw new Problem("The server does not respond.");
   }
   const body = await response.json().catch(() => null);
   if (response.ok && body !== null) return body;

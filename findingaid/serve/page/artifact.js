@@ -1,20 +1,19 @@
-// One artifact as text, a passage of it marked.
+// Text of one artifact with a marked passage.
 
 import { count, element, name } from "./dom.js";
+import { fenced, isCode, typeOf } from "./formats.js";
 import { marked } from "./words.js";
 
-const GAP = 8; // characters between two records that are taken for the space between paragraphs
-const PIECE = 3_000; // characters that are laid out at once
-const FENCED = /^(```|~~~)[^]*?(?:^\1.*\n?|(?![^]))/gm;
-const BEGINS = '[\\p{L}\\p{N}"\'“(\\[*_`]'; // what a line of prose begins with
+const GAP = 8; // largest gap in characters between two records that counts as the space between paragraphs
+const PIECE = 3_000; // characters in a unit of layout
+const BEGINS = '[\\p{L}\\p{N}"\'“(\\[*_`]'; // first character of a line of prose
 const WRAPPED = new RegExp(`(?<![^])---\\n[^]*?\\n---$|\\n(?<=^${BEGINS}.{58,}[^ \\\\\\n]\\n)(?=${BEGINS})(?!\\d+[.)] |\\* )`, "gmu");
-const CODE = /^(text\/(x-|css|csv|html|javascript|xml)|application\/(json|toml|xml|x-))/;
 
-/** A text whose places are counted in code points, as the server counts, not in JavaScript's units. */
+/** Text with positions in code points, as the server counts, instead of JavaScript's UTF-16 code units. */
 class Text {
   constructor(text) {
     this.text = text;
-    this.wide = []; // the code points that take two units
+    this.wide = []; // positions of code points that take two code units
     for (const { index } of text.matchAll(/[\u{10000}-\u{10ffff}]/gu)) this.wide.push(index - this.wide.length);
     this.length = text.length - this.wide.length;
   }
@@ -37,7 +36,7 @@ class Text {
 const isClaim = ({ surface_kind: kind }) => kind === "claim";
 const isCut = ({ span, producer_id: writer, text }) => span && !writer && new Text(text).length === span[1] - span[0];
 
-/** Records in plan order as blocks. Those that were cut from `body` are one: itself. */
+/** Groups records in plan order into blocks. If the records were cut from `body`, the body is a single block. */
 function blocks(records, body) {
   const cut = records.filter(isCut);
   const text = body === null ? null : new Text(body);
@@ -46,7 +45,7 @@ function blocks(records, body) {
   return [...together(records.filter(({ record_id }) => !whole.ids.has(record_id))), whole];
 }
 
-/** Blocks of records whose whole text is not known: those of one kind that overlap or follow on each other are one. */
+/** Groups records without a known whole text: records of one kind that overlap or adjoin become one block. */
 function together(records) {
   const found = [];
   let before = null;
@@ -66,7 +65,7 @@ function together(records) {
   return found;
 }
 
-/** Characters between two records, negative where they overlap; infinite where they are not of one text. */
+/** Returns the characters between two records: negative if they overlap, infinite if they are from different texts. */
 function gapOf(before, record) {
   const gap = record.span[0] - before.span[1];
   const onwards = before.span[0] <= record.span[0] && before.span[1] <= record.span[1];
@@ -74,19 +73,19 @@ function gapOf(before, record) {
   return onwards && record.text.startsWith(shared) ? gap : Infinity;
 }
 
-/** The artifact as nodes, the passage in elements of class `passage`: `wanted` is {record, span}. `body` may be null. */
+/** Renders an artifact; the passage `wanted` ({record, span}) is in elements of class `passage`. `body` may be null. */
 export function artifactNodes(view, body, wanted, words) {
   const all = blocks(view.records.filter((record) => !isClaim(record)), body);
   const record = view.records.find(({ record_id }) => record_id === wanted.record);
   const span = record?.span;
   const covers = (block) => span && block.span && block.span[0] <= span[0] && span[1] <= block.span[1];
   const within = all.find((block) => covers(block) && block.ids.has(wanted.record)) ?? all.find(covers);
-  const { media_type: kept = "", text_type: type = kept } = view.records[0].metadata;
+  const type = typeOf(view.records[0].metadata);
   const claims = view.records.filter(isClaim);
   return [
     element(
       "p", { className: "faint" },
-      name(`${view.corpus}/${view.artifact_id}`), ` · version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
+      `Version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
     ),
     changed(wanted, record),
     ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type)),
@@ -94,26 +93,23 @@ export function artifactNodes(view, body, wanted, words) {
   ].filter(Boolean);
 }
 
-/** A record's id says where it stands, so another edition of its artifact may have another text there, or none. */
+/**
+ * Returns a note if the artifact has changed since the passage was found, otherwise null. A record's id depends on its
+ * position, so a newer version of the artifact may have another text there, or none.
+ */
 function changed(wanted, record) {
   if (!wanted.record || (record && (!wanted.span || String(wanted.span) === String(record.span)))) return null;
-  const what = record ? "What is marked may be another passage." : "The passage is no longer in it.";
-  return element("p", { className: "note" }, `This artifact has changed since it was found so. ${what}`);
+  const what = record ? "The marked passage may be another one." : "It no longer contains the passage.";
+  return element("p", { className: "note" }, `This artifact has changed since this search. ${what}`);
 }
 
-/** A text as parts [text, whether it is code], which are together as long as it is, so that spans hold. */
+/** Splits a text into parts [text, whether it is code] with the same total length, so that spans stay valid. */
 function styled(text, type) {
-  if (type !== "text/markdown") return [[text, CODE.test(type)]];
-  const parts = [];
-  let from = 0;
-  for (const { 0: fenced, index } of text.matchAll(FENCED)) {
-    parts.push([flowing(text.slice(from, index)), false], [fenced, true]);
-    from = index + fenced.length;
-  }
-  return [...parts, [flowing(text.slice(from)), false]];
+  if (type !== "text/markdown") return [[text, isCode(type)]];
+  return fenced(text).map(([part, code]) => [code ? part : flowing(part), code]);
 }
 
-/** Markdown whose long lines of prose end where they do on paper: it means a space there. Front matter stays. */
+/** Replaces line breaks in hard-wrapped Markdown prose by spaces. Front matter is kept as it is. */
 const flowing = (text) => text.replace(WRAPPED, (found) => (found === "\n" ? " " : found));
 
 function shown(block, span, whole, words, type) {
@@ -133,7 +129,7 @@ function shown(block, span, whole, words, type) {
   return element("section", { className: "block" }, element("h3", {}, name(block.kind), by), pre);
 }
 
-/** [start, end] of parts of a text that a browser can lay out each by itself, so that only those in view cost anything. */
+/** Yields [start, end] of pieces that the browser lays out separately, so that only visible ones cost time. */
 function* pieces(text) {
   for (let from = 0; from < text.length; ) {
     let to = text.indexOf("\n", from + PIECE) + 1 || text.length;
@@ -149,6 +145,6 @@ function stated(claims, wanted) {
     element("li", record_id === wanted ? { className: "passage", tabIndex: -1, dir: "auto" } : { dir: "auto" }, text),
   );
   const details = element("details", { open: claims.some(({ record_id }) => record_id === wanted) });
-  details.append(element("summary", {}, `What it states: ${count(claims.length, "claim")}`), element("ul", {}, items));
+  details.append(element("summary", {}, `Statements: ${count(claims.length, "claim")}`), element("ul", {}, items));
   return element("section", { className: "block" }, details);
 }

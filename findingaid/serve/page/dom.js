@@ -1,8 +1,11 @@
-// Elements made without ever reading HTML: every string becomes a text node.
+// DOM elements created without parsing HTML: every string becomes a text node.
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with properties and attributes (those with a dash, and `role`), and what is in it; null and "" are left out. */
+/**
+ * Creates an element with properties, attributes and children. Keys with a dash and `role` are set as attributes,
+ * others as properties. Children that are null or "" are left out.
+ */
 export function element(name, given = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(given)) {
@@ -13,25 +16,25 @@ export function element(name, given = {}, ...children) {
   return made;
 }
 
-// What would turn round or hide a part of a line: controls, marks that say which way text runs, and joiners of letters
-// beside ASCII, where they join nothing; between other letters and emoji they are part of how these are written.
+// Characters that could reverse or hide part of a line: control characters, direction marks, and zero-width joiners
+// next to ASCII, where they join nothing. Joiners between other letters and emoji are part of the spelling.
 const TRICKS =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]|(?<![^\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?![^\u0000-\u007f])/g;
 
-/** A name as one line that shows all it has. */
+/** Converts a name to a single line in which nothing is hidden. */
 export const line = (text) => String(text).replace(TRICKS, "\ufffd");
 
-/** A name or another bit of somebody's text, which does not turn round what stands beside it. */
+/** Creates an element for a name or other untrusted text, whose direction does not affect the text around it. */
 export const name = (text) => element("bdi", {}, line(text));
 
 export const number = (value) => value.toLocaleString();
 
-/** So many of something, whose plural ends in s. */
-export const count = (many, what) => `${number(many)} ${what}${many === 1 ? "" : "s"}`;
+/** Formats a number with a noun and the ending of its plural. */
+export const count = (many, what, plural = "s") => `${number(many)} ${what}${many === 1 ? "" : plural}`;
 
 export const score = (value) => value.toFixed(3);
 
-/** A time of the server as it is here, "" for none; of this year without the year. */
+/** Formats a time of the server in local time, without the year if it is the current one; "" if there is no time. */
 export function moment(iso) {
   const at = new Date(iso ?? "");
   if (Number.isNaN(at.valueOf())) return "";
@@ -39,7 +42,7 @@ export function moment(iso) {
   return at.toLocaleString([], { ...year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 }
 
-/** A table of rows of texts or nodes, which scrolls by itself where it is too wide, by keyboard, too, where it has a `label`. */
+/** Creates a table from rows of texts or nodes. It scrolls if it is too wide, and by keyboard if it has a `label`. */
 export function table(head, rows, label) {
   const cells = (kind, given, row) => element("tr", {}, row.map((cell) => element(kind, given, cell)));
   const made = element(

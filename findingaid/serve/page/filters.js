@@ -1,4 +1,4 @@
-// Conditions on fields: rows of field, operator and value, as the SQL that a search takes.
+// Filter conditions: form rows of field, operator and value, converted to SQL for a search.
 
 import { element } from "./dom.js";
 
@@ -10,7 +10,7 @@ const OPERATORS = {
   list: [["has", "has"]],
   number: COMPARED,
 };
-const COLUMNS = [["surface_kind", "string"], ["artifact_id", "string"], ["title", "string"]]; // of every record
+const COLUMNS = [["surface_kind", "string"], ["artifact_id", "string"], ["title", "string"]]; // columns of every record
 
 function family(type) {
   if (type.startsWith("list")) return "list";
@@ -31,8 +31,8 @@ function literal(type, value) {
 }
 
 /**
- * The fields that conditions can name, name -> type: those of corpora, and columns that every record has. What is in a
- * list of numbers the server lets nobody ask.
+ * Returns the fields that conditions can use, name -> type: fields of the chosen corpora, and columns of every record.
+ * Lists of other types than strings are left out, because the server does not allow filters on them.
  */
 export function fieldsOf(corpora, chosen) {
   const own = corpora.filter(({ corpus }) => !chosen.length || chosen.includes(corpus)).flatMap(({ fields }) => fields);
@@ -40,7 +40,13 @@ export function fieldsOf(corpora, chosen) {
   return new Map([...COLUMNS, ...known.map(({ name, type }) => [name, type])]);
 }
 
-/** The SQL of conditions [field, operator, value], null for none. Those without a value do not count. */
+/** Converts the chosen kinds of files and folder to SQL conditions. */
+export function facetSql({ suffixes, folder }) {
+  const kinds = suffixes.map((suffix) => `ends_with(artifact_id, ${quoted(suffix)})`).join(" OR ");
+  return [kinds && `(${kinds})`, folder && `starts_with(artifact_id, ${quoted(folder)})`].filter(Boolean);
+}
+
+/** Converts conditions [field, operator, value] to SQL, or null for none. Those without a value are ignored. */
 export function sql(conditions, fields) {
   const parts = conditions.filter(([field, , value]) => field && value !== "").map(([field, operator, value]) => {
     const type = fields.get(field) ?? "string";
@@ -53,7 +59,7 @@ export function sql(conditions, fields) {
   return parts.length ? parts.join(" AND ") : null;
 }
 
-/** A row of the form for one condition; `changed` is called when it is another. */
+/** Creates a form row for one condition; `changed` is called when the condition changes. */
 export function row(condition, fields, changed) {
   const [field = fields.keys().next().value, operator, value = ""] = condition;
   const type = fields.get(field) ?? "string";
@@ -71,7 +77,7 @@ export function row(condition, fields, changed) {
     const next = row([which.value, undefined, ""], fields, changed);
     made.replaceWith(next);
     next.querySelector("select").focus();
-    if (read(next)[2]) changed(); // it has a value already, as of true and false
+    if (read(next)[2]) changed(); // the new row already has a value, for example true
   });
   how.addEventListener("change", changed);
   what.addEventListener("change", changed);
@@ -82,5 +88,5 @@ export function row(condition, fields, changed) {
   return made;
 }
 
-/** The condition of a row. */
+/** Reads the condition of a form row. */
 export const read = (item) => [...item.querySelectorAll("select, input")].map((control) => control.value);

@@ -1,28 +1,35 @@
-// The search page: what people do, and what it then asks and shows. All of it stands in the address, see address.js.
+// The search page: event handlers, requests and rendering. Its state is kept in the URL, see address.js.
 
 import { addressOf, here, stateOf } from "./address.js";
-import { answered } from "./answer.js";
+import { answered, besides } from "./answer.js";
 import { call, hasToken, Problem, remember } from "./api.js";
 import { artifactNodes } from "./artifact.js";
 import { byId, count, element, line, name } from "./dom.js";
-import { fieldsOf, read, row, sql } from "./filters.js";
-import { item } from "./results.js";
+import { chosenFacets, leaveFolder, showFacets } from "./facets.js";
+import { fileActions } from "./file.js";
+import { facetSql, fieldsOf, read, row, sql } from "./filters.js";
+import { grouped, item, linkTo } from "./results.js";
 import { headline, stateNodes } from "./state.js";
 import { wordsOf } from "./words.js";
 
-const PAGE = 10; // hits at once
-const DEEPEST = 10_000; // hits that the server pages to
-const AGAIN = 60_000; // milliseconds after which the state of the index is asked for again
+const PAGE = 10; // artifacts added at a time
+const FETCHED = 40; // hits of a request
+const REQUESTS = 3; // requests for a page of results, whose hits may all be of few artifacts
+const BESIDE = 3; // passages shown beside an answer
+const DEEPEST = 10_000; // last hit that the server pages to
+const AGAIN = 60_000; // milliseconds between requests for the state of the index
 const wide = matchMedia("(min-width: 70rem)");
 
-let known = { corpora: [], llm: null }; // what the server lists of its corpora and their fields, and who writes answers
-let learning = null; // ends when that is there
-let searched = null; // the version of the index that was searched
-let stated = null; // the state of the index that is shown
-let shown = { search: null, artifact: null }; // what of the address is on the page
-let asking = new AbortController(); // the search under way, which the next one ends
+let known = { corpora: [], llm: null }; // the server's corpora with their fields, and the model that writes answers
+let learning = null; // promise that resolves when loading `known` has ended
+let searched = null; // version of the index that was searched
+let stated = null; // displayed state of the index
+let counted = null; // displayed facets
+let found = { hits: [], whole: false, many: 0 }; // hits of this search, whether these are all, and artifacts shown
+let shown = { search: null, artifact: null }; // parts of the URL that the page shows
+let asking = new AbortController(); // current search, which the next one aborts
 let opening = new AbortController();
-let opener = null; // what has the focus again when the artifact is closed
+let opener = null; // element that gets the focus back when the artifact is closed
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 const searchIn = (state) => JSON.stringify({ ...state, artifact: null });
@@ -33,7 +40,7 @@ function go(state) {
   show();
 }
 
-/** Brings the page to what the address says, doing again only what is another. */
+/** Updates the page to match the URL, and reloads only the parts that differ. */
 function show() {
   const state = here();
   if (searchIn(state) !== shown.search) {
@@ -48,39 +55,26 @@ function show() {
   }
 }
 
-/** The page is called as what is looked at. */
+/** Sets the title of the page. */
 function entitle(what) {
   document.title = what ? `${line(what)} – findingaid` : "findingaid";
 }
 
 // -- the form ---------------------------------------------------------------------------------------------
 
-/** What has the focus stays where it is: a control is made anew only where it has to be another. */
+/** Fills the form from a state. Controls are recreated only if they must differ, so that the focus stays in place. */
 function fill(state) {
   byId("q").value = state.query;
   document.querySelector(`input[name=mode][value=${state.mode}]`).checked = true;
   byId("route").value = state.route;
-  listCorpora(state);
+  showFacets(counted, state);
   if (!same(told(rows()), state.conditions)) listConditions(state.conditions);
   const filters = state.conditions.length + (state.route ? 1 : 0);
   byId("filtered").textContent = filters ? `(${filters})` : "";
   if (filters) byId("more").open = true;
 }
 
-function listCorpora(state) {
-  const names = [...new Set([...known.corpora.map(({ corpus }) => corpus), ...state.corpora])];
-  const boxes = () => [...byId("corpora").querySelectorAll("input")];
-  if (!same(names, boxes().map(({ value }) => value))) {
-    const chips = names.map((value) =>
-      element("label", {}, element("input", { type: "checkbox", name: "corpus", value }), element("span", {}, name(value))),
-    );
-    byId("corpora").replaceChildren(byId("corpora").querySelector("legend"), ...chips);
-  }
-  for (const box of boxes()) box.checked = state.corpora.includes(box.value);
-  byId("corpora").hidden = names.length < 2;
-}
-
-/** Conditions as they stand in the form, and those of them that say something. */
+/** `rows` reads the conditions in the form; `told` keeps those that have a value. */
 const rows = () => [...byId("conditions").querySelectorAll("li")].map(read);
 const told = (conditions) => conditions.filter(([, , value]) => value !== "");
 
@@ -92,78 +86,136 @@ function listConditions(conditions) {
 function asked(answer) {
   const form = new FormData(byId("ask"));
   const [query, mode, route] = ["q", "mode", "route"].map((field) => form.get(field));
-  return { query: query.trim(), mode, corpora: form.getAll("corpus"), route, conditions: told(rows()), answer, artifact: null };
+  return { query: query.trim(), mode, ...chosenFacets(), route, conditions: told(rows()), answer, artifact: null };
 }
 
-/** The same query with other filters; nothing before there is one. */
+/** Repeats the current search with the filters of the form. */
 function refine() {
-  if (here().query) go(asked(here().answer));
+  go(asked(here().answer));
 }
 
 // -- the search -------------------------------------------------------------------------------------------
 
-/** Ends when everything that was asked is there. */
+/** Runs a search and shows its results; resolves when all responses have arrived. */
 async function search(state) {
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
-  for (const id of ["problem", "answered", "further"]) byId(id).hidden = true;
+  for (const id of ["problem", "answered", "further", "try", "beside"]) byId(id).hidden = true;
   byId("newer").replaceChildren();
   byId("results").setAttribute("aria-busy", "false");
   entitle(state.query);
-  toggleIndex(!state.query);
+  toggleIndex(false);
+  found = { hits: [], whole: false, many: 0 };
+  const counting = countFacets(state, signal);
   if (state.query) {
     byId("found").textContent = "Searching …";
-    await Promise.all([page(state, 0, signal), state.answer ? answer(state, signal) : null]);
+    const listing = page(state, signal);
+    await Promise.all([listing, state.answer ? answer(state, signal, listing) : null, counting]);
   } else {
     byId("hits").replaceChildren();
     byId("found").textContent = "";
+    await counting;
   }
   if (signal.aborted) return;
   searched = null;
   await follow();
 }
 
-/** Conditions can be put only when it is known of which type their fields are. */
+/** Returns the filters of a search. Waits for the types of the fields if there are conditions. */
 async function filters(state) {
-  if (state.conditions.length) await learning;
-  const where = sql(state.conditions, fieldsOf(known.corpora, state.corpora));
-  return { corpora: state.corpora.length ? state.corpora : null, where };
+  const where = await fieldFilter(state);
+  const all = [where, ...facetSql(state)].filter(Boolean).join(" AND ");
+  return { corpora: state.corpora.length ? state.corpora : null, where: all || null };
 }
 
-/** Asks for hits from `offset` on, one more than are shown, which says whether there are more. */
-async function page(state, offset, signal) {
+async function fieldFilter(state) {
+  if (state.conditions.length) await learning;
+  return sql(state.conditions, fieldsOf(known.corpora, state.corpora));
+}
+
+/** Counts what the filters leave. A failure is ignored: the search reports the reason. */
+async function countFacets(state, signal) {
+  try {
+    const { corpora, suffixes, folder } = state;
+    const input = { corpora: corpora.length ? corpora : null, where: await fieldFilter(state), suffixes, folder };
+    counted = await call("facets", input, signal);
+    showFacets(counted, state);
+  } catch (error) {
+    if (!(error instanceof Problem) && error.name !== "AbortError") throw error;
+  }
+}
+
+/** Requests more hits until there are as many artifacts as are to be shown, and shows them. */
+async function page(state, signal) {
   const results = byId("results");
   results.setAttribute("aria-busy", "true");
   const { query, mode, route } = state;
-  const k = Math.min(PAGE + 1, DEEPEST - offset);
+  const shownBefore = found.many;
   try {
-    const input = { query, k, offset, mode, route: route || "flat", explain: true, ...(await filters(state)) };
-    const { hits } = await call("search", input, signal);
+    const narrowed = await filters(state);
+    for (let i = 0; i < REQUESTS && !found.whole && grouped(found.hits).length <= shownBefore + PAGE; i++) {
+      const offset = found.hits.length;
+      const k = Math.min(FETCHED, DEEPEST - offset);
+      const input = { query, k, offset, mode, route: route || "flat", explain: true, ...narrowed };
+      const { hits } = await call("search", input, signal);
+      found = { hits: [...found.hits, ...hits], whole: hits.length < k || offset + k >= DEEPEST, many: shownBefore };
+    }
     byId("problem").hidden = true;
-    list(hits.slice(0, PAGE), offset, wordsOf(query));
-    byId("further").hidden = hits.length <= PAGE;
+    list(state, shownBefore);
   } catch (error) {
     if (error.name === "AbortError") return;
-    if (!offset) byId("hits").replaceChildren();
-    if (!offset) byId("found").textContent = "";
+    if (!shownBefore) byId("hits").replaceChildren();
+    if (!shownBefore) byId("found").textContent = "";
     failed(error);
   }
   results.setAttribute("aria-busy", "false");
 }
 
-function list(hits, offset, words) {
-  const items = hits.map((hit, i) => item(hit, words, offset + i + 1));
-  if (offset) byId("hits").append(...items);
-  else byId("hits").replaceChildren(...items);
-  const many = offset + hits.length;
-  byId("found").textContent = many ? `${count(many, "result")}, best first` : "Nothing matches. Fewer filters may find more.";
+function list(state, before) {
+  const groups = grouped(found.hits);
+  const words = wordsOf(state.query);
+  const items = groups.slice(0, before + PAGE).map((group, i) => item(group, words, i + 1));
+  found.many = items.length;
+  byId("hits").replaceChildren(...items);
+  byId("further").hidden = found.whole && groups.length <= items.length;
+  const weak = items.length > 0 && found.hits.every((hit) => hit.weak);
+  byId("found").textContent = summaryOf(items.length, weak);
+  advise(state, !items.length || weak);
   current();
-  if (offset) items[0]?.querySelector("h3 a").focus();
+  if (before) items[before]?.querySelector("h3 a").focus();
 }
 
-/** An answer from claims; one that a model writes only where somebody asks for it, since a call may cost money. */
-async function answer(state, signal, llm = false) {
+function summaryOf(many, weak) {
+  if (!many) return "Nothing matches.";
+  return weak ? `Nothing matches well: ${count(many, "weak match", "es")}, best first` : `${count(many, "result")}, best first`;
+}
+
+/** Says what to try where nothing matches, or nothing well. */
+function advise(state, needed) {
+  const { mode, suffixes, folder, corpora, conditions, route } = state;
+  const narrowed = suffixes.length || folder || corpora.length || conditions.length || route === "gate";
+  const open = { ...state, suffixes: [], folder: "", corpora: [], conditions: [], route: "", artifact: null };
+  const advice = [
+    narrowed && tried("Search without filters", open),
+    mode !== "hybrid" && tried("Search by meaning and by words", { ...state, mode: "hybrid", artifact: null }),
+    element("li", {}, "Try other words, or the words that the texts would use."),
+  ];
+  byId("try").replaceChildren(...advice.filter(Boolean));
+  byId("try").hidden = !needed;
+}
+
+function tried(label, state) {
+  const button = element("button", { type: "button", className: "quiet" }, label);
+  button.addEventListener("click", () => {
+    byId("results").focus();
+    go(state);
+  });
+  return element("li", {}, button);
+}
+
+/** Shows an answer from claims. A model writes it only if the user asks for it (`llm`), since a call may cost money. */
+async function answer(state, signal, listing, llm = false) {
   const [said, write] = [byId("said"), byId("write")];
   const doing = element("p", { className: "faint" }, llm ? `${line(known.llm)} is writing …` : "Looking for claims …");
   if (!llm) for (const id of ["said", "evidence"]) byId(id).replaceChildren();
@@ -171,14 +223,16 @@ async function answer(state, signal, llm = false) {
   write.hidden = true;
   byId("answered").hidden = false;
   try {
-    const found = await call("answer", { query: state.query, llm, ...(await filters(state)) }, signal);
-    if (llm && !found.claims.length) throw new Problem(`${line(known.llm)} wrote nothing that the claims carry.`);
-    const nodes = answered(found, wordsOf(state.query));
+    const given = await call("answer", { query: state.query, llm, ...(await filters(state)) }, signal);
+    if (llm && !given.claims.length) throw new Problem(`${line(known.llm)} wrote nothing that the claims support.`);
+    const nodes = answered(given, wordsOf(state.query));
     said.replaceChildren(...nodes.said);
     byId("evidence").replaceChildren(...nodes.evidence);
     await learning;
-    write.hidden = llm || !known.llm || !found.claims.length;
-    write.textContent = `Have ${line(known.llm)} write it`;
+    write.hidden = llm || !known.llm || !given.claims.length;
+    write.textContent = `Let ${line(known.llm)} write it`;
+    await listing;
+    if (!signal.aborted) showBeside(given);
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.status === 401) failed(error);
@@ -187,12 +241,19 @@ async function answer(state, signal, llm = false) {
   }
 }
 
+/** Shows what the search found beside the claims of an answer. */
+function showBeside(given) {
+  const links = besides(grouped(found.hits).map(([best]) => best), given).slice(0, BESIDE).map(linkTo);
+  byId("beside").querySelector("ul").replaceChildren(...links.map((link) => element("li", {}, link)));
+  byId("beside").hidden = !links.length;
+}
+
 function failed(error) {
   if (!(error instanceof Problem)) throw error;
   const locked = error.status === 401;
   if (locked && byId("artifact").open) byId("artifact").close();
   byId("token").hidden = !locked;
-  byId("refused").textContent = hasToken() ? "Not the right token." : "";
+  byId("refused").textContent = hasToken() ? "Wrong token." : "";
   byId("problem").hidden = locked;
   byId("problem").textContent = error.message;
   if (locked) byId("secret").focus();
@@ -206,18 +267,22 @@ async function openArtifact({ artifact, query }) {
   const dialog = byId("artifact");
   const body = byId("artifact-body");
   byId("artifact-title").replaceChildren(name(artifact.id));
+  byId("artifact-actions").replaceChildren();
   body.replaceChildren(element("p", { className: "faint" }, "Opening …"));
   if (!dialog.open) raise();
   byId("artifact-title").focus({ preventScroll: true });
   current();
   try {
     const of = { id: artifact.id, corpus: artifact.corpus };
-    const [view, text] = await Promise.all([call("show", of, opening.signal), wholeText(of, opening.signal)]);
+    const records = call("show", { ...of, level: "records" }, opening.signal);
+    const [view, text] = await Promise.all([records, wholeText(of, opening.signal)]);
     const own = text?.artifact_version === view.artifact_version ? text.body : null;
     const title = view.title || view.artifact_id;
     byId("artifact-title").replaceChildren(name(title));
     entitle(title);
     body.replaceChildren(...artifactNodes(view, own, artifact, wordsOf(query)));
+    const whole = own ?? view.records.map((record) => record.text).join("\n\n");
+    byId("artifact-actions").replaceChildren(...fileActions(view, whole));
     inView(body.querySelector(".passage"));
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -226,7 +291,7 @@ async function openArtifact({ artifact, query }) {
   }
 }
 
-/** What the artifact said when it was last read, null where that is not to be had. */
+/** Returns the whole text of an artifact as last read, or null if it is not available. */
 async function wholeText(of, signal) {
   try {
     return await call("show", { ...of, level: "body" }, signal);
@@ -236,7 +301,7 @@ async function wholeText(of, signal) {
   }
 }
 
-/** Beside the results where there is room, over them where there is not. */
+/** Opens the artifact next to the results on a wide screen, otherwise on top of them. */
 function raise() {
   if (wide.matches) byId("artifact").show();
   else byId("artifact").showModal();
@@ -259,13 +324,15 @@ function closeArtifact() {
   opener = null;
 }
 
-/** Says which of the results is open, and keeps it where it can be seen, since the list is narrower beside an artifact. */
+/** Marks the open result and keeps it visible, since the list is narrower next to an artifact. */
 function current() {
   const open = here().artifact;
-  for (const link of links()) {
+  for (const link of document.querySelectorAll("#hits :is(h3, .others p) a")) {
     const { corpus, record } = link.dataset;
     if (open && record === open.record && corpus === open.corpus) {
       link.setAttribute("aria-current", "true");
+      const others = link.closest(".others");
+      if (others) others.open = true;
       link.closest(".hit").scrollIntoView({ block: "nearest" });
     } else {
       link.removeAttribute("aria-current");
@@ -275,7 +342,7 @@ function current() {
 
 // -- the index --------------------------------------------------------------------------------------------
 
-/** Shows the state of the index as it is now, and says when it is another than what was searched. */
+/** Shows the current state of the index, and tells the user if a newer version than the searched one is published. */
 async function follow() {
   try {
     const state = await call("status", {});
@@ -283,6 +350,7 @@ async function follow() {
     if (!same(state, stated)) byId("index-body").replaceChildren(...stateNodes(state));
     if (stated && !same(state.published, stated.published)) learning = learnCorpora();
     stated = state;
+    if (!state.published && !here().query) toggleIndex(true);
     searched ??= state.published;
     if (here().query && !same(searched, state.published) && !byId("newer").firstChild) byId("newer").append(...newer());
   } catch (error) {
@@ -298,16 +366,15 @@ function newer() {
     byId("results").focus();
     search(here());
   });
-  return ["The index has been published anew since. ", again];
+  return ["A new version of the index was published. ", again];
 }
 
-/** Without them, as before the first run, there are no filters to choose from; a search says why itself. */
+/** Loads the corpora and their fields. A failure, as before the first run, is ignored: a search reports the reason. */
 async function learnCorpora() {
   try {
     const { corpora } = known;
     known = await call("corpora", {});
     byId("wants-answer").hidden = !known.corpora.some(({ claims }) => claims);
-    listCorpora(asked(false));
     if (!same(corpora, known.corpora)) listConditions(rows());
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -319,7 +386,7 @@ function toggleIndex(open) {
   byId("state").setAttribute("aria-expanded", String(open));
 }
 
-// -- what people do ---------------------------------------------------------------------------------------
+// -- user actions -----------------------------------------------------------------------------------------
 
 function links() {
   return [...document.querySelectorAll("#hits h3 a")];
@@ -373,12 +440,13 @@ function clicked(event) {
 
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  shown.search = null; // asked again is done again
+  shown.search = null; // submitting the same search repeats it
   go(asked(event.submitter === byId("wants-answer")));
 });
 byId("ask").addEventListener("change", ({ target }) => {
+  if (target.name === "folder") leaveFolder(target);
   if (target.name === "corpus") listConditions(rows());
-  if (["mode", "corpus", "route"].includes(target.name)) refine();
+  if (["mode", "corpus", "suffix", "folder", "route"].includes(target.name)) refine();
 });
 byId("add").addEventListener("click", () => {
   const made = row([], fieldsOf(known.corpora, asked(false).corpora), refine);
@@ -394,11 +462,11 @@ byId("token").addEventListener("submit", (event) => {
 });
 byId("further").addEventListener("click", () => {
   if (byId("results").getAttribute("aria-busy") === "true") return;
-  page(here(), byId("hits").children.length, asking.signal);
+  page(here(), asking.signal);
 });
 byId("write").addEventListener("click", () => {
   byId("answered-title").focus();
-  answer(here(), asking.signal, true);
+  answer(here(), asking.signal, null, true);
 });
 byId("state").addEventListener("click", () => {
   toggleIndex(byId("index").hidden);
@@ -420,7 +488,7 @@ document.addEventListener("visibilitychange", () => document.hidden || follow())
 setInterval(() => document.hidden || follow(), AGAIN);
 addEventListener("popstate", show);
 
-/** Everything from the start, as after a token was given. */
+/** Starts the page from scratch, initially and after a token was entered. */
 function begin() {
   learning = learnCorpora();
   shown = { search: null, artifact: null };

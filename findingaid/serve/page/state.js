@@ -1,20 +1,18 @@
-// What the index holds: what is published, since when, and what failed.
+// State of the index: the published version, its time, its contents and failures.
 
 import { count, element, line, moment, name, number, table } from "./dom.js";
 
-const NAMED = 50; // failures that are named
+const NAMED = 50; // failures listed by name
 
 const total = (corpora, of) => corpora.reduce((sum, corpus) => sum + of(corpus), 0);
 
-/** A line of it, as nodes. */
-export function headline({ published, corpora }) {
+/** Renders the state as one line of nodes. */
+export function headline({ published }) {
   if (!published) return ["Nothing published yet"];
-  const failed = total(corpora, (of) => of.failed.length);
-  const said = `Published ${moment(published.written)}`;
-  return failed ? [`${said} · `, element("span", { className: "alarm" }, `${number(failed)} failed`)] : [said];
+  return [`Published ${moment(published.written)}`];
 }
 
-/** All of it, with a link to Dagster's UI where there is one. */
+/** Renders the whole state, with a link to Dagster's UI if it is known. */
 export function stateNodes({ published, corpora, dagster }) {
   const columns = [
     ["corpus", (of) => name(of.corpus)],
@@ -34,7 +32,7 @@ export function stateNodes({ published, corpora, dagster }) {
   ].filter(Boolean);
 }
 
-/** A column of numbers, where any corpus has one. */
+/** Returns a column of numbers, or no column if all numbers are zero. */
 const some = (head, corpora, of) => (total(corpora, of) ? [[head, (corpus) => number(of(corpus))]] : []);
 
 function said(published, corpora) {

@@ -1,4 +1,4 @@
-// Where a text has words of the query, by a rough stem: a help for the eye, not what the index ranks by.
+// Highlighting of query words in a text, by rough stemming. It is a visual aid, independent of the ranking.
 
 import { element } from "./dom.js";
 
@@ -8,8 +8,10 @@ const STOP = new Set(
 );
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Khmer}\p{Script=Lao}]/u;
-const EXCERPT = 320; // characters of a hit
-const LONGEST = 200_000; // characters of a text in which words are looked for
+const EXCERPT = 320; // characters shown of a hit
+const LINES = 8; // lines shown of code
+const LINE = 300; // characters shown of a line of code
+const LONGEST = 200_000; // characters of a text that are searched for words
 
 function stem(word) {
   let found = word.toLowerCase();
@@ -22,7 +24,7 @@ function stem(word) {
   return found.replace(/y$/, "i").replace(/([^aeiouls])\1$/, "$1");
 }
 
-/** The stems of a query's words, and as they are those of scripts that put no space between words. */
+/** Returns the stems of a query's words. Words of scripts without spaces are also returned unstemmed, as `pieces`. */
 export function wordsOf(query) {
   const all = query.match(WORD) ?? [];
   const telling = all.filter((word) => !STOP.has(word.toLowerCase()));
@@ -33,7 +35,7 @@ export function wordsOf(query) {
   };
 }
 
-/** [start, end, stem] of every word of a text that the query has. */
+/** Returns [start, end, stem] of every word of a text that is in the query. */
 function places(text, { stems, pieces }) {
   const looked = text.slice(0, LONGEST);
   const found = [];
@@ -54,7 +56,7 @@ function within(run, at, pieces) {
   return found.sort((one, other) => one[0] - other[0]).filter((one, i, all) => i === 0 || one[0] >= all[i - 1][1]);
 }
 
-/** A text as nodes, the words of the query marked. */
+/** Renders a text as nodes with the words of the query marked. */
 export function marked(text, words) {
   const nodes = [];
   let from = 0;
@@ -66,9 +68,9 @@ export function marked(text, words) {
   return nodes.filter((node) => node !== "");
 }
 
-/** Where the window begins that has the most different words of those found, and of such the most words; 0 for none. */
+/** Returns the start of the window with the most distinct found words, then the most words; 0 if no word was found. */
 function densest(found, size) {
-  const inside = new Map(); // stem -> how often it is in the window
+  const inside = new Map(); // stem -> number of occurrences in the window
   let [best, most, end] = [0, 0, 0];
   found.forEach(([start, , key], i) => {
     for (; end < found.length && found[end][1] <= start + size; end++) {
@@ -82,7 +84,22 @@ function densest(found, size) {
   return best;
 }
 
-/** The part of a text that has most of the query's words; its beginning where it has none. */
+/** Returns how many distinct query words a text has. */
+export const covered = (text, words) => new Set(places(text, words).map(([, , key]) => key)).size;
+
+/** Returns the lines of code with the most query words, or the first ones, without the indentation that all have. */
+export function excerptLines(text, words) {
+  const lines = text.replace(/^\s*\n|\s+$/g, "").split("\n");
+  const whole = lines.join("\n");
+  const at = whole.slice(0, densest(places(whole, words), EXCERPT)).split("\n").length - 1;
+  const from = Math.max(0, Math.min(at - 1, lines.length - LINES));
+  const kept = lines.slice(from, from + LINES).map((one) => (one.length > LINE ? `${one.slice(0, LINE)}…` : one));
+  const indents = kept.filter((one) => one.trim()).map((one) => one.match(/^\s*/)[0].length);
+  const bare = kept.map((one) => one.slice(Math.min(...indents)));
+  return [...(from ? ["…"] : []), ...bare, ...(from + LINES < lines.length ? ["…"] : [])].join("\n");
+}
+
+/** Returns the part of a text with the most query words, or its beginning if it has none. */
 export function excerpt(text, words) {
   if (text.length <= EXCERPT) return text;
   const best = densest(places(text, words), EXCERPT * 0.8);

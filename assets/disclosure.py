@@ -1,0 +1,61 @@
+"""Filters for messages that go to Dagster, whose history keeps them.
+
+Messages of failures, reasons for waiting and refused claims may contain words from a document, a model or a component.
+Unless `dagster.previews` is set, events, logs and step outputs name artifacts, stages and kinds of failure instead.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from findingaid.llm.metering import OVER_BUDGET
+from findingaid.model import Failure, Skipped
+from findingaid.reports import BatchReport
+from findingaid.sources.files import NOT_TEXT
+
+SEE_STATUS = "run `findingaid status --failed` for the reason"
+SEE_STATUS_SKIPPED = "run `findingaid status` for the reason"
+SEE_INDEX = "calls stopped: run `findingaid index` for the reason"
+
+BATCH = re.compile(r"batch [\w.-]+ of [\d,]+ synopses, sent [\d: -]+ UTC")
+"""Pattern that matches `str(OpenBatch)`."""
+
+NOT_CURRENT = re.compile(r"its \w+ are not current: materialize \w+/\w+ first")
+"""Pattern of the one failure that tells what to do in Dagster, and names no document."""
+
+
+def filter_failures(failures: Iterable[Failure], previews: bool) -> list[Failure]:
+    """Return failures with each message that may quote a document replaced by a hint to `findingaid status`."""
+    return [
+        failure if previews or NOT_CURRENT.fullmatch(failure.message) else replace(failure, message=SEE_STATUS)
+        for failure in failures
+    ]
+
+
+def filter_skipped(skipped: Iterable[Skipped], previews: bool) -> list[Skipped]:
+    """Return skipped artifacts, with each reason replaced that may be the words of a component."""
+    return [
+        each if previews or each.reason == NOT_TEXT else replace(each, reason=SEE_STATUS_SKIPPED) for each in skipped
+    ]
+
+
+def filter_reason(why: str, previews: bool) -> str:
+    """Return a reason for waiting, replaced unless its words are findingaid's own or `previews` is set."""
+    known = previews or not why or why == OVER_BUDGET or BATCH.fullmatch(why)
+    return why if known else SEE_INDEX
+
+
+def filter_report(report: BatchReport, artifact_ids: Sequence[str], previews: bool) -> BatchReport:
+    """Return the report of a batch without document text, or unchanged with `previews`.
+
+    Of each refused claim only the artifact id remains.
+    """
+    if previews:
+        return report
+    return replace(
+        report,
+        failed=filter_failures(report.failed, previews),
+        waiting=filter_reason(report.waiting, previews),
+        skipped=filter_skipped(report.skipped, previews),
+        refused=[next((i for i in artifact_ids if line.startswith(f"{i}: ")), "") for line in report.refused],
+    )

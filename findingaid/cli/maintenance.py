@@ -1,0 +1,177 @@
+"""Commands on the state of an index: `status`, `verify`, `versions`, `publish`, `rollback`, `purge`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from findingaid.cli.common import common, corpus_option
+from findingaid.cli.printing import plain_table, say, say_json
+from findingaid.query.search.filters import FILTER_COLUMNS
+from findingaid.reports import group_failures, skipped_lines
+
+if TYPE_CHECKING:
+    from findingaid.aid import FindingAid
+    from findingaid.query.lookup.status import CorpusStatus
+    from findingaid.query.search.filter_fields import Field
+
+
+@click.command()
+@corpus_option
+@click.option("--fields", is_flag=True, help="List the fields that `search --where` can use, with their types.")
+@click.option("--failed", is_flag=True, help="Only failures, one line each.")
+@common
+def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool, as_json: bool) -> None:
+    """Show the counts and failures of each corpus, and the usage of synthesizers.
+
+    \b
+    Examples:
+      findingaid status
+      findingaid status --failed
+      findingaid status --corpus docs --json
+      findingaid status --fields
+    """
+    if fields:
+        return _print_fields(aid.fields(corpora), as_json)
+    found = aid.status(corpora)
+    if as_json:
+        return say_json([s.to_dict() for s in found])
+    if failed:
+        return _print_failures(found)
+    table = plain_table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
+    for s in found:
+        synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
+        table.add_row(
+            s.corpus,
+            f"{s.artifacts:,}",
+            f"{s.records:,}",
+            synopses,
+            f"{s.pending:,}",
+            f"{len(s.failed):,}",
+            s.updated or "never",
+        )
+    say(table)
+    for s in found:
+        waits = (f"waits for {batch}" for batch in s.batches)
+        for line in (*skipped_lines(s.skipped), *([s.of_claims] if s.extracted else []), *s.usage, *waits):
+            say(escape(f"{s.corpus}: {line}"))
+    for quality in {s.vector_index for s in found if s.vector_index}:
+        say(escape(f"vectors: {quality}"))
+    return _print_failures(found)
+
+
+def _print_failures(found: Sequence[CorpusStatus]) -> None:
+    for s in found:
+        for line in group_failures(s.failed):
+            say(escape(f"{s.corpus}: {line}"))
+
+
+def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
+    if as_json:
+        return say_json({corpus: [field.to_dict() for field in fields] for corpus, fields in found.items()})
+    table = plain_table("corpus", "field", "type", ">records")
+    for corpus, fields in found.items():
+        for field in fields:
+            table.add_row(corpus, escape(field.name), escape(field.type), f"{field.records:,}")
+    say(table)
+    return say(f"for every record: {', '.join(FILTER_COLUMNS)}")
+
+
+@click.command()
+@common
+def verify(aid: FindingAid, as_json: bool) -> None:
+    """Read every table and check that the tables are complete and consistent. Exits with 1 if not.
+
+    \b
+    Examples:
+      findingaid verify
+      findingaid verify --json
+    """
+    problems = aid.verify()
+    if as_json:
+        say_json({"ok": not problems, "problems": problems})
+    else:
+        for problem in problems or ["ok"]:
+            say(escape(problem))
+    if problems:
+        sys.exit(1)
+
+
+@click.command()
+@common
+def versions(aid: FindingAid, as_json: bool) -> None:
+    """List the published versions of the records that are kept. The setting `retain` limits their number.
+
+    \b
+    Examples:
+      findingaid versions
+      findingaid versions --json
+    """
+    found = aid.versions()
+    if as_json:
+        return say_json([v.to_dict() for v in found])
+    table = plain_table(">version", "written", ">records", "")
+    for v in found:
+        table.add_row(str(v.version), v.written, f"{v.records:,}", "served" if v.served else "")
+    say(table)
+    return None
+
+
+@click.command()
+@common
+def publish(aid: FindingAid, as_json: bool) -> None:
+    """Publish the newest records. Every run does this at its end. It also ends a rollback.
+
+    \b
+    Examples:
+      findingaid publish
+      findingaid publish --json
+    """
+    _print_served(aid.publish(), as_json)
+
+
+@click.command()
+@click.argument("version", type=int, required=False)
+@common
+def rollback(aid: FindingAid, version: int | None, as_json: bool) -> None:
+    """Serve an earlier published version, by default the previous one.
+
+    It is served until something new is indexed, or until `findingaid publish`.
+
+    \b
+    Examples:
+      findingaid rollback
+      findingaid rollback 12
+    """
+    _print_served(aid.rollback(version), as_json)
+
+
+def _print_served(version: int, as_json: bool) -> None:
+    if as_json:
+        return say_json({"served": version})
+    return say(f"serving version {version}")
+
+
+@click.command()
+@common
+def purge(aid: FindingAid, as_json: bool) -> None:
+    """Delete removed data from disk for good: cached vectors and synopses, earlier versions, leftovers.
+
+    Deleted cache entries must be paid for again if their content comes back. Run it while nothing else writes.
+
+    \b
+    Examples:
+      findingaid purge
+      findingaid purge --json
+    """
+    done = aid.purge()
+    if as_json:
+        return say_json(done.to_dict())
+    return say(
+        f"{done.rows:,} rows, {done.vectors:,} vectors and {done.calls:,} synthesizer results removed,"
+        f" {done.bytes / 1e6:,.1f} MB freed"
+    )

@@ -1,0 +1,155 @@
+"""Commands that set findingaid up and explain it: `init`, `config`, `completion` and `help`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from findingaid.cli.common import config_option, json_option, one_line_errors, set_option
+from findingaid.cli.printing import duration, plain_table, say, say_json
+from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
+from findingaid.errors import ConfigError
+from findingaid.explain import explain, explanations
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option("--force", is_flag=True, help=f"Replace the {FILE_NAME} in the current folder.")
+@json_option
+@one_line_errors
+def init(folder: Path, force: bool, as_json: bool) -> None:
+    """Look at FOLDER, and write a findingaid.yaml for it.
+
+    The file is written to the current folder. It names the files that would fail and leaves them out. Nothing is
+    indexed.
+
+    \b
+    Examples:
+      findingaid init
+      findingaid init ~/notes
+    """
+    from findingaid.config.proposal import propose_config
+    from findingaid.reports import format_counts
+
+    file = Path(FILE_NAME)
+    if file.exists() and not force:
+        raise ConfigError(f"{FILE_NAME} exists: use --force to replace it, or edit it")
+    proposed = propose_config(folder, Path.cwd())
+    file.write_text(proposed.yaml(), "utf-8")
+    if as_json:
+        return say_json(asdict(proposed))
+    say(escape(f"Wrote {FILE_NAME}: {format_counts(proposed.indexed)}"))
+    if proposed.skipped:
+        say(escape(f"  skipped, not text: {format_counts(proposed.skipped)}"))
+    for pattern in proposed.excluded:
+        if why := proposed.reasons.get(pattern):
+            say(escape(f"  left out: {pattern} ({why})"))
+    if proposed.seconds is not None:
+        say(
+            escape(
+                f"The first run embeds about {proposed.texts:,} texts, which takes about {duration(proposed.seconds)}."
+            )
+        )
+    say("It calls no language model, so it costs nothing. Next: findingaid index")
+    return None
+
+
+@click.group(name="config")
+def config_group() -> None:
+    """Check the configuration, or show every setting and the place that sets it."""
+
+
+@config_group.command()
+@json_option
+@set_option
+@config_option
+@one_line_errors
+def check(config: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Load the configuration and everything it names. Lists no source, opens no table.
+
+    \b
+    Examples:
+      findingaid config check
+      findingaid config check --config other.yaml --set embedder.kind=hash
+    """
+    file = find_file(config)
+    loaded = load(file, dict(map(parse_override, overrides)))
+    if as_json:
+        return say_json({"file": str(file), "store": loaded.store, "corpora": list(loaded.corpora)})
+    say(escape(f"{file} is valid. Corpora: {', '.join(loaded.corpora) or 'none'}. Store: {loaded.store}"))
+    return None
+
+
+@config_group.command(name="show")
+@json_option
+@set_option
+@config_option
+@one_line_errors
+def show_settings(config: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Show every setting with its value and the place that sets it. Secrets are masked.
+
+    \b
+    Examples:
+      findingaid config show
+      findingaid config show --set embedder.kind=hash --json
+    """
+    from findingaid.config.effective import effective_settings
+
+    settings = effective_settings(config, dict(map(parse_override, overrides)))
+    if as_json:
+        return say_json([setting._asdict() for setting in settings])
+    table = plain_table("setting", "value", "from")
+    for setting in settings:
+        table.add_row(escape(setting.key), escape(_value(setting.value)), escape(setting.origin))
+    say(table)
+    return None
+
+
+def _value(value: Any) -> str:
+    """Return a value as YAML, a text without its quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands and options in SHELL.
+
+    \b
+    Examples:
+      echo 'eval "$(findingaid completion bash)"' >> ~/.bashrc
+      echo 'eval "$(findingaid completion zsh)"' >> ~/.zshrc
+      findingaid completion fish > ~/.config/fish/completions/findingaid.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # noqa: S101  # click has all of SHELLS
+    click.echo(found(context.find_root().command, {}, "findingaid", "_FINDINGAID_COMPLETE").source())
+
+
+@click.command(name="help")
+@click.argument("kinds", metavar="[KIND]...", nargs=-1)
+@json_option
+@one_line_errors
+def explain_kinds(kinds: tuple[str, ...], as_json: bool) -> None:
+    """Explain a KIND of error: its effect on the index, and its remedy. Without one, list all kinds.
+
+    \b
+    Examples:
+      findingaid help
+      findingaid help ConfigError
+      findingaid help binary encoding
+    """
+    found = dict(map(explain, kinds or explanations()))
+    if as_json:
+        return say_json(found)
+    return click.echo("\n\n".join(f"{name}\n\n{text}" for name, text in found.items()) if kinds else "\n".join(found))

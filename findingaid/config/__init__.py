@@ -1,0 +1,1 @@
+"""Configuration: settings, loading and building."""

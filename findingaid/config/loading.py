@@ -1,0 +1,157 @@
+"""Loading of findingaid.yaml, the environment and overrides into validated settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from findingaid.config.budget_check import check_budget
+from findingaid.config.building import Config
+from findingaid.config.settings import (
+    ContextSettings,
+    CorpusSettings,
+    SearchSettings,
+    ServeSettings,
+    Settings,
+    _require_no_nul,
+    _yaml,
+)
+from findingaid.errors import ConfigError, brief
+from findingaid.registry import UNSHOWN, one_line
+
+FILE_NAME = "findingaid.yaml"
+
+
+FILE_VARIABLE = "FINDINGAID_CONFIG"
+
+
+PREFIX = "FINDINGAID__"
+
+
+def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read and check a configuration. Raises ConfigError with one line that names the key.
+
+    Without a path it reads $FINDINGAID_CONFIG, else the findingaid.yaml in the current folder or the nearest folder
+    above it. `overrides` maps dotted keys to values, {"embedder.kind": "hash"}.
+    """
+    file = find_file(path)
+    config = Config(read_settings(file, overrides), file.resolve().parent)
+    try:
+        config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer  # noqa: B018  # builds every object, so that errors are raised now
+        check_budget(config.budget, config.prices, config.corpora.values())
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    return config
+
+
+def find_file(path: str | Path | None = None) -> Path:
+    """Return the configuration file: `path`, $FINDINGAID_CONFIG, or the nearest findingaid.yaml upward from here."""
+    if named := path or os.environ.get(FILE_VARIABLE):
+        return Path(named)
+    try:
+        here = Path.cwd()
+    except OSError:  # the current folder was deleted
+        return Path(FILE_NAME)
+    files = (above / FILE_NAME for above in (here, *here.parents))
+    found = next(filter(os.path.isfile, files), None)
+    return Path(os.path.relpath(found)) if found else Path(FILE_NAME)
+
+
+def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read a file, apply the environment and `overrides`, and validate the result. Raises ConfigError."""
+    settings = _read(file)
+    said = [(key, value) for key, _, value in environment()]
+    for key, value in [*said, *(overrides or {}).items()]:
+        _set(settings, key, value)
+    try:
+        _require_no_nul(settings, "")
+        return Settings.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {_known_keys(error)}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: it is nested too deeply, or contains itself") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Parse `key=value` into (key, value as YAML). Raises ConfigError."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set: expected key=value, got {text!r}")
+    return key, _value(key, value, f"--set {key}")
+
+
+def parse_part(text: str, where: str) -> Any:
+    """Parse a kind, or keys and values, as YAML; return False for `none`. Raises ConfigError."""
+    if not text.strip():
+        raise ConfigError(f"{where}: is empty: name a kind, or none")
+    value = _value("", text, where)
+    return False if value is None or value == "none" else value
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        settings = _yaml(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no configuration at {file}: create one with `findingaid init`, or name another file by --config or"
+            f" ${FILE_VARIABLE}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"{file}{error}") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{file}: expected keys and values. Known: {', '.join(Settings.model_fields)}")
+    return settings
+
+
+def environment() -> Iterator[tuple[str, str, Any]]:
+    """Yield the key, the variable and the value of each setting in the environment. Raises ConfigError."""
+    for variable, text in sorted(os.environ.items()):
+        if variable.startswith(PREFIX):
+            key = variable.removeprefix(PREFIX).replace("__", ".").lower()
+            yield key, variable, _value(key, text, f"${variable}")
+
+
+def _value(key: str, text: str, where: str) -> Any:
+    """Parse a setting from outside the file: YAML, or the text as it is for a secret. Raises ConfigError."""
+    *folders, last = key.split(".")
+    if last == "api_key" or not UNSHOWN.isdisjoint(folders):
+        return text
+    try:
+        return _yaml(text)
+    except ValueError as error:
+        reason = " ".join(str(error).partition(": not YAML: ")[2].split())
+        said = "this is not YAML" if last in UNSHOWN else f"{brief(text)} is not YAML: {reason}"
+        raise ConfigError(f"{where}: {said}") from None
+
+
+def _set(settings: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key, replacing one that differs only in case, since keys from the environment are lower case."""
+    *folders, last = key.split(".")
+    for folder in folders:
+        nested = settings.setdefault(_existing(settings, folder), {})
+        if not isinstance(nested, dict):
+            raise ConfigError(f"{key}: {folder} is a single value, not a group of keys")
+        settings = nested
+    settings[_existing(settings, last)] = value
+
+
+def _existing(settings: dict[str, Any], key: str) -> str:
+    return next((k for k in settings if isinstance(k, str) and k.lower() == key), key)
+
+
+def _known_keys(error: ValidationError) -> str:
+    inside: dict[object, type[BaseModel]] = {
+        "corpora": CorpusSettings,
+        "search": SearchSettings,
+        "context": ContextSettings,
+        "serve": ServeSettings,
+    }
+    return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))

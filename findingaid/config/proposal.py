@@ -1,0 +1,284 @@
+"""Proposed configuration of a folder: its corpora and the files that it leaves out, as a commented findingaid.yaml."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import yaml
+from pathspec import PathSpec
+
+from findingaid.embedding import EMBEDDERS
+from findingaid.embedding.speed import TIMED, seconds_a_text
+from findingaid.errors import ConfigError, FindingAidError, ReadError
+from findingaid.model import Listing
+from findingaid.reports import format_counts, suffix_of
+from findingaid.sources.documents import converter_id, format_of
+from findingaid.sources.files import HEAD_BYTES, NOT_TEXT, Files, decode
+from findingaid.sources.patterns import escape, pattern_of
+from findingaid.sources.skills import FILE as SKILL_FILE
+from findingaid.strategies.chunked import Chunked
+
+GENERATED = ("node_modules", "__pycache__", "site-packages", "dist", "build", "target", "venv")
+"""Folders that programs write; they are left out when they are there."""
+
+SAMPLES = 5
+"""Files of each suffix that are opened to tell text from other content."""
+
+SESSION = re.compile(rb'^\{[^\n]*"sessionId"')
+"""Beginning of a transcript of Claude Code."""
+
+CONVERTERS = "not read: install findingaid[documents]"
+
+
+@dataclass(frozen=True)
+class ProposedConfig:
+    """Configuration proposed for a folder.
+
+    `indexed` counts files by suffix, "" for none, and `skipped` those that are not text, which a run skips. `excluded`
+    has the patterns that leave out the others; `reasons` maps patterns to reasons. `skills` and `sessions` are folders
+    that hold skills and transcripts, relative to `root`. `texts` and `seconds` estimate the first run over files,
+    without those that need a converter; `seconds` is None if nothing could be measured.
+    """
+
+    root: str
+    corpus: str
+    indexed: Mapping[str, int]
+    skipped: Mapping[str, int]
+    excluded: Sequence[str]
+    reasons: Mapping[str, str]
+    skills: Sequence[str]
+    sessions: Sequence[str]
+    texts: int
+    seconds: float | None
+
+    def yaml(self) -> str:
+        """Return the commented findingaid.yaml."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield "# `findingaid config show` lists every setting, its value and the place that sets it."
+        yield "store: .findingaid/index  # the index; `findingaid index` makes it anew if you delete it"
+        yield ""
+        yield "corpora:"
+        yield from self._files_corpus()
+        yield from _collection_corpus("skills", self.root, self.skills, "roots: [{}]")
+        yield from _collection_corpus("sessions", self.root, self.sessions, "root: {}")
+
+    def _files_corpus(self) -> Iterator[str]:
+        if not self.indexed and (self.skills or self.sessions):
+            return
+        yield f"  {_quote(self.corpus)}:  # {format_counts(self.indexed)}"
+        yield "    source:"
+        yield "      kind: files"
+        yield f"      root: {_quote(self.root)}"
+        if self.skipped:
+            yield f"      # skipped, since they are {NOT_TEXT}: {format_counts(self.skipped)}"
+        if self.excluded:
+            yield "      exclude:"
+            for pattern in self.excluded:
+                why = self.reasons.get(pattern, "")
+                yield f"        - {_quote(pattern)}{f'  # {why}' if why else ''}"
+        yield "    synopsis: true  # a summary of each file, made of its own sentences"
+        yield "    # claims: true  # statements with their evidence, which `findingaid answer` needs"
+
+
+def propose_config(folder: Path, base: Path) -> ProposedConfig:
+    """Look at a folder and propose a configuration, for a file in the folder `base`.
+
+    Opens a few files of each kind. Raises ConfigError if the folder does not exist or holds no file, and SourceError if
+    it cannot be listed.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder")
+    own = ["/findingaid.yaml"] if folder.resolve() == base.resolve() else []
+    generated = _find_generated(folder)
+    discovered = Files(folder, exclude=(*generated, *own)).discover()
+    listings = discovered.listings
+    if not listings:
+        raise ConfigError(f"{folder}: holds no file to index (hidden files do not count)")
+    skill_folders, session_folders = _skill_folders(listings), _session_folders(folder, listings)
+    skills, sessions = _outermost(map(_parent, skill_folders)), _outermost(session_folders)
+    taken = [f"{pattern_of(name)}/" for name in (*(skills if "" not in skills else skill_folders), *sessions) if name]
+    taken += ["*.jsonl"] if "" in sessions else []
+    of_others = PathSpec.from_lines("gitignore", taken)
+    found = _SortedFiles(folder, [x for x in listings if not of_others.match_file(x.artifact_id)])
+    failed = {pattern_of(x.artifact_id): x.message.partition(": exclude it")[0] for x in discovered.failures}
+    notes = dict.fromkeys(generated, "written by programs") | dict.fromkeys(taken, "a corpus of its own, below")
+    texts, seconds = _estimate(folder, found.indexed)
+    return ProposedConfig(
+        os.path.relpath(folder, base),
+        _corpus_name(folder),
+        _by_suffix(found.indexed),
+        _by_suffix(found.skipped),
+        [*own, *generated, *taken, *found.patterns, *failed],
+        notes | found.patterns | failed,
+        skills,
+        sessions,
+        texts,
+        seconds,
+    )
+
+
+@dataclass
+class _SortedFiles:
+    """Files of a folder: those to index, those that a run skips, and patterns for the others, each with the reason."""
+
+    folder: Path
+    listings: Sequence[Listing]
+    indexed: list[Listing] = field(default_factory=list)
+    skipped: list[Listing] = field(default_factory=list)
+    patterns: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        groups: dict[str, list[Listing]] = defaultdict(list)
+        for listing in self.listings:
+            groups[_suffix(listing)].append(listing)
+        for listing in groups.pop("", []):  # these have nothing in common
+            self._take(listing, _reason_to_skip(self.folder, [listing]))
+        for suffix, group in sorted(groups.items()):
+            why = _reason_to_skip(self.folder, group)
+            if why == NOT_TEXT:
+                self.skipped += group
+                continue
+            if why:
+                self.patterns[f"*{escape(suffix)}"] = f"{len(group):,} {'file' if len(group) == 1 else 'files'}, {why}"
+                continue
+            for listing in group:
+                self._take(listing, "")
+
+    def _take(self, listing: Listing, why: str) -> None:
+        """Take one file, or leave it out by its path for a reason; one that is too large has a reason in any case."""
+        if why == NOT_TEXT:
+            self.skipped.append(listing)
+            return
+        if listing.size > Files.max_bytes:
+            why = f"{listing.size / 1e6:,.0f} MB, more than max_bytes"
+        if why:
+            self.patterns[pattern_of(listing.artifact_id)] = why
+        else:
+            self.indexed.append(listing)
+
+
+def _find_generated(folder: Path) -> list[str]:
+    """Return the patterns of folders that programs write and that are there."""
+    found: set[str] = set()
+    for _, folders, _ in os.walk(folder):
+        found |= {name for name in folders if name in GENERATED}
+        folders[:] = [name for name in folders if name not in GENERATED and not name.startswith(".")]
+    return sorted(f"{name}/" for name in found)
+
+
+def _collection_corpus(kind: str, root: str, folders: Sequence[str], place: str) -> Iterator[str]:
+    """Yield the corpus of each folder of skills or sessions."""
+    for n, folder in enumerate(folders, start=1):
+        path = str(PurePosixPath(root) / folder) if folder else root
+        yield f"  {kind}{n if len(folders) > 1 else ''}:"
+        yield f"    source: {{kind: {kind}, {place.format(_quote(path))}}}"
+
+
+def _skill_folders(listings: Iterable[Listing]) -> list[str]:
+    """Return the folders that hold a SKILL.md."""
+    return sorted({_parent(x.artifact_id) for x in listings if PurePosixPath(x.artifact_id).name == SKILL_FILE} - {""})
+
+
+def _session_folders(folder: Path, listings: Iterable[Listing]) -> list[str]:
+    """Return the folders that hold transcripts of Claude Code."""
+    found: set[str] = set()
+    for listing in (x for x in listings if x.artifact_id.endswith(".jsonl")):
+        parent = _parent(listing.artifact_id)
+        if parent not in found and SESSION.match(_head(folder, listing)):
+            found.add(parent)
+    return sorted(found)
+
+
+def _parent(path: str) -> str:
+    parent = str(PurePosixPath(path).parent)
+    return "" if parent == "." else parent
+
+
+def _outermost(folders: Iterable[str]) -> list[str]:
+    """Return the folders that are below no other."""
+    every = set(folders)
+    return sorted(f for f in every if not any(f != other and _within(f, other) for other in every))
+
+
+def _within(path: str, folder: str) -> bool:
+    return not folder or path.startswith(f"{folder}/")
+
+
+def _reason_to_skip(folder: Path, group: Sequence[Listing]) -> str:
+    """Return why files of one suffix cannot be indexed; "" if they can."""
+    if (known := format_of(group[0].artifact_id)) and not known.is_text:
+        return "" if converter_id(group[0].artifact_id) else CONVERTERS
+    sample = group[:: max(1, len(group) // SAMPLES)][:SAMPLES]
+    return "" if any(_is_text(_head(folder, listing)) for listing in sample) else NOT_TEXT
+
+
+def _is_text(head: bytes) -> bool:
+    """Return whether the beginning of a file is text; a character that the beginning cuts in two does not count."""
+    cut = 3 if len(head) == HEAD_BYTES else 0
+    for end in range(len(head), len(head) - cut - 1, -1):
+        try:
+            decode(head[:end])
+        except ReadError:
+            continue
+        return True
+    return False
+
+
+def _head(folder: Path, listing: Listing) -> bytes:
+    try:
+        with open(folder / listing.artifact_id, "rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _estimate(folder: Path, listings: Sequence[Listing]) -> tuple[int, float | None]:
+    """Return how many texts the first run embeds, and for how many seconds; measured on a sample of the files."""
+    plain = [x for x in listings if not format_of(x.artifact_id)]
+    sample = [_head(folder, x) for x in plain[:: max(1, len(plain) // TIMED)][:TIMED]]
+    read = sum(map(len, sample))
+    if not read:
+        return 0, None
+    try:
+        texts = [text for head in sample for text in _chunks(head)]
+        seconds = seconds_a_text(EMBEDDERS.create({"kind": "sentence-transformers"}, "embedder"), texts)
+    except FindingAidError:
+        return 0, None
+    expected = len(plain) + round(len(texts) * sum(x.size for x in plain) / read)  # a synopsis each, and chunks
+    return expected, expected * seconds
+
+
+def _chunks(head: bytes) -> list[str]:
+    try:
+        text, _ = decode(head)
+    except ReadError:
+        return []
+    return [s.text for s in Chunked().decompose("sample.md", text, {}).surfaces]
+
+
+def _corpus_name(folder: Path) -> str:
+    """Return the folder's name as that of a corpus; "files" if it has no letters, or is the name of another corpus."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", folder.resolve().name).strip("_").lower()
+    return "files" if re.fullmatch(r"|(skills|sessions)\d*", name) else name
+
+
+def _suffix(listing: Listing) -> str:
+    return suffix_of(listing.artifact_id)
+
+
+def _by_suffix(listings: Iterable[Listing]) -> Mapping[str, int]:
+    return dict(Counter(map(_suffix, listings)))
+
+
+def _quote(text: str) -> str:
+    """Return a text as a YAML scalar, in quotes unless it is a plain word."""
+    plain = re.fullmatch(r"[a-z_]+", text) and yaml.safe_load(text) == text  # not so: no, null
+    return text if plain else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,418 @@
+"""Schema of the settings in findingaid.yaml.
+
+Order of precedence, highest first: overrides given in code or by `--set key=value`, environment variables
+(FINDINGAID__EMBEDDER__KIND=hash sets embedder.kind), the file. Values are YAML, as in the file. API keys and the values
+of storage_options and default_headers are taken as they are, since a password may contain any character.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Secret,
+    SecretStr,
+    StringConstraints,
+    TypeAdapter,
+)
+
+from findingaid.claims.eligible import BY_DEFAULT, ReviewPolicy, Trusting
+from findingaid.claims.model import Tier
+from findingaid.embedding.tokens import EMBEDDER
+from findingaid.errors import ConfigError, brief
+from findingaid.metrics import measure_name
+from findingaid.model import SYNOPSIS
+from findingaid.registry import UNSHOWN
+from findingaid.sources.addresses import Address, credentials_in
+from findingaid.text.analyzer import Language, Lexical
+
+T = TypeVar("T")
+
+MERGE = "tag:yaml.org,2002:merge"
+"""Tag of YAML's merge key `<<`, which includes the keys of other mappings."""
+
+
+def _sealed(value: Any) -> Any:
+    """Wrap the values of UNSHOWN keys, and URLs with a password, in `Secret`, so that they are never shown."""
+    if isinstance(value, dict):
+        return {key: Secret[Any](within) if key in UNSHOWN else _sealed(within) for key, within in value.items()}
+    if isinstance(value, list):
+        return [_sealed(within) for within in value]
+    return Secret[Any](value) if isinstance(value, str) and any(Address(value).secrets()) else value
+
+
+Spec = Annotated[dict[str, Any], AfterValidator(_sealed)]
+
+
+def _plain_name(name: str) -> str:
+    if not name.replace("_", "").isalnum() or not name.isascii():
+        raise ValueError(
+            f"a corpus name may contain only letters, digits and _, as it becomes a Dagster asset key; got {name!r}"
+        )
+    return name
+
+
+CorpusName = Annotated[str, AfterValidator(_plain_name)]
+
+
+def _cron(text: str) -> str:
+    if len(text.split()) != 5:
+        raise ValueError(f"a schedule is five fields of cron, such as '0 3 * * *'; got {text!r}")
+    return text
+
+
+CronText = Annotated[str, AfterValidator(_cron)]
+
+
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"not a time zone, such as Europe/Vienna; got {name!r}") from None
+    return name
+
+
+class ScheduleSettings(BaseModel):
+    """Times at which Dagster indexes a corpus."""
+
+    model_config = ConfigDict(extra="forbid")
+    cron: CronText
+    timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
+    default_status: Literal["STOPPED", "RUNNING"] = "STOPPED"
+    """Whether the schedule is on before anyone switches it on or off."""
+
+
+def _schedule(said: object) -> object:
+    """Convert cron fields alone to a schedule in UTC that is off."""
+    return {"cron": said} if isinstance(said, str) else said
+
+
+ScheduleText = Annotated[ScheduleSettings | None, BeforeValidator(_schedule)]
+
+
+Owner = Annotated[str, StringConstraints(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
+KeyPart = Annotated[str, StringConstraints(pattern=r"^[^/\s]+$")]
+AssetPath = Annotated[str, StringConstraints(pattern=r"^[^/\s]+(/[^/\s]+)*$")]
+GroupName = Annotated[str, StringConstraints(pattern=r"^\w+$")]
+TagText = Annotated[str, StringConstraints(pattern=r"^[\w.-]{0,63}$")]
+
+
+def _texts(options: object) -> dict[str, SecretStr]:
+    """Convert options to strings, as Lance requires. Drop empty ones, so that an empty variable means the default."""
+    if not isinstance(options, dict):
+        raise ValueError("expected names and values, as in {endpoint: ..., region: ...}")  # noqa: TRY004  # for pydantic
+    if wrong := [name for name, value in options.items() if isinstance(value, dict | list)]:
+        raise ValueError(f"{wrong[0]} must be a text, a number or true or false")
+    plain = {str(name): _plain(value) for name, value in options.items()}
+    return {name: SecretStr(value) for name, value in plain.items() if value}
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+StorageOptions = Annotated[dict[str, SecretStr], BeforeValidator(_texts)]
+
+
+def _without_credentials(uri: str) -> str:
+    """Return the URI. Raises ValueError if it contains credentials, which logs and errors would show."""
+    if credentials_in(uri):
+        raise ValueError("holds credentials in the URI: put them into storage_options, or into the environment")
+    return uri
+
+
+class SynopsisSettings(BaseModel):
+    """Synopses of a corpus; the keys are the parameters of `with_synopsis`."""
+
+    model_config = ConfigDict(extra="forbid")
+    synthesizer: Spec | None = None
+    when: str = "always"
+    kind: str = Field(default=SYNOPSIS, min_length=1)
+    fields: list[str] = Field(default_factory=list)
+    fallback: Spec | None = None
+    context: bool = False
+
+
+def _synopsis(said: object) -> object:
+    """Convert `true` to a spec with all defaults, and `false` to None."""
+    if not isinstance(said, bool | dict | SynopsisSettings | None):
+        raise ValueError(f"expected true, false or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
+    return {} if said is True else None if said is False else said
+
+
+def _kind(said: object) -> object:
+    """Convert a kind alone to its spec with all defaults, and `true` to the kind that needs no model."""
+    if not isinstance(said, bool | str | dict | None):
+        raise ValueError(f"expected true, false, a kind or keys and values, got {said!r}")  # noqa: TRY004  # for pydantic
+    return {"kind": "extractive"} if said is True else {"kind": said} if isinstance(said, str) else said or None
+
+
+NEAR: TypeAdapter[float | None] = TypeAdapter(Annotated[float, Field(gt=0, le=1)] | None)
+CONFIDENCE: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, le=1)])
+AT_LEAST: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
+
+WantedSpec = Annotated[Spec | None, BeforeValidator(_kind)]
+
+
+class BudgetSettings(BaseModel):
+    """Limits on the use of models by one run."""
+
+    model_config = ConfigDict(extra="forbid")
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    money: float | None = Field(default=None, ge=0)
+
+
+class PriceSettings(BaseModel):
+    """Price of a model per million tokens."""
+
+    model_config = ConfigDict(extra="forbid")
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class LexicalSettings(BaseModel):
+    """Word processing of full-text search."""
+
+    model_config = ConfigDict(extra="forbid")
+    language: Language = "English"
+    stem: bool = True
+    stop_words: bool | list[str] = True
+
+    @property
+    def settings(self) -> Lexical:
+        listed = self.stop_words
+        return Lexical(self.language, self.stem, tuple(listed) if isinstance(listed, list) else listed)
+
+
+def _metric(text: str) -> str:
+    try:
+        return measure_name(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+class QualitySettings(BaseModel):
+    """Evaluation cases, and the score that they must reach before anything is published."""
+
+    model_config = ConfigDict(extra="forbid")
+    cases: str
+    floor: float = Field(ge=0, le=1)
+    metric: Annotated[str, AfterValidator(_metric)] = "nDCG@10"
+
+
+class CorpusSettings(BaseModel):
+    """Configuration of one corpus."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: Spec
+    strategy: Spec | None = None
+    """The strategy; without one, or without its `name`, the default of the source."""
+
+    synopsis: Annotated[SynopsisSettings | None, BeforeValidator(_synopsis)] = None
+    edges: bool | Spec | list[Spec] = True
+    max_loss: float = Field(default=0.5, ge=0, le=1)
+    max_failures: float = Field(default=0.5, ge=0, le=1)
+    schedule: ScheduleText = None
+    owners: list[Owner] = Field(default_factory=list)
+    group: GroupName | None = None
+    tags: dict[TagText, TagText] = Field(default_factory=dict)
+    deps: list[AssetPath] = Field(default_factory=list)
+    quality: QualitySettings | None = None
+    claims: WantedSpec = None
+    summary_nodes: WantedSpec = None
+
+
+def _spec(said: object) -> object:
+    """Convert a kind alone to its spec with all defaults."""
+    return {"kind": said} if isinstance(said, str) else said
+
+
+KindSpec = Annotated[Spec | None, BeforeValidator(_spec)]
+
+
+class SearchSettings(BaseModel):
+    """Defaults of every search."""
+
+    model_config = ConfigDict(extra="forbid")
+    rewrite: KindSpec = None
+    rerank: KindSpec = None
+    rerank_depth: int = Field(default=50, ge=1)
+    select: KindSpec = None
+    expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+
+
+class ReviewSettings(BaseModel):
+    """Rules for showing and citing claims: which count as approved without a person, and which tiers are used."""
+
+    model_config = ConfigDict(extra="forbid")
+    approve: Trusting = "verbatim"
+    answer_from: list[Tier] = Field(default_factory=lambda: list(BY_DEFAULT.answer_from), min_length=1)
+
+    @property
+    def policy(self) -> ReviewPolicy:
+        return ReviewPolicy(self.approve, tuple(self.answer_from))
+
+
+class ContextSettings(BaseModel):
+    """Context packs: the tokenizer that counts them, and the summarizer of items that did not fit."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokenizer: Annotated[str, Field(min_length=1)] = EMBEDDER
+    summarizer: KindSpec = None
+
+
+class ServeSettings(BaseModel):
+    """Serving of the index: its address, its callers and their limits."""
+
+    model_config = ConfigDict(extra="forbid")
+    corpora: list[CorpusName] | None = Field(default=None, min_length=1)
+    """The corpora that can be queried, by default all; no other corpus is shown, counted or named."""
+
+    read_only: bool = True
+    """Whether proposing claims is disabled."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8077, ge=0, le=65535)
+    token_env: str | None = None
+    """Environment variable that holds the bearer token. Required if other machines can reach `host`."""
+
+    timeout: float = Field(default=30, gt=0)
+    """Time limit of a request, in seconds."""
+
+    at_once: int = Field(default=8, ge=1)
+    waiting: int = Field(default=64, ge=0)
+    """Requests processed at once, and requests that may wait; others are told to retry later."""
+
+    caller_at_once: int = Field(default=4, ge=1)
+    caller_waiting: int = Field(default=32, ge=0)
+    """Limits per caller, which is an address, so that one caller cannot crowd out the others."""
+
+    connections: int = Field(default=200, ge=1)
+    """Connections at once. Above this limit, connections without a complete request are closed."""
+
+    header_timeout: float = Field(default=10, gt=0)
+    """Time limit for receiving the headers of a request, in seconds."""
+
+    proxies: list[str] = Field(default=[])
+    """Addresses of proxies that are trusted to name the caller in the header X-Forwarded-For."""
+
+    body_bytes: int = Field(default=1_000_000, ge=1)
+    query_bytes: int = Field(default=8_000, ge=1)
+    result_chars: int = Field(default=40_000, ge=1_000)
+    """Characters of one result over MCP, about 10,000 tokens; longer results are truncated and marked."""
+
+    dagster_url: str | None = None
+    """URL of Dagster's UI, which the search page links to."""
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token, if one is configured. Raises ConfigError when its variable is not set."""
+        if self.token_env is None:
+            return None
+        token = os.environ.get(self.token_env, "").strip()
+        if not token:
+            raise ConfigError(f"serve.token_env: ${self.token_env} is not set")
+        return token
+
+
+class DagsterSettings(BaseModel):
+    """Content of Dagster's events and logs, and the pool and tags of its runs."""
+
+    model_config = ConfigDict(extra="forbid")
+    previews: bool = False
+    """Whether events and logs contain text of documents. Dagster's history keeps it even after a purge or redaction."""
+
+    key_prefix: list[KeyPart] = Field(default_factory=list)
+    """Parts of every asset key that come before the name of the corpus."""
+
+    pool: str | None = None
+    """Pool that limits how many steps run at once."""
+
+    op_tags: dict[str, Any] = Field(default_factory=dict)
+    """Tags of every step, such as the Kubernetes resources of a batch in `dagster-k8s/config`."""
+
+    run_tags: dict[str, str] = Field(default_factory=dict)
+    """Tags of every run of the jobs, such as a priority."""
+
+
+class Settings(BaseModel):
+    """All settings of findingaid.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+    store: Annotated[str, AfterValidator(_without_credentials)] = ".findingaid/index"
+    storage_options: StorageOptions = Field(default_factory=dict)
+    retain: int = Field(default=1, ge=1)
+    embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
+    synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    lexical: LexicalSettings = Field(default_factory=LexicalSettings)
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    search: SearchSettings = Field(default_factory=SearchSettings)
+    answer: KindSpec = None
+    """The answerer for requests that ask for a model."""
+
+    context: ContextSettings = Field(default_factory=ContextSettings)
+    review: ReviewSettings = Field(default_factory=ReviewSettings)
+    serve: ServeSettings = Field(default_factory=ServeSettings)
+    executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
+    """Executor of the steps of Dagster's runs; read by the code location, not by this library."""
+
+    dagster: DagsterSettings = Field(default_factory=DagsterSettings)
+
+    quality: QualitySettings | None = None
+    """Quality floor of every corpus without its own. Its cases search all corpora; a corpus is judged by its share."""
+
+    corpora: dict[CorpusName, CorpusSettings]
+
+
+def _require_no_nul(value: object, where: str) -> None:
+    """Raise ConfigError for a text with a NUL character, which no path, model or address may contain."""
+    if isinstance(value, str) and "\0" in value:
+        raise ConfigError(f"{where}: contains a null character (\\0): remove it")
+    if isinstance(value, dict):
+        for key, within in value.items():
+            _require_no_nul(str(key), where or "a key")
+            _require_no_nul(within, f"{where}.{key}" if where else str(key))
+    if isinstance(value, list):
+        for within in value:
+            _require_no_nul(within, where)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML loader that rejects duplicate keys in a mapping; otherwise the last one would silently win."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        lines: dict[object, int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
+            if before := lines.get((key.tag, key.value)):
+                raise yaml.MarkedYAMLError(
+                    problem=f"{brief(key.value)} is a duplicate key, first at line {before}: remove one",
+                    problem_mark=key.start_mark,
+                )
+            lines[key.tag, key.value] = key.start_mark.line + 1
+        return node
+
+
+def _yaml(text: str) -> Any:
+    """Parse YAML. Raises ValueError with the line of the error."""
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506  # a safe loader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError(
+            f"{f' line {mark.line + 1}' if mark else ''}: not YAML: {getattr(error, 'problem', error)}"
+        ) from None
+    except RecursionError:
+        raise ValueError(": not YAML: nested too deep") from None
+    except ValueError as error:  # an invalid date or number
+        raise ValueError(f": not YAML: {error}") from None

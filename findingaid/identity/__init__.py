@@ -1,0 +1,1 @@
+"""Ids derived from content: hashes of data, fingerprints of components, hashes of code."""

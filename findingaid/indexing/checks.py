@@ -1,0 +1,371 @@
+"""Checks of one corpus that must pass before a run's records are published, on new rows or on all rows.
+
+Lance never changes a data file. New rows are therefore those in files that the published version does not have; the
+rows in the other files were checked before they were published.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from findingaid.corpus import Corpus, Quality
+from findingaid.errors import CasesError, ConfigError, QueryError
+from findingaid.metrics import Searching, evaluate_search, load_cases
+from findingaid.model import WRITTEN, Outcome, Stage
+from findingaid.protocols import Embedder
+from findingaid.query.search.reader import Reader
+from findingaid.store import Publisher, Store, verify
+from findingaid.store.ledger import OUTCOMES
+from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.sql import equals, one_of
+from findingaid.store.store import select_rows
+
+if TYPE_CHECKING:
+    from lance import LanceDataset, LanceFragment
+
+COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
+
+LEDGER_COLUMNS = (
+    *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
+    *OUTCOMES.values(),
+    "refused",
+    *(f"n_{table}" for table in PER_ARTIFACT),
+)
+
+REASONS = 5
+"""Number of reasons for pending synopses that a check names, most frequent first."""
+
+SAMPLES, A_SAMPLE_OF = 2, 100
+"""Records per corpus that are searched by their own text: one if fewer than A_SAMPLE_OF are checked, else two."""
+
+WORST = 3
+"""Number of questions that a failed quality check names."""
+
+AMONG = 10
+"""Rank down to which a record must be found by its own text. Others may say the same in other words."""
+
+
+Known = Mapping[str, tuple[str | None, int]]
+"""Maps artifact id -> (version, number of records) by the ledger. The version is None if a stage is not up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that must hold for a corpus. If a `blocking` check fails, nothing is published."""
+
+    name: str
+    stage: Stage
+    description: str
+    blocking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Result of a check. It passed if there are no problems."""
+
+    check: Check
+    corpus: str
+    problems: Sequence[str] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        return f"{self.corpus}: check {self.check.name}: {'; '.join(self.problems) or 'passed'}"
+
+
+FAILURES = Check("failures", Stage.ARTIFACTS, "No more than `max_failures` of the artifacts failed.")
+ORPHANS = Check("no_orphans", Stage.SURFACES, "Every row belongs to an artifact in the ledger.")
+SYNOPSES = Check(
+    "synopses_written", Stage.SYNOPSES, "No more than `max_failures` of the synopses failed.", blocking=False
+)
+CLAIMS = Check(
+    "claims_extracted",
+    Stage.CLAIMS,
+    "The claims of no more than `max_failures` of the artifacts failed.",
+    blocking=False,
+)
+NODES = Check(
+    "summary_nodes_written", Stage.SUMMARY_NODES, "No more than `max_failures` of the nodes failed.", blocking=False
+)
+VECTORS = Check(
+    "vectors_sound", Stage.EMBEDDINGS, "Every vector is finite, of length 1 and made by the configured embedder."
+)
+LEDGER = Check(
+    "ledger_agrees", Stage.RECORDS, "Each artifact has the number of records and the version that the ledger states."
+)
+UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
+INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
+FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
+
+QUALITY = Check("quality", Stage.RECORDS, "Known questions find the expected artifacts as well as `quality` requires.")
+
+OUTCOME_CHECKS = (SYNOPSES, CLAIMS, NODES)
+"""Checks of the stages whose output a model may write, by its outcomes."""
+
+TORN = (ORPHANS, LEDGER)
+"""Checks that may fail for a moment, while another run has written its records but not yet its ledger rows."""
+
+CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
+"""Checks that every corpus has."""
+
+OF_SOME = tuple(check for check in OUTCOME_CHECKS if check not in CHECKS)
+"""Checks of stages that only some corpora have."""
+
+
+def checks_of(corpus: Corpus) -> tuple[Check, ...]:
+    """Return the checks of a corpus: CHECKS, those of the other stages that it has, and quality if it has a floor."""
+    more = [check for check in OF_SOME if check.stage in corpus.stages]
+    return (*CHECKS, *more, *([QUALITY] if corpus.quality else ()))
+
+
+class Checker:
+    """Checker of the newest records of a store: those that the published version lacks or, with `everything`, all."""
+
+    def __init__(self, store: Store, embedder: Embedder, everything: bool = False) -> None:
+        self.store = store
+        self.embedder = embedder
+        self.everything = everything
+        self.newest = store.dataset("records")
+        self.edges = store.dataset("edges")
+        self.fragments = self._new_fragments()
+        self.rows = self._rows()
+        self.siblings = self._siblings()
+
+    @property
+    def misfit(self) -> str | None:
+        """Reason why the embedder cannot check these records at all: their vectors have another length. Else None."""
+        dim = self.newest.schema.field("vector").type.list_size
+        if dim == self.embedder.dim:
+            return None
+        return (
+            f"another run rebuilt the records for vectors of {dim} dimensions, those of {self.embedder.id} have"
+            f" {self.embedder.dim}: give each embedder its own store"
+        )
+
+    def agrees(self) -> bool:
+        """Return whether there are as many records as the ledger counts."""
+        counted = self.store.rows("ledger", ["n_records"])["n_records"]
+        return bool((pc.sum(counted).as_py() or 0) == self.newest.count_rows())
+
+    def of_another_embedder(self, corpora: Collection[str]) -> list[str]:
+        """Return the corpora that have records of another embedder."""
+        mine = equals("embedder_id", self.embedder.id)
+        return [name for name in corpora if self.newest.count_rows(f"{equals('corpus', name)} AND NOT ({mine})")]
+
+    def touched(self) -> set[str]:
+        """Return the corpora that have rows to check."""
+        return set(pc.unique(self.rows["corpus"]).to_pylist())
+
+    def check(self, corpus: Corpus) -> list[CheckResult]:
+        """Run all checks of one corpus except INDEXED and QUALITY; return the results.
+
+        They come in the order of CHECKS, followed by those of claims.
+        """
+        rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
+        known = self._known(corpus, set(rows["artifact_id"].to_pylist()))
+        ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
+        found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
+            (FAILURES, *self._failures(corpus, ledger)),
+            (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
+            (SYNOPSES, *self._written(corpus, ledger, Stage.SYNOPSES)),
+            (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
+            (LEDGER, self._ledger(siblings, known), {"records checked": len(siblings)}),
+            (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
+            (FINDS, self._finds(corpus, rows), {"records searched for": len(_sample(rows))}),
+            *(
+                (check, *self._written(corpus, ledger, check.stage))
+                for check in OF_SOME
+                if check.stage in corpus.stages
+            ),
+        )
+        with ThreadPoolExecutor(len(found)) as pool:  # most of the time is spent waiting for Lance
+            problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
+        return [
+            CheckResult(check, corpus.name, why, facts) for (check, _, facts), why in zip(found, problems, strict=True)
+        ]
+
+    def indexed(self, corpus: Corpus) -> CheckResult:
+        """Check whether the store's indexes, as they are now, cover the rows."""
+        behind = self.store.unindexed()
+        problems = [
+            f"{rows:,} rows are not in the {name} index" for name, (rows, limit) in behind.items() if rows > limit
+        ]
+        facts = {f"rows not in the {name} index": rows for name, (rows, _) in behind.items()}
+        return CheckResult(INDEXED, corpus.name, problems, facts)
+
+    def covers(self, records: LanceDataset, edges: LanceDataset) -> bool:
+        """Return whether these versions hold exactly the rows that were checked. Indexes may have been added since."""
+        return _content(self.newest) == _content(records) and _content(self.edges) == _content(edges)
+
+    def _new_fragments(self) -> list[LanceFragment]:
+        fragments = self.newest.get_fragments()
+        if self.everything:
+            return fragments
+        served = _files(self.store.published()) if Publisher(self.store).served() else set()
+        return [fragment for fragment in fragments if not served.issuperset(_paths(fragment))]
+
+    def _rows(self) -> pa.Table:
+        if not self.fragments:
+            return self.newest.schema.empty_table().select(list(COLUMNS))
+        return self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments).to_table()
+
+    def _siblings(self) -> pa.Table:
+        """Return all records of the artifacts in `rows`. A duplicate record may be in a file checked before."""
+        if len(self.rows) == self.newest.count_rows():
+            return self.rows
+        ids = pc.unique(self.rows["artifact_id"]).to_pylist()
+        return select_rows(self.newest, "artifact_id", ids, COLUMNS)
+
+    @cached_property
+    def _unsound(self) -> dict[str, list[str]]:
+        """Invalid vectors: corpus -> ids of their records. Reads all vectors once, a batch at a time."""
+        found: dict[str, list[str]] = defaultdict(list)
+        if self.fragments:
+            columns = ["corpus", "record_id", "vector"]
+            for batch in self.newest.scanner(columns=columns, fragments=self.fragments).to_batches():
+                for i in verify.unsound(batch["vector"], self.embedder.dim):
+                    found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
+        return found
+
+    def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
+        stages, kinds, runs = (ledger[f"failed_{name}"].to_pylist() for name in ("stage", "kind", "runs"))
+        failed = [i for i, stage in enumerate(stages) if stage not in {"", *WRITTEN}]
+        counted = Counter(kinds[i] for i in failed)
+        facts = {"artifacts": len(ledger), "failed": len(failed), "failed again": sum(runs[i] > 1 for i in failed)}
+        return _too_many("artifacts", len(failed), len(ledger), corpus.max_failures), facts | {
+            f"failed: {kind}": count for kind, count in sorted(counted.items())
+        }
+
+    def _written(self, corpus: Corpus, ledger: pa.Table, stage: Stage) -> tuple[Iterator[str], Mapping[str, int]]:
+        """Return problems and facts of one of the stages in WRITTEN."""
+        named = ledger[OUTCOMES[stage]].to_pylist()
+        outcomes = Counter(filter(None, named))
+        answered = outcomes.total() - outcomes[Outcome.SKIPPED] - outcomes[Outcome.PENDING]
+        reasons = zip(named, ledger["failed_message"].to_pylist(), strict=True)
+        waits = Counter(f"pending: {why}" for outcome, why in reasons if outcome == Outcome.PENDING and why)
+        problems = _too_many(stage.replace("_", " "), outcomes[Outcome.FAILED], answered, corpus.max_failures)
+        refused = {"refused": pc.sum(ledger["refused"]).as_py() or 0} if stage is Stage.CLAIMS else {}
+        return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS)) | refused
+
+    def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
+        ids = set(rows["artifact_id"].to_pylist())
+        yield from verify.named("artifacts have records but are not in the ledger", ids - known.keys())
+        for table in PER_ARTIFACT:
+            counted = pc.sum(ledger[f"n_{table}"]).as_py() or 0
+            there = self._count(table, equals("corpus", corpus.name))
+            if there != counted:
+                yield f"table {table} has {there} rows, the ledger states {counted}: run `findingaid index`"
+
+    def _count(self, table: str, where: str) -> int:
+        """Count rows of a table, in the version being checked if the table has one."""
+        checked = {"records": self.newest, "edges": self.edges}.get(table)
+        return self.store.count(table, where) if checked is None else int(checked.count_rows(where))
+
+    def _vectors(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        yield from verify.named(verify.UNSOUND, self._unsound[corpus.name])
+        if strangers := set(pc.unique(rows["embedder_id"]).to_pylist()) - {self.embedder.id}:
+            yield f"made by {', '.join(sorted(strangers))}, the configuration says {self.embedder.id}"
+
+    def _ledger(self, rows: pa.Table, known: Known) -> Iterator[str]:
+        ids = rows["artifact_id"].to_pylist()
+        yield from verify.named(
+            "artifacts do not have the number of records that the ledger states",
+            [i for i, count in Counter(ids).items() if i in known and known[i][1] != count],
+        )
+        versions = zip(ids, rows["artifact_version"].to_pylist(), strict=True)
+        yield from verify.named(
+            "artifacts have records of another version than the ledger states",
+            {i for i, version in versions if i in known and known[i][0] not in {version, None}},
+        )
+
+    def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+        here = equals("corpus", corpus.name)
+        sample = dict(_sample(rows))
+        if not sample or self.misfit:
+            return
+        reader = Reader(
+            self.newest, self.embedder, lambda: self.edges, exact_limit=0
+        )  # uses the index, if there is one
+        where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
+        for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
+            record_id, artifact_id, text = record.values()
+            try:
+                vector = self.embedder.embed_query(text)
+            except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
+                yield f"the embedder fails on record {record_id} of {artifact_id}: {type(error).__name__}"
+                return
+            near = reader.nearest(vector, AMONG, here)
+            if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
+                yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
+
+    def _known(self, corpus: Corpus, ids: set[str]) -> Known:
+        columns = ("corpus", "artifact_id", "artifacts", "n_records", "recipe")
+        found = self.store.lookup("ledger", "artifact_id", ids, columns).to_pylist()
+        return {
+            row["artifact_id"]: (row["artifacts"] if row["recipe"] else None, row["n_records"])
+            for row in found
+            if row["corpus"] == corpus.name
+        }
+
+
+def measure_quality(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
+    """Run the quality check: put the cases to the records that `searching` reads."""
+    try:
+        cases = load_cases(of.cases).of_corpus(corpus)
+        if not cases.cases:
+            return CheckResult(QUALITY, corpus, facts={"cases": 0})
+        corpora = None if of.everywhere else [corpus]
+        found = evaluate_search(searching, cases, [of.metric], corpora=corpora, folder=folder)
+    except (CasesError, ConfigError, QueryError) as error:
+        return CheckResult(QUALITY, corpus, [str(error)])
+    score = found.score(of.metric)
+    if score is None:
+        return CheckResult(QUALITY, corpus, [f"{of.cases}: no case has the fields for {of.metric} needs"])
+    facts = {"cases": len(cases.cases), "floor": of.floor, of.metric: score.value, "low": score.low, "high": score.high}
+    of_kinds = {
+        f"{of.metric} of {kind}": of_kind.value for kind in found.kinds if (of_kind := found.score(of.metric, kind))
+    }
+    if score.value >= of.floor:
+        return CheckResult(QUALITY, corpus, facts=facts | of_kinds)
+    worst = ", ".join(repr(case.query) for case in found.worst(of.metric, WORST))
+    problem = f"{of.metric} is {score} over {len(cases.cases)} cases, below the floor of {of.floor:g}; worst: {worst}"
+    return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
+
+
+def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
+    if failed > share * of:
+        yield f"{failed} of {of} {what} failed, more than max_failures {share:g}: see `findingaid status`"
+
+
+def _sample(rows: pa.Table) -> list[tuple[str, str]]:
+    """Return (record id, artifact id) of a few records, always the same ones for the same rows."""
+    pairs = sorted(zip(rows["record_id"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
+    size = min(SAMPLES, 1 + len(pairs) // A_SAMPLE_OF)
+    return pairs[:: max(1, len(pairs) // size)][:size]
+
+
+def _files(dataset: LanceDataset) -> set[str]:
+    return {path for fragment in dataset.get_fragments() for path in _paths(fragment)}
+
+
+def _content(dataset: LanceDataset) -> tuple[Any, frozenset[Any]]:
+    """Return the content of a version, for comparison: its columns, files and deletions."""
+    fragments = (fragment.metadata for fragment in dataset.get_fragments())
+    rows = frozenset((f.id, tuple(file.path for file in f.files), str(f.deletion_file)) for f in fragments)
+    return dataset.schema, rows
+
+
+def _paths(fragment: Any) -> set[str]:
+    return {file.path for file in fragment.metadata.files}

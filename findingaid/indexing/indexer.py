@@ -1,0 +1,623 @@
+"""Indexer: takes a batch of artifacts through the stages and writes the results to the tables.
+
+A batch is computed and checked completely before anything is written. Then it is committed in three steps:
+
+1. The ledger records the intent to write.
+2. Each table gets one commit.
+3. The ledger records that the batch is done.
+
+A crash at any point leaves work to do again, and never work that only looks done. Without the intent, a source that is
+reverted after a crash would look up to date.
+
+A batch is processed under a lease on its artifacts, so that concurrent runs process each artifact once.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from findingaid.claims.decisions import DecisionLog
+from findingaid.claims.events import NODE_EVENTS, remember_nodes
+from findingaid.claims.model import NOTHING_DECIDED, Decided
+from findingaid.claims.standing import replay_decisions
+from findingaid.corpus import Corpus
+from findingaid.edges import NO_EDGES
+from findingaid.errors import ArtifactError
+from findingaid.identity.fingerprints import EDGE_EXTRACTOR, producer_id
+from findingaid.identity.hashes import call_key, content_hash, payload_bytes, text_hash
+from findingaid.indexing.batch import Batch
+from findingaid.indexing.batch_jobs import collect_unwanted
+from findingaid.indexing.batch_report import BatchWork, ClaimCalls, failures_of, report_of
+from findingaid.indexing.budget import Spending
+from findingaid.indexing.calls import CallResults, Progress, synopsis_key
+from findingaid.indexing.claims import ClaimBuilder, claims_version, find_changed_by_decisions, nodes_version
+from findingaid.indexing.forecast import Forecast
+from findingaid.indexing.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe
+from findingaid.indexing.rows import (
+    artifact_rows,
+    claim_rows,
+    edge_rows,
+    node_rows,
+    record_rows,
+    summary_rows,
+    surface_rows,
+    synopsis_rows,
+)
+from findingaid.indexing.stages import decompose, prepare_extraction, put_in_context, read_artifacts, synthesize
+from findingaid.indexing.vectors import Embeddings
+from findingaid.indexing.watchdog import Watch
+from findingaid.model import EDGES, INPUTS, PARTS, SYNOPSIS, WRITTEN, Artifact, Failure, Listing, Outcome, Stage
+from findingaid.protocols import Embedder, ResumableSource, Strategy
+from findingaid.reports import BatchReport, Calls
+from findingaid.store import Lease, Leases, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
+from findingaid.store.artifacts import artifact_version, stored
+from findingaid.store.ledger import OUTCOMES
+from findingaid.store.sql import equals, one_of
+from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
+
+ALL_STAGES = tuple(Stage)
+
+OBJECTS_A_COLLECTION = 100_000
+"""Threshold of the garbage collector during a build. The default of 700 costs a cold build about 7 % of its time."""
+
+LEASED_BATCHES = 4
+"""Batches leased at once: each claim costs about 30 ms beside a commit, and other runs wait for as many batches."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Options for building artifacts.
+
+    `force` redoes the stages `forced` even if they are current, with cached results of models; with `pay_again` their
+    models are called again. With `pay` false no model is called.
+    """
+
+    stages: Collection[Stage] = ALL_STAGES
+    force: bool = False
+    pay: bool = True
+    pay_again: bool = False
+    forced: Collection[Stage] = ALL_STAGES
+    progress: Progress | None = None
+
+    def pays(self, stage: Stage) -> bool:
+        """Return whether a stage may call a model for results that are not cached."""
+        return self.pay and stage in self.stages
+
+    def repays(self, stage: Stage) -> bool:
+        """Return whether a stage must call the model even for cached results."""
+        return self.redoes(stage) and self.pay_again and self.pays(stage)
+
+    def redoes(self, part: str) -> bool:
+        """Return whether a part is written again even if it is current; edges are redone together with surfaces."""
+        return self.force and (Stage.SURFACES if part == EDGES else part) in self.forced
+
+    def needs(self, stage: Stage) -> bool:
+        """Check whether a stage is not requested itself, but is an input of a requested stage."""
+        return self.pay and stage not in self.stages and any(stage in INPUTS[later] for later in self.stages)
+
+
+ALL_STALE = BuildOptions()
+"""Options that bring artifacts up to date in all stages."""
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """Indexer of one corpus: takes its artifacts through the stages into a store."""
+
+    of: Corpus
+    embedder: Embedder
+    store: Store
+    spending: Spending
+    log: DecisionLog
+
+    @cached_property
+    def decided(self) -> Decided:
+        """The decisions on this corpus's claims, read once on first access."""
+        return replay_decisions(self.corpus, self.log.all()) if self.of.claims else NOTHING_DECIDED
+
+    @cached_property
+    def _parts(self) -> tuple[Strategy, WithSynopsis | None]:
+        return taken_apart(self.of.strategy)
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy that cuts artifacts, without the synopsis wrapper."""
+        return self._parts[0]
+
+    @property
+    def synopses(self) -> WithSynopsis | None:
+        """The synopsis settings; None if the corpus has no synopses."""
+        return self._parts[1]
+
+    @property
+    def corpus(self) -> str:
+        return self.of.name
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.store)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        synopses, records = NO_SYNOPSIS, schemas.RECORDS_VERSION
+        if self.synopses is not None:
+            synopses = self.synopses.id
+            records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
+            records += "-context" if self.synopses.context else ""
+        edges = producer_id(self.of.edges, EDGE_EXTRACTOR) if self.of.edges else NO_EDGES
+        return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records, edges, *self._of_claims_ids())
+
+    def _of_claims_ids(self) -> tuple[str, str]:
+        """Return the ids that the versions of claims and of summary nodes depend on."""
+        of = self.of.claims
+        if of is None:
+            return NO_CLAIMS, NO_CLAIMS
+        near = "" if of.near is None else f"-{content_hash(of.near, self.embedder.id)[:8]}"
+        least = f"-{of.min_confidence}" if of.min_confidence else ""
+        nodes = f"{of.nodes.id}-{of.at_least}-{of.min_node_confidence}" if of.nodes else NO_CLAIMS
+        return f"{of.extractor.id}{near}{least}", nodes
+
+    @property
+    def skipped(self) -> SkippedArtifacts:
+        return SkippedArtifacts(self.store)
+
+    @property
+    def leases(self) -> Leases:
+        return Leases(self.store)
+
+    def artifacts_with_new_decisions(self) -> set[str]:
+        """Return the artifacts whose claims have new decisions since they were built."""
+        nodes = bool(self.of.claims and self.of.claims.nodes)
+        known = self.ledger.decisions(self.corpus) if self.of.claims else {}
+        return find_changed_by_decisions(self.store, self.corpus, self.decided, nodes, known)
+
+    def begin(self, plan: CorpusPlan) -> None:
+        """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.
+
+        Artifacts that another run holds are skipped: their rows are half written, not lost, and that run records them.
+        """
+        if plan.forgotten:
+            self.skipped.put(self.corpus, plan.forgotten, {})
+        failures = {f.artifact_id: f for f in plan.failures}
+        if not plan.lost and not failures:
+            return
+        with self.leases.claim(self.corpus, sorted({*plan.lost, *failures})) as lease:
+            rows = self.ledger.rows(self.corpus, lease.artifact_ids)
+            lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: another run may have had them
+            after = {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
+            for i in failures.keys() & set(lease.artifact_ids):
+                after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failures[i])
+            self._put(list(after.values()), lease)
+
+    def estimate(self, listings: Sequence[Listing], forecast: Forecast) -> BatchReport:
+        """Predict the report of `build` without calling a model.
+
+        `forecast` collects the texts to embed, so that a text shared by several batches is counted once.
+        """
+        work = self._compute(listings, BuildOptions(pay=False))
+        fresh = forecast.add(work.missing)
+        calls = replace(work.calls, embed=len(fresh) + work.synopsis_calls.unwritten)
+        report = report_of(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls), self.embedder)
+        return replace(report, records=report.records + len(work.batch.unwritten))
+
+    def build(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BatchReport:
+        """Bring these artifacts up to date in the stages of the options. All earlier stages must be current.
+
+        Artifacts that another run holds are waited for.
+        """
+        by_id = {listing.artifact_id: listing for listing in listings}
+        reports: list[BatchReport] = []
+
+        def build(lease: Lease) -> None:
+            free = [by_id[i] for i in lease.artifact_ids]
+            reports.append(self.commit(self._compute(free, options), lease))
+
+        with self.leases.join(self.embedder.id):
+            self.leases.in_turn(self.corpus, by_id, build)
+        return sum(reports, BatchReport())
+
+    def build_all(self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE) -> list[BatchReport]:
+        """Build the batches in order, computing each one while the previous one is written.
+
+        Artifacts that other runs hold come last, once those runs are done or gone.
+        """
+        reports, rest = self._build_free(batches, options)
+        while rest:
+            self.leases.wait(self.corpus, [listing.artifact_id for listing in rest])
+            batches = CorpusPlan(self.corpus, len(rest), rest, ()).batches()
+            more, rest = self._build_free(batches, options)
+            reports += more
+        return reports
+
+    def _build_free(
+        self, batches: Iterable[Sequence[Listing]], options: BuildOptions
+    ) -> tuple[list[BatchReport], list[Listing]]:
+        """Build the artifacts that no other run holds; return the reports and the remaining listings."""
+        writes: list[Future[BatchReport]] = []
+        rest: list[Listing] = []
+        with _rare_collections(), ThreadPoolExecutor(1) as writer:
+            for group in _groups(batches):
+                lease = self.leases.claim(self.corpus, [x.artifact_id for batch in group for x in batch])
+                try:
+                    free = set(lease.artifact_ids)
+                    rest += [x for batch in group for x in batch if x.artifact_id not in free]
+                    for batch in filter(None, ([x for x in batch if x.artifact_id in free] for batch in group)):
+                        work = self._compute(batch, options)
+                        if writes:
+                            writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
+                        writes.append(writer.submit(self.commit, work, lease))
+                        if options.progress:
+                            options.progress(Stage.ARTIFACTS.value, 0, len(batch))
+                finally:
+                    writer.submit(lease.release)  # runs after the commits submitted before it
+        return [write.result() for write in writes], rest
+
+    def remove(self, artifact_ids: Sequence[str]) -> None:
+        """Remove artifacts from every table. The caches keep the results that were paid for."""
+        with self.leases.join(self.embedder.id):
+            self.leases.in_turn(self.corpus, artifact_ids, self._remove)
+
+    def _remove(self, lease: Lease) -> None:
+        ids = lease.artifact_ids
+        rows = self.ledger.rows(self.corpus, ids)
+        written = self._put([row.writing(PARTS) for row in rows.values()], lease)
+        for table in (*reversed(schemas.PER_ARTIFACT), NODE_EVENTS):
+            empty = self.store.dataset(table).schema.empty_table()
+            self.store.replace(table, self.corpus, ids, empty, lease.check_commit)
+        if written:
+            self.ledger.follow(self.corpus, [], lease.check, gone=list(written.values()))
+
+    def retract_other_embedders(self) -> None:
+        """Remove records whose vectors another embedder made.
+
+        Called after a run, when only artifacts that failed in it still have such records. The ledger marks the removed
+        records as to be built again.
+        """
+        theirs = self.of_another_embedder
+        if not self.store.count("records", theirs):
+            return
+        ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
+        self.leases.in_turn(self.corpus, ids, self._retract)
+
+    def collect_unwanted_batches(self) -> None:
+        """Collect open batches of synopses that no artifact waits for any more. Called after a run."""
+        if self.synopses is not None:
+            collect_unwanted(self.synopses.synthesizer, self.spending)
+
+    def _retract(self, lease: Lease) -> None:
+        where = f"{self.of_another_embedder} AND {one_of('artifact_id', lease.artifact_ids)}"
+        ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
+        rows = self.ledger.rows(self.corpus, ids).values()
+        written = self._put([row.writing([Stage.RECORDS]) for row in rows], lease)
+        none = schemas.records(self.embedder.dim).empty_table()
+        self.store.replace("records", self.corpus, ids, none, lease.check_commit)
+        self._put([replace(row, n_records=0) for row in written.values()], lease)
+
+    @property
+    def of_another_embedder(self) -> str:
+        """SQL filter for records of this corpus that the configured embedder did not make."""
+        return f"{equals('corpus', self.corpus)} AND NOT ({equals('embedder_id', self.embedder.id)})"
+
+    # -- computing -------------------------------------------------------------------------------------
+
+    def _compute(self, listings: Sequence[Listing], options: BuildOptions) -> BatchWork:
+        ids = [listing.artifact_id for listing in listings]
+        rows = self.ledger.rows(self.corpus, ids)
+        batch = Batch()
+        with Watch(self.corpus, hasattr(self.of.source, "exclude")) as watch:
+            self._load(ids, rows, options, batch, watch)
+            decompose(self.strategy, self.synopses, batch, self.of.edges, watch)
+        if options.needs(Stage.SURFACES):
+            wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
+            self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
+        synopses = self._synthesize(batch, options)
+        embeddings = Embeddings(self.embedder, self.store)
+        of_claims = self._extract_claims(batch, rows, embeddings, options)
+        put_in_context(self.synopses, batch, self.embedder)
+        texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
+        if options.repays(Stage.EMBEDDINGS):
+            self._forget_vectors(texts.keys() - of_claims.missing.keys())
+        missing = embeddings.load(texts)
+        embedded = of_claims.embedded
+        if options.pays(Stage.EMBEDDINGS):
+            embedded += embeddings.make(missing, options.progress)
+            self._drop_unembedded(batch, embeddings)
+        elif options.pays(Stage.RECORDS):
+            self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
+        missing = {**of_claims.missing, **missing}
+        calls = replace(of_claims.calls, embed=embedded if options.pay else len(missing), synthesize=synopses.calls)
+        versions = {i: self._versions(batch, i) for i in batch.plans}
+        redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), options))}
+        stamps = {listing.artifact_id: listing.stamp for listing in listings}
+        if Stage.ARTIFACTS not in options.stages:  # the payload is that of the ledger's stamp, not of the source
+            stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
+        model_calls = (synopses, *of_claims.results)
+        return BatchWork(batch, stamps, rows, versions, redo, embeddings, missing, calls, synopses, model_calls)
+
+    def _load(
+        self, ids: Sequence[str], rows: Mapping[str, LedgerRow], options: BuildOptions, batch: Batch, watch: Watch
+    ) -> None:
+        """Load payloads from the source, or from the artifacts table if that stage is not requested.
+
+        In the latter case, artifacts whose last reading failed fail again for the same reason.
+        """
+        if Stage.ARTIFACTS in options.stages:
+            reads_on = isinstance(self.of.source, ResumableSource) and not options.redoes(Stage.ARTIFACTS)
+            read_artifacts(self.of.source, ids, batch, self._stored(ids) if reads_on else {}, watch)
+            return
+        batch.artifacts |= self._stored(ids)
+        batch.versions |= {artifact_id: artifact_version(artifact) for artifact_id, artifact in batch.artifacts.items()}
+        for artifact_id in ids:
+            if artifact_id in rows and rows[artifact_id].failed_stage == Stage.ARTIFACTS:
+                row = rows[artifact_id]
+                batch.artifacts.pop(artifact_id, None)
+                batch.fail(artifact_id, Stage.ARTIFACTS, ArtifactError(row.failed_message, row.failed_kind))
+            elif artifact_id not in batch.artifacts:
+                batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _synthesize(self, batch: Batch, options: BuildOptions) -> CallResults:
+        """Load synopses from the cache, or have the synthesizer write them."""
+        if self.synopses is not None and options.repays(Stage.SYNOPSES):
+            producer = self.synopses.synthesizer.id
+            self.store.drop("calls", "key", [synopsis_key(producer, shown) for shown in batch.shown.values()])
+        pays, again = options.pays(Stage.SYNOPSES), options.repays(Stage.SYNOPSES)
+        asked = synthesize(self.synopses, batch, self.spending, self.corpus, pays, options.progress, again)
+        if self.synopses is not None and options.needs(Stage.SYNOPSES):
+            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
+        return asked
+
+    def _extract_claims(
+        self, batch: Batch, rows: Mapping[str, LedgerRow], embeddings: Embeddings, options: BuildOptions
+    ) -> ClaimCalls:
+        """Add claims, without near-duplicates, and the summary nodes over them."""
+        if self.of.claims is None:
+            return ClaimCalls()
+        builder = ClaimBuilder(self.of.claims, self.corpus, self.spending, self.decided, options.progress)
+        prepare_extraction(self.strategy, batch)
+        if options.repays(Stage.CLAIMS):
+            builder.forget(batch.stated)
+        claims, asked = builder.claims(batch.stated, batch.versions, options.pays(Stage.CLAIMS))
+        batch.claims |= claims
+        missing, embedded = self._drop_repeats(builder, batch, embeddings, options)
+        if options.needs(Stage.CLAIMS):
+            current = {i for i, row in rows.items() if row.claims == claims_version(batch.claims.get(i))}
+            self._require(Stage.CLAIMS, batch, lambda i: i in batch.claims and i in current)
+        batch.nodes, summarized = builder.nodes(
+            batch.claims, options.pays(Stage.SUMMARY_NODES), options.repays(Stage.SUMMARY_NODES)
+        )
+        if self.of.claims.nodes and options.needs(Stage.SUMMARY_NODES):
+            self._require(Stage.SUMMARY_NODES, batch, lambda i: i in batch.nodes)
+        calls = Calls(
+            extract=asked.calls if Stage.CLAIMS in options.stages else 0,
+            summarize=summarized.calls if Stage.SUMMARY_NODES in options.stages else 0,
+        )
+        return ClaimCalls((asked, summarized), missing, embedded, calls)
+
+    def _drop_repeats(
+        self, builder: ClaimBuilder, batch: Batch, embeddings: Embeddings, options: BuildOptions
+    ) -> tuple[Mapping[str, str], int]:
+        """Drop claims that are near-duplicates of another claim.
+
+        Returns the texts by hash that had no cached vector, and how many of them were embedded.
+        """
+        if builder.of.near is None:
+            return {}, 0
+        texts = {text_hash(claim.text): claim.text for of in batch.claims.values() for claim in of.claims}
+        if options.repays(Stage.CLAIMS):
+            self._forget_vectors(texts)
+        missing = embeddings.load(texts)
+        embedded = embeddings.make(missing, options.progress) if options.pays(Stage.CLAIMS) else 0
+        batch.claims = {i: builder.drop_repeats(of, embeddings.vectors) for i, of in batch.claims.items()}
+        return missing, embedded
+
+    def _forget_vectors(self, hashes: Iterable[str]) -> None:
+        self.store.drop("embeddings", "key", [call_key(self.embedder.id, h) for h in hashes])
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, Artifact]:
+        """Return the artifacts as the artifacts table has them."""
+        found = stored(self.store, ids, equals("corpus", self.corpus))
+        return {artifact_id: artifact for (_, artifact_id), (artifact, _) in found.items()}
+
+    def _require(self, stage: Stage, batch: Batch, current: Callable[[str], bool]) -> None:
+        """Fail artifacts whose prerequisite stage is stale."""
+        for artifact_id in [i for i in batch.plans if not current(i)]:
+            batch.fail(artifact_id, stage, self._not_current(stage))
+            del batch.plans[artifact_id]
+
+    def _not_current(self, stage: Stage) -> ArtifactError:
+        return ArtifactError(f"its {stage} are not current: materialize {self.corpus}/{stage} first", "missing")
+
+    def _drop_unembedded(self, batch: Batch, embeddings: Embeddings) -> None:
+        for artifact_id in list(batch.plans):
+            if bad := embeddings.failures.keys() & batch.texts(artifact_id).keys():
+                batch.fail(artifact_id, Stage.EMBEDDINGS, embeddings.failures[min(bad)])
+                del batch.plans[artifact_id]
+
+    def _versions(self, batch: Batch, artifact_id: str) -> dict[str, str | None]:
+        made_of = self._synopsis_input(batch, artifact_id)
+        texts, edges = batch.texts(artifact_id), batch.edges[artifact_id]
+        claims = claims_version(batch.claims.get(artifact_id)) if self.recipe.claims_id else NO_CLAIMS
+        nodes = nodes_version(batch.nodes.get(artifact_id)) if self.recipe.nodes_id else NO_CLAIMS
+        return self.recipe.versions(batch.versions[artifact_id], made_of, claims, nodes, texts, edges)
+
+    def _synopsis_input(self, batch: Batch, artifact_id: str) -> str | None:
+        """Return the value that identifies the synopsis in its version.
+
+        - "skipped" if the gate held the synopsis back.
+        - A hash of the synthesizer's input if the synopsis is settled.
+        - A hash of the substitute text and its producer if the synopsis is still to come.
+        - None if there is no substitute either.
+        """
+        synopsis = batch.synopsis(artifact_id)
+        if synopsis.outcome is Outcome.SKIPPED:
+            return synopsis.outcome.value
+        if synopsis.outcome.settled:
+            return synopsis_key("", batch.shown[artifact_id])
+        return content_hash(synopsis.producer_id, synopsis.text) if synopsis.text else None
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def commit(self, work: BatchWork, lease: Lease) -> BatchReport:
+        """Write the results of a batch: the intent, the tables, the outcome.
+
+        Each commit is made only while the lease is held. The last one is made only if no other process has written
+        these artifacts since the first one. Raises StoreError, with nothing more written, if the lease was lost.
+        """
+
+        def row_of(artifact_id: str) -> LedgerRow:
+            return work.rows.get(artifact_id) or LedgerRow(self.corpus, artifact_id)
+
+        tables = self._tables(work)  # built completely before anything is written
+        counts = {table: _rows_by_artifact(rows) for table, (_, rows) in tables.items()}
+        intended = self._put([row_of(i).writing(again) for i, again in work.redo.items()], lease)
+        # Between intent and outcome the order of the tables does not matter, so they are written in parallel.
+        with ThreadPoolExecutor(len(tables) or 1) as pool:
+            write = partial(self.store.replace, check=lease.check_commit)
+            list(pool.map(lambda table: write(table, self.corpus, *tables[table]), tables))
+        self._remember(work, lease)
+        self._remember_skipped(work, lease)
+        after = [self._row_after(work, row_of(i), counts) for i in work.versions]
+        after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
+        changed = [row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo]
+        self._put([replace(row, updated=intended.get(row.artifact_id, row).updated) for row in changed], lease)
+        return report_of(work, self.embedder)
+
+    def _tables(self, work: BatchWork) -> dict[str, tuple[list[str], pa.Table]]:
+        """Return table -> (artifacts whose rows are replaced, the new rows)."""
+        ids = {part: [i for i, again in work.redo.items() if part in again] for part in PARTS}
+        batch = work.batch
+        made = {
+            "artifacts": artifact_rows(self.corpus, batch, ids[Stage.ARTIFACTS]),
+            "surfaces": surface_rows(self.corpus, batch, ids[Stage.SURFACES]),
+            EDGES: edge_rows(self.corpus, batch, ids[EDGES]),
+            "synopses": synopsis_rows(self.corpus, batch, ids[Stage.SYNOPSES], self.synopses),
+            "claims": claim_rows(batch.claims, ids[Stage.CLAIMS]),
+            "summary_nodes": node_rows(batch.nodes, ids[Stage.SUMMARY_NODES]),
+            "records": record_rows(self.corpus, batch, ids[Stage.RECORDS], self.synopses, work.embeddings),
+        }
+        return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
+
+    def _remember(self, work: BatchWork, lease: Lease) -> None:
+        """Append new anchored summaries and summary nodes to the histories of their artifacts."""
+        noded = [i for i, again in work.redo.items() if Stage.SUMMARY_NODES in again]
+        if noded:
+            nodes = {i: work.batch.noded(i).node for i in noded}
+            remember_nodes(self.store, self.corpus, nodes, lease.check_commit)
+        ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
+        if ids:
+            latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}
+            new = summary_rows(self.corpus, work.batch, ids, latest)
+            self.store.append("summaries", new, lease.check_commit)
+
+    def _remember_skipped(self, work: BatchWork, lease: Lease) -> None:
+        """Record the artifacts that the source skips, and forget those that it no longer does.
+
+        The records of one that was indexed before stay until the end of the run; see `Run.finish_corpus`.
+        """
+        rows = {i: (work.stamps[i], reason) for i, reason in work.batch.skipped.items()}
+        if rows or self.skipped.of(self.corpus).keys() & work.stamps.keys():
+            self.skipped.put(self.corpus, work.stamps, rows, lease.check_commit)
+
+    def _row_after(self, work: BatchWork, row: LedgerRow, counts: Mapping[str, Mapping[str, int]]) -> LedgerRow:
+        """Return an artifact's ledger row as it is once all its parts are written.
+
+        `counts` maps each table to the number of its new rows, by artifact id.
+        """
+        batch, wanted, again = work.batch, work.versions[row.artifact_id], work.redo.get(row.artifact_id, [])
+        artifact_id = row.artifact_id
+        written: dict[str, Any] = {str(part): wanted[part] for part in again}
+        written |= {f"n_{part}": counts[part].get(artifact_id, 0) for part in again if part in counts}
+        if Stage.ARTIFACTS in again:
+            written["bytes"] = payload_bytes(batch.artifacts[artifact_id].raw)
+        made = {stage: batch.made(artifact_id, stage) for stage in WRITTEN}
+        for stage, of in made.items():
+            if stage in again or not of.outcome.settled:
+                written[OUTCOMES[stage]] = of.outcome.value if self._wants(stage) else ""
+        # A result that was not requested has no version yet. If it failed before, the row has no version either.
+        done = all(wanted[part] is not None and (part in again or row.version(part) == wanted[part]) for part in PARTS)
+        current = done and all(of.outcome.settled for of in made.values())
+        if Stage.CLAIMS in again or row.claims == wanted[Stage.CLAIMS]:
+            written |= self._built_from(batch, artifact_id)
+        row = replace(row, stamp=work.stamps[artifact_id], recipe=self.recipe.id if current else "", **written)
+        if failure := next(failures_of(batch, artifact_id), None):
+            return _failed(row, failure)
+        waits_for = next((of.message for of in made.values() if of.outcome is Outcome.PENDING), "")
+        return replace(row, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
+
+    def _wants(self, stage: Stage) -> bool:
+        """Return whether the corpus wants the output of one of the stages in WRITTEN."""
+        return self.synopses is not None if stage is Stage.SYNOPSES else stage in self.of.stages
+
+    def _built_from(self, batch: Batch, artifact_id: str) -> dict[str, Any]:
+        """Return the ledger fields that record the origin of claims and summary nodes."""
+        claimed, noded = batch.stating(artifact_id), batch.noded(artifact_id)
+        ids = [claim.claim_id for claim in claimed.claims]
+        return {
+            "claims_key": claimed.key,
+            "summary_nodes_key": noded.key,
+            "refused": len(claimed.refused) + len(noded.refused),
+            "decisions": self.decided.touching(artifact_id, ids, bool(self.recipe.nodes_id)),
+        }
+
+    def _put(self, rows: Sequence[LedgerRow], lease: Lease) -> dict[str, LedgerRow]:
+        """Replace ledger rows if they are still as they were read; return them as written."""
+        return self.ledger.follow(self.corpus, rows, lease.check) if rows else {}
+
+
+def _rows_by_artifact(rows: pa.Table) -> dict[str, int]:
+    """Count the rows of each artifact."""
+    counted = rows["artifact_id"].value_counts()
+    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+
+
+def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
+    """Group batches by LEASED_BATCHES."""
+    left = iter(batches)
+    while group := list(islice(left, LEASED_BATCHES)):
+        yield group
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Run the garbage collector less often. A batch is many small live objects, scanned in vain each time."""
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS_A_COLLECTION, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _differing(wanted: Mapping[str, str | None], row: LedgerRow | None, options: BuildOptions) -> list[str]:
+    """Return the parts to redo: those whose version differs, among the requested stages.
+
+    Edges are redone together with surfaces. For a new artifact these are all parts, except claims and summary nodes
+    that the corpus does not want: their version is already right in an empty row.
+    """
+    row = row or LedgerRow("", "")
+    asked = {*options.stages, EDGES} if Stage.SURFACES in options.stages else options.stages
+    return [part for part in PARTS if part in asked and (options.redoes(part) or row.version(part) != wanted[part])]
+
+
+def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
+    """Return the row with the failure recorded.
+
+    The empty recipe makes the next run try again. The versions keep telling what the tables hold.
+    """
+    return replace(
+        row,
+        recipe="",
+        failed_stage=failure.stage,
+        failed_kind=failure.kind,
+        failed_message=failure.message,
+        failed_runs=row.failed_runs + 1,
+    )

@@ -1,0 +1,212 @@
+"""Pure functions that find stale artifacts, by comparing a source's listings with the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from findingaid.errors import SourceShrunkError
+from findingaid.identity.hashes import content_hash, embeddings_version
+from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, Stage
+from findingaid.store.skipped import unchanged
+
+BATCH_ARTIFACTS = 512
+BATCH_BYTES = 64_000_000
+"""Limits of a batch. It is held in memory and committed at once, so its rows and its bytes are both bounded."""
+
+NO_SYNOPSIS = "none"
+NO_CLAIMS = ""
+"""The id of a corpus without claims, and the version of claims that do not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Ids of everything that can change the results of a corpus."""
+
+    strategy_id: str
+    synthesizer_id: str
+    embedder_id: str
+    records_version: str
+    edges_id: str
+    claims_id: str = NO_CLAIMS
+    nodes_id: str = NO_CLAIMS
+
+    @property
+    def id(self) -> str:
+        of_claims = (self.claims_id, self.nodes_id) if self.claims_id else ()
+        return content_hash(
+            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id, *of_claims
+        )
+
+    def code_version(self, stage: Stage) -> str:
+        """Return the part of the recipe that one stage depends on. Dagster shows it as the stage's code version."""
+        return {
+            Stage.ARTIFACTS: "1",
+            Stage.SURFACES: self.strategy_id,
+            Stage.SYNOPSES: self.synthesizer_id,
+            Stage.CLAIMS: self.claims_id,
+            Stage.SUMMARY_NODES: self.nodes_id,
+            Stage.EMBEDDINGS: self.embedder_id,
+            Stage.RECORDS: self.records_version,
+        }[stage]
+
+    def surfaces(self, artifact: str) -> str:
+        """Return the wanted version of surfaces, from the version of their artifact."""
+        return content_hash(artifact, self.strategy_id)
+
+    def versions(
+        self,
+        artifact: str,
+        synopsis: str | None,
+        claims: str | None,
+        nodes: str | None,
+        texts: Collection[str],
+        edges: Sequence[Edge],
+    ) -> dict[str, str | None]:
+        """Return the wanted version of each part, from hashes of its inputs.
+
+        `synopsis` identifies the input of a synopsis; None if the synopsis is still to come and has no substitute.
+        `claims` and `nodes` are versions, see `findingaid.indexing.claims`. `texts` are the hashes of all texts to
+        embed.
+        """
+        surfaces = self.surfaces(artifact)
+        of_claims = (claims, nodes) if self.claims_id else ()
+        synopses = None if synopsis is None else content_hash(synopsis, self.synthesizer_id)
+        embeddings = embeddings_version(texts, self.embedder_id)
+        return {
+            Stage.ARTIFACTS: artifact,
+            Stage.SURFACES: surfaces,
+            Stage.SYNOPSES: synopses,
+            Stage.CLAIMS: claims,
+            Stage.SUMMARY_NODES: nodes,
+            Stage.EMBEDDINGS: embeddings,
+            Stage.RECORDS: content_hash(surfaces, synopses, *of_claims, embeddings, self.records_version),
+            EDGES: content_hash(list(edges)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusPlan:
+    """Work that a run would consider in one corpus.
+
+    `stale` are listings that are new or changed, failed before, were lost, or have new decisions. Reading them may show
+    that nothing changed after all. `deleted` are known artifacts that the source no longer has. `lost` names the parts
+    whose rows are gone from their table. `skipped` are artifacts that an earlier run skipped and that are unchanged;
+    `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
+    accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named.
+    """
+
+    corpus: str
+    artifacts: int
+    stale: Sequence[Listing]
+    deleted: Sequence[str]
+    failures: Sequence[Failure] = ()
+    lost: Mapping[str, Collection[str]] = field(default_factory=dict)
+    skipped: Sequence[Skipped] = ()
+    forgotten: Sequence[str] = ()
+    allow_loss: bool = False
+    partial: bool = False
+
+    def only(self, artifact_ids: Collection[str]) -> CorpusPlan:
+        """Return the part of the plan that concerns these artifacts."""
+        wanted = set(artifact_ids)
+        stale = [listing for listing in self.stale if listing.artifact_id in wanted]
+        deleted = [artifact_id for artifact_id in self.deleted if artifact_id in wanted]
+        failures = [failure for failure in self.failures if failure.artifact_id in wanted]
+        lost = {artifact_id: parts for artifact_id, parts in self.lost.items() if artifact_id in wanted}
+        return CorpusPlan(
+            self.corpus,
+            len(stale) + len(failures),
+            stale,
+            deleted,
+            failures,
+            lost,
+            allow_loss=self.allow_loss,
+            partial=True,
+        )
+
+    @property
+    def artifact_ids(self) -> set[str]:
+        """The artifacts with work to do, and those that cannot be listed as they are."""
+        return {x.artifact_id for x in self.stale} | {x.artifact_id for x in self.failures} | {*self.deleted}
+
+    def batches(self) -> Iterator[Sequence[Listing]]:
+        """Yield the stale listings in batches, each committed at once."""
+        batch: list[Listing] = []
+        size = 0
+        for listing in self.stale:
+            if batch and (len(batch) == BATCH_ARTIFACTS or size + listing.size > BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(listing)
+            size += listing.size
+        if batch:
+            yield batch
+
+    def removals(self) -> Iterator[Sequence[str]]:
+        """Yield the deleted artifacts in batches, each committed at once."""
+        for start in range(0, len(self.deleted), BATCH_ARTIFACTS):
+            yield self.deleted[start : start + BATCH_ARTIFACTS]
+
+
+def plan_corpus(
+    corpus: str,
+    discovery: Discovery,
+    known: Mapping[str, tuple[str, str]],
+    recipe_id: str,
+    lost: Mapping[str, Collection[str]],
+    force: bool = False,
+    decided: Collection[str] = (),
+    skipped: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> CorpusPlan:
+    """Compare a discovery with the ledger's (stamp, recipe) of each artifact; those in `decided` are always stale.
+
+    `skipped` are the (stamp, reason) of artifacts that an earlier run skipped.
+    """
+    indexed = {*known, *lost}
+    still = (
+        [] if force else [each for each in unchanged(discovery.listings, skipped) if each.artifact_id not in indexed]
+    )
+    passed = {each.artifact_id for each in still}
+    stale = [
+        listing
+        for listing in discovery.listings
+        if listing.artifact_id not in passed
+        and (
+            force
+            or not listing.settled
+            or listing.artifact_id in lost
+            or listing.artifact_id in decided
+            or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
+        )
+    ]
+    there = {listing.artifact_id for listing in discovery.listings} | {f.artifact_id for f in discovery.failures}
+    hidden = tuple(discovery.unknown)
+    deleted, forgotten = (
+        sorted(i for i in ids - there if not (hidden and i.startswith(hidden))) for ids in (indexed, set(skipped))
+    )
+    return CorpusPlan(corpus, len(there) - len(passed), stale, deleted, discovery.failures, lost, still, forgotten)
+
+
+def refuse_loss(plan: CorpusPlan, known: int, max_loss: float) -> None:
+    """Raise SourceShrunkError if the source lists nothing, or lost more than the share `max_loss` of known artifacts.
+
+    A plan that deletes nothing passes.
+    """
+    loss = known - plan.artifacts
+    if not plan.deleted or loss <= 0 or (plan.artifacts and loss <= max_loss * known):
+        return
+    raise SourceShrunkError(
+        f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {len(plan.deleted)}."
+        " If they are meant to be gone, run again with --allow-loss"
+    )
+
+
+def refuse_skips(now_skipped: int, known: int, max_loss: float) -> None:
+    """Raise SourceShrunkError if more than the share `max_loss` of known artifacts are skipped from now on."""
+    if now_skipped > max_loss * known:
+        raise SourceShrunkError(
+            f"{now_skipped} of {known} artifacts in the index would now be skipped: refused to remove their records."
+            " If this is meant, run again with --allow-loss"
+        )

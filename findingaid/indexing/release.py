@@ -1,0 +1,201 @@
+"""Release of the newest records to readers: maintain the tables, check the new rows, and move the published tag."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from findingaid.corpus import Corpus
+from findingaid.errors import StoreError
+from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quality
+from findingaid.metrics import Searching
+from findingaid.protocols import Embedder
+from findingaid.store import Leases, Publisher, Store
+from findingaid.store.leases import POLL_SECONDS, PUBLISHING
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+
+@dataclass(frozen=True)
+class ReleaseResult:
+    """Result of releasing the records of a run.
+
+    `unpublished` gives the reason when readers keep the previous version, else None. `checks` are all check results.
+    With `held`, a rollback keeps readers at an earlier version.
+    """
+
+    unpublished: str | None
+    checks: Sequence[CheckResult]
+    held: bool = False
+
+    @property
+    def visible(self) -> bool:
+        """Whether readers see the newest records."""
+        return self.unpublished is None and not self.held
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Check results of the newest records; `unfit` gives the reason when those must not be published, else None."""
+
+    checker: Checker
+    checks: Sequence[CheckResult]
+    unfit: str | None
+
+
+@dataclass(frozen=True)
+class Release:
+    """Release of the newest records of a store to its readers.
+
+    `searching` returns the object that searches a store, for quality checks. `evaluations` is the folder where these
+    keep rankings and query vectors.
+    """
+
+    store: Store
+    embedder: Embedder
+    corpora: Mapping[str, Corpus]
+    publisher: Publisher
+    searching: Callable[[Store], Searching]
+    evaluations: Path | None = None
+
+    def publish_changes(self, corpora: Sequence[str] = ()) -> ReleaseResult:
+        """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
+
+        `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
+        unpublished records.
+        """
+        if not corpora and self.publisher.current() and self.store.reindexed():
+            return ReleaseResult(None, [])
+        with Leases(self.store).visit():
+            # Read these before maintenance creates a version of its own.
+            withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
+            self.store.compact()
+            with ThreadPoolExecutor(1) as pool:
+                indexing = pool.submit(self.store.index)  # creates versions, but no data files that need a check
+                found = self._check_new(corpora)
+                indexing.result()
+            result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before))
+        self.store.clean()
+        return result
+
+    def publish_newest(self) -> int:
+        """Publish the newest records, even after a rollback. Raises StoreError if they fail their checks."""
+        checker = self.require_fit("published")
+        with self._moving_readers():
+            return self.publisher.publish(checker.newest.version, checker.edges.version)
+
+    def rollback(self, version: int | None = None) -> int:
+        """Serve an earlier version until a run indexes something new or `publish_newest` is called.
+
+        Raises StoreError if that version, or any earlier one, is not kept.
+        """
+        with self._moving_readers():
+            return self.publisher.rollback(version)
+
+    def check(self, names: Sequence[str]) -> list[CheckResult]:
+        """Run every check of these corpora over all of their newest records, not only over new ones."""
+
+        def look() -> list[CheckResult]:
+            checker = Checker(self.store, self.embedder, everything=True)
+            quality = self._quality(checker.newest, checker.edges, names)
+            indexed = (checker.indexed(self.corpora[name]) for name in names)
+            return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
+
+        return self.store.retried(look)
+
+    def require_fit(self, what: str) -> Checker:
+        """Check the newest records. Raises StoreError, "not {what}: …", if they must not be published."""
+        found = self._check_new(())
+        checker = found.checker
+        changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
+        if unfit := found.unfit or _failing(self._quality(checker.newest, checker.edges, changed)):
+            raise StoreError(f"not {what}: {unfit}")
+        return checker
+
+    @contextmanager
+    def _moving_readers(self) -> Iterator[None]:
+        """Keep other processes from publishing and rolling back, so that neither undoes the other."""
+        leases = Leases(self.store)
+        with leases.visit(), leases.alone(PUBLISHING):
+            yield
+
+    def _publish(self, found: _Checked, corpora: Sequence[str], withdrawn: bool, before: int | None) -> ReleaseResult:
+        """Publish the newest version; check it again first if another run has written to it in the meantime."""
+        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
+        if not found.checker.covers(newest, edges):
+            found = self._check_new(corpora)
+            newest, edges = found.checker.newest, found.checker.edges  # those just checked, not later ones
+        names = {result.corpus for result in found.checks}
+        quality = [] if withdrawn or found.unfit else self._quality(newest, edges, names)
+        unfit = found.unfit or _failing(quality)
+        with Leases(self.store).alone(PUBLISHING):
+            # A rollback made since `before` was read withdraws everything that this run wrote.
+            held = withdrawn or self.publisher.rolled_back() not in {None, before}
+            if held:
+                self.publisher.hold()
+            elif unfit is None:
+                self.publisher.publish(newest.version, edges.version)
+        indexed = [found.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
+        return ReleaseResult(unfit, [*found.checks, *quality, *indexed], held)
+
+    def _check_new(self, corpora: Sequence[str]) -> _Checked:
+        """Check the newest records, and check again while another run may have them half written.
+
+        A run writes records first and the ledger after them, so a check in between sees the two disagree.
+        """
+        waited = True
+        while True:
+            found = self.store.retried(lambda: self._check_once(corpora))
+            if found.unfit is None or not _may_be_torn(found):
+                return found
+            held = bool(Leases(self.store).working())
+            if not held and not waited:
+                return found
+            waited = held  # check once more after the last lease is gone: its run may have ended since these checks
+            time.sleep(POLL_SECONDS if held else 0)
+
+    def _check_once(self, corpora: Sequence[str]) -> _Checked:
+        checker = Checker(self.store, self.embedder)
+        if checker.misfit:
+            return _Checked(checker, [], checker.misfit)
+        checks = self._results(checker, {*corpora, *checker.touched()})
+        return _Checked(checker, checks, self._unfit(checker, checks))
+
+    def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
+        return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
+
+    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
+        """Run the quality cases against one version of the records, for corpora whose results may have changed."""
+        due = {
+            name: corpus.quality
+            for name, corpus in self.corpora.items()
+            if corpus.quality and (name in changed or (corpus.quality.everywhere and changed))
+        }
+        if not due:
+            return []
+        searching = self.searching(self.store.showing(records, edges))
+        return [measure_quality(name, quality, searching, self.evaluations) for name, quality in due.items()]
+
+    def _unfit(self, checker: Checker, checks: Sequence[CheckResult]) -> str | None:
+        """Return the reason why the checked records must not be published, else None."""
+        if not checker.agrees():
+            return "some corpora are not rebuilt yet: index all of them"
+        if others := checker.of_another_embedder(self.corpora):
+            return f"another embedder made the records of {', '.join(others)}: index them too"
+        return _failing(checks)
+
+
+def _may_be_torn(found: _Checked) -> bool:
+    torn = any(result.check in TORN for result in found.checks if not result.passed)
+    return not found.checker.misfit and (torn or not found.checker.agrees())
+
+
+def _failing(checks: Sequence[CheckResult]) -> str | None:
+    """Return the failed blocking checks as one line; None if all passed."""
+    return "; ".join(str(result) for result in checks if result.check.blocking and not result.passed) or None

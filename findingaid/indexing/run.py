@@ -1,0 +1,341 @@
+"""One run: prepare the tables, plan, build batches, and close.
+
+The CLI runs all of it in one process by `Run.index`. The `index` job and materializations of Dagster call the same
+methods one by one, the job in a process for each batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from findingaid.claims.decisions import DecisionLog
+from findingaid.claims.redaction import complete, extractors, incomplete, scrub
+from findingaid.corpus import Corpus, find_corpus
+from findingaid.errors import (
+    FindingAidError,
+    NotFoundError,
+    QueryError,
+    SourceError,
+    StoreError,
+    brief,
+    one_line,
+)
+from findingaid.indexing.budget import Spending
+from findingaid.indexing.calls import Progress
+from findingaid.indexing.forecast import Forecast
+from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.plan import CorpusPlan, plan_corpus, refuse_loss, refuse_skips
+from findingaid.indexing.release import Release, ReleaseResult
+from findingaid.indexing.synopses import synthesizers_of
+from findingaid.metrics import forget_runs
+from findingaid.model import WRITTEN, Discovery, Failure, Stage
+from findingaid.protocols import Embedder, Source
+from findingaid.reports import BatchReport, CorpusReport, Report
+from findingaid.sources.patterns import exclude_patterns
+from findingaid.store import Lease, Leases, Store
+from findingaid.store.purge import Purged, purge
+from findingaid.store.sql import one_of
+from findingaid.store.verify import named
+
+ProgressOf = Callable[[str], Progress]
+"""Function from the name of a corpus to the callback that reports progress on its artifacts and texts."""
+
+
+@dataclass
+class Run:
+    """One run over corpora of a store, on one account of spending."""
+
+    store: Store
+    embedder: Embedder
+    corpora: Mapping[str, Corpus]
+    spending: Spending
+    log: DecisionLog
+    release: Release
+    _indexers: dict[str, Indexer] = field(default_factory=dict, repr=False)
+    _inspected: bool = field(default=False, repr=False)
+
+    def indexer(self, corpus: str) -> Indexer:
+        """Return the indexer of one corpus, the same at each call. Raises UnknownCorpusError."""
+        if corpus not in self._indexers:
+            of = find_corpus(self.corpora, corpus)
+            self._indexers[corpus] = Indexer(of, self.embedder, self.store, self.spending, self.log)
+        return self._indexers[corpus]
+
+    def prepare(self, *, allow_loss: bool = False, until: ExitStack | None = None) -> list[str]:
+        """Create missing and damaged tables, complete interrupted redactions, and return a line per table made anew.
+
+        A new store gives no lines. If a table has to be made, runs with another embedder are kept out until this call
+        ends, or until the `until` stack closes. Raises StoreError if the log of decisions is lost, unless `allow_loss`
+        lets it start empty, and if a run with another embedder is under way.
+        """
+        with ExitStack() as here:
+            join = partial(self._join, here if until is None else until)
+            repaired = self.store.prepare(self.embedder.dim, allow_loss=allow_loss, before_making=join)
+            complete(self.store, self.log, extractors(self.corpora.values()))
+            self._inspected = True
+            return repaired
+
+    def plan(self, corpus: str, *, force: bool = False, allow_loss: bool = False) -> CorpusPlan:
+        """Return the stale and deleted artifacts of one corpus.
+
+        `force` makes every artifact stale. Raises SourceError if the source cannot be listed or, unless `allow_loss`,
+        lists far fewer artifacts than are indexed.
+        """
+        self._inspect()
+        indexer = self.indexer(corpus)
+        known, lost = indexer.ledger.known(corpus), indexer.ledger.lost(corpus)
+        decided = indexer.artifacts_with_new_decisions()
+        skipped = indexer.skipped.of(corpus)
+        if getattr(indexer.of.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
+            skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
+        found = _discover(indexer.of.source)
+        plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped)
+        if not allow_loss:
+            refuse_loss(plan, len(known), indexer.of.max_loss)
+        return replace(plan, allow_loss=allow_loss)
+
+    def plans(
+        self,
+        corpora: Sequence[str],
+        artifact_ids: Collection[str] = (),
+        *,
+        force: bool = False,
+        allow_loss: bool = False,
+    ) -> dict[str, CorpusPlan | SourceError]:
+        """Return the plan of each corpus, or the error of its source.
+
+        With `artifact_ids` the plans cover only these artifacts, stale or not, and corpora without any are left out.
+        Raises NotFoundError for an artifact that no source lists and no corpus has.
+        """
+        found: dict[str, CorpusPlan | SourceError] = {}
+        for corpus in corpora:
+            try:
+                plan = self.plan(corpus, force=force or bool(artifact_ids), allow_loss=allow_loss)
+                found[corpus] = plan.only(artifact_ids) if artifact_ids else plan
+            except SourceError as error:
+                found[corpus] = error
+        if not artifact_ids:
+            return found
+        plans = {corpus: plan for corpus, plan in found.items() if isinstance(plan, CorpusPlan) and plan.artifact_ids}
+        missing = set(artifact_ids).difference(*(plan.artifact_ids for plan in plans.values()))
+        unlisted = {corpus: error for corpus, error in found.items() if isinstance(error, SourceError)}
+        if missing and not unlisted:
+            raise NotFoundError(f"artifact {brief(min(missing))}: in none of the sources of {', '.join(corpora)}")
+        return {**plans, **unlisted} if missing else {**plans}
+
+    def options(
+        self, corpora: Sequence[str], *, force: bool = False, pay_again: bool = False, stages: Collection[str] = ()
+    ) -> BuildOptions:
+        """Return the options of a run that brings all stages up to date, and with `force` redoes `stages`, or all.
+
+        Raises QueryError for a stage that none of the corpora has, and for `stages` without `force`.
+        """
+        if stages and not force:
+            raise QueryError("stages: named to be redone: add --force")
+        known = {stage for corpus in corpora for stage in find_corpus(self.corpora, corpus).stages}
+        if not any(self.indexer(corpus).synopses for corpus in corpora):
+            known.discard(Stage.SYNOPSES)
+        if unknown := [stage for stage in stages if stage not in known]:
+            names = ", ".join(stage for stage in Stage if stage in known)
+            raise QueryError(f"stage {brief(unknown[0])}: {', '.join(corpora)} has {names}")
+        return BuildOptions(force=force, pay_again=pay_again, forced=[Stage(stage) for stage in stages] or tuple(Stage))
+
+    def plan_selected(self, corpus: str, artifact_ids: Collection[str]) -> CorpusPlan:
+        """Return a plan that builds these artifacts, stale or not; `deleted` are those that the source does not have.
+
+        Raises SourceError.
+        """
+        found = _discover(self.indexer(corpus).of.source)
+        wanted = set(artifact_ids)
+        listings = [listing for listing in found.listings if listing.artifact_id in wanted]
+        failures = [failure for failure in found.failures if failure.artifact_id in wanted]
+        there = {listing.artifact_id for listing in listings} | {failure.artifact_id for failure in failures}
+        return CorpusPlan(corpus, len(there), listings, sorted(wanted - there), failures)
+
+    def finish_corpus(self, plan: CorpusPlan, reports: Sequence[BatchReport]) -> CorpusReport:
+        """Clean up after the batches of a plan, and return the report of the corpus from theirs.
+
+        Removes the records of artifacts that are skipped now. Raises SourceShrunkError if these are suspiciously many.
+        """
+        indexer = self.indexer(plan.corpus)
+        turned = [artifact_id for report in reports for artifact_id in report.turned]
+        if turned:
+            if not plan.allow_loss:
+                refuse_skips(len(turned), len(indexer.ledger.known(plan.corpus)), indexer.of.max_loss)
+            indexer.remove(turned)
+        if not plan.partial:
+            indexer.retract_other_embedders()
+            indexer.collect_unwanted_batches()
+        report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
+        return replace(report, exclude=self._exclude(plan.corpus, report.failed))
+
+    def _exclude(self, corpus: str, failed: Sequence[Failure]) -> list[str]:
+        """Return the patterns that leave out artifacts that cannot be read; none for one, whose message says so."""
+        indexer = self.indexer(corpus)
+        unread = {f.artifact_id for f in failed if "exclude it" in f.message}
+        if len(unread) < 2 or not hasattr(indexer.of.source, "exclude"):
+            return []
+        return exclude_patterns(unread, indexer.ledger.known(corpus).keys() - unread)
+
+    def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
+        """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
+        return self.release.publish_changes(corpora)
+
+    # -- all in one process ----------------------------------------------------------------------------
+
+    def estimate(self, corpora: Sequence[str]) -> Report:
+        """Return the work that `index` would do, its cost and its time, without a paid call or a write."""
+        forecast = Forecast()
+        reports = {name: _timed(name, partial(self._estimate, name, forecast)) for name in corpora}
+        texts = sum(report.calls.embed for report in reports.values())
+        return Report(reports, embed_seconds=forecast.seconds(self.embedder, texts))
+
+    def index(
+        self,
+        corpora: Sequence[str],
+        *,
+        artifacts: Collection[str] = (),
+        stages: Collection[str] = (),
+        force: bool = False,
+        pay_again: bool = False,
+        allow_loss: bool = False,
+        progress: ProgressOf | None = None,
+    ) -> Report:
+        """Bring corpora up to date and publish; see `FindingAid.index`."""
+        options = self.options(corpora, force=force, pay_again=pay_again, stages=stages)
+        with ExitStack() as until_published:
+            repaired = self.prepare(allow_loss=allow_loss, until=until_published)
+            reports: dict[str, CorpusReport] = {}
+            plan_of = partial(self.plan, force=force, allow_loss=allow_loss)
+            if artifacts:
+                plans = self.plans(corpora, artifacts, force=force, allow_loss=allow_loss)
+                corpora, plan_of = list(plans), partial(_planned, plans)
+            for name in corpora:
+                own = replace(options, progress=progress(name)) if progress else options
+                reports[name] = _timed(name, partial(self._index, name, plan_of, own, until_published))
+            closed = self.close([name for name in corpora if reports[name].active])
+        return Report(reports, repaired, closed.unpublished)
+
+    def _index(
+        self, corpus: str, plan_of: Callable[[str], CorpusPlan], options: BuildOptions, until: ExitStack
+    ) -> CorpusReport:
+        plan = plan_of(corpus)
+        if plan.stale or plan.deleted:
+            self._join(until)
+        indexer = self.indexer(corpus)
+        indexer.begin(plan)
+        if options.progress:
+            options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
+        reports = indexer.build_all(plan.batches(), options)
+        for ids in plan.removals():
+            indexer.remove(ids)
+        return self.finish_corpus(plan, reports)
+
+    def _estimate(self, corpus: str, forecast: Forecast) -> CorpusReport:
+        plan, indexer = self.plan(corpus), self.indexer(corpus)
+        estimates = [indexer.estimate(batch, forecast) for batch in plan.batches()]
+        failed = {failure.artifact_id for estimate in estimates for failure in estimate.failed}
+        counted = {listing.artifact_id for listing in plan.stale} - failed  # a skipped one gets no records
+        rows = indexer.ledger.rows(corpus)
+        kept = sum(row.n_records for i, row in rows.items() if i not in counted and i not in plan.deleted)
+        return _report(plan, estimates, kept + sum(estimate.records for estimate in estimates))
+
+    def _join(self, until: ExitStack) -> None:
+        """Keep out runs with another embedder until `until` closes. Raises StoreError if one is under way."""
+        until.enter_context(Leases(self.store).join(self.embedder.id))
+
+    def _inspect(self) -> None:
+        """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""
+        if not self._inspected:
+            self.store.inspect(self.embedder.dim)
+            self._inspected = True
+
+    # -- purging ---------------------------------------------------------------------------------------
+
+    def purge(self) -> Purged:
+        """Delete removed data from disk for good, while new runs and decisions wait.
+
+        Raises StoreError if another process works on artifacts or purges, after a rollback, and if the newest records
+        fail their checks or a redaction or a write is not finished.
+        """
+        self.prepare()
+        with Leases(self.store).whole_store() as lease:
+            return self._purge(lease)
+
+    def _purge(self, lease: Lease) -> Purged:
+        self.release.require_fit("purged")
+        if self.release.publisher.withdrawn():
+            raise StoreError(
+                "not purged: the newest records were rolled back, and a purge leaves no others: run `findingaid"
+                " publish`, or index what is to come instead"
+            )
+        decisions = self.log.all()
+        if problem := next(chain(incomplete(self.store, decisions), self._unwritten()), None):
+            raise StoreError(f"not purged: {problem} first")
+        scrub(self.store, decisions, extractors(self.corpora.values()))
+        if self.release.evaluations:
+            forget_runs(self.release.evaluations)
+        return purge(self.store, self.corpora, self.embedder.id, synthesizers_of(self.corpora.values()), lease)
+
+    def _unwritten(self) -> Iterator[str]:
+        """Yield lines naming artifacts whose records predate a write, or a redaction, that is not finished."""
+        where = f"{one_of('corpus', sorted(self.corpora))} AND records IS NULL AND n_records > 0"
+        rows = self.store.rows("ledger", ("corpus", "artifact_id"), where).to_pylist()
+        for problem in named("artifacts whose records are not rewritten", [tuple(row.values()) for row in rows]):
+            yield f"{problem}: run `findingaid index`"
+
+
+def _discover(source: Source) -> Discovery:
+    """List a source. Convert any exception but a FindingAidError to a SourceError, so that other corpora go on."""
+    try:
+        return source.discover()
+    except FindingAidError:
+        raise
+    except Exception as error:  # a source may raise anything
+        raise SourceError(f"source: cannot be listed: {one_line(error)}") from error
+
+
+def _planned(plans: Mapping[str, CorpusPlan | SourceError], corpus: str) -> CorpusPlan:
+    """Return the plan of a corpus, or raise the error of its source."""
+    plan = plans[corpus]
+    if isinstance(plan, SourceError):
+        raise plan
+    return plan
+
+
+def _report(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
+    """Return the report of one corpus from those of its batches; `records` is its record count afterwards."""
+    total = sum(reports, BatchReport())
+    failed: list[Failure] = [*plan.failures, *total.failed]
+    left_out = sum(failure.stage not in WRITTEN for failure in failed)
+    counts: dict[str, Any] = {each.name: getattr(total, each.name) for each in fields(total)}
+    counts |= {"failed": failed, "records": records, "skipped": [*plan.skipped, *total.skipped]}
+    artifacts = plan.artifacts - len(total.skipped)
+    return CorpusReport(
+        **counts,
+        artifacts=artifacts,
+        unchanged=artifacts - total.new - total.changed - left_out,
+        deleted=len(plan.deleted) + len(total.turned),
+    )
+
+
+def _timed(corpus: str, do: Callable[[], CorpusReport]) -> CorpusReport:
+    """Return the report of `do` with its seconds; a report of the error if the source fails."""
+    start = time.perf_counter()
+    try:
+        report = do()
+    except SourceError as error:
+        report = CorpusReport(error=_at_key(corpus, error))
+    return replace(report, seconds=round(time.perf_counter() - start, 3))
+
+
+def _at_key(corpus: str, error: SourceError) -> str:
+    """Return a source's message; if it starts with a configuration key, prefix it with the corpus's key."""
+    message = str(error)
+    return f"corpora.{corpus}.{message}" if message.startswith("source.") else message

@@ -1,0 +1,60 @@
+"""Stage SYNOPSES: one synopsis for each artifact, by the synthesizer of the corpus or its fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from findingaid.corpus import Corpus
+from findingaid.indexing.budget import Bounded, Spending, total
+from findingaid.indexing.calls import CachedCalls, CallResults, Progress, call_synthesizer
+from findingaid.model import Shown, Stage
+from findingaid.protocols import Synthesizer
+from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
+
+
+def synthesizers_of(corpora: Iterable[Corpus]) -> dict[str, Synthesizer]:
+    """Return the synthesizers of these corpora, by id."""
+    found = (taken_apart(corpus.strategy)[1] for corpus in corpora)
+    return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
+
+
+def write_synopses(
+    of: WithSynopsis,
+    shown: Mapping[str, Shown],
+    spending: Spending,
+    corpus: str,
+    pay: bool = True,
+    progress: Progress | None = None,
+) -> CallResults:
+    """Return synopses by artifact id; the fallback, if there is one, fills in missing ones.
+
+    With `pay` false no model is called, see `CachedCalls.results`.
+    """
+    made = CachedCalls(of.synthesizer, spending, corpus, Stage.SYNOPSES, progress).results(shown, pay)
+    return with_fallbacks(of, shown, made, spending, corpus) if pay else made
+
+
+def with_fallbacks(
+    of: WithSynopsis, shown: Mapping[str, Shown], made: CallResults, spending: Spending, corpus: str
+) -> CallResults:
+    """Fill in missing synopses with texts of the fallback synthesizer, until the real ones arrive.
+
+    A fallback that calls an endpoint is paid from the same budget, and its texts are cached.
+    """
+    lacking = {i: shown[i] for i, s in made.synopses.items() if not s.outcome.settled and not s.text}
+    if of.fallback is None or not lacking:
+        return made
+    if isinstance(of.fallback, Bounded):
+        by_fallback = CachedCalls(of.fallback, spending, corpus).results(lacking)
+        texts = by_fallback.synopses
+        made = replace(
+            made,
+            calls=made.calls + by_fallback.calls,
+            usage=made.usage + by_fallback.usage,
+            cost=total([made.cost, by_fallback.cost]),
+        )
+    else:
+        texts = {i: call_synthesizer(of.fallback, what) for i, what in lacking.items()}
+    stand_in = {i: replace(made.synopses[i], text=s.text, producer_id=of.fallback.id) for i, s in texts.items()}
+    return replace(made, synopses={**made.synopses, **stand_in})

@@ -1,0 +1,1 @@
+"""Calls of language models: endpoint, rate limits, prompts and completions."""

@@ -1,0 +1,1 @@
+"""Answers composed from claims, each sentence with its citations."""

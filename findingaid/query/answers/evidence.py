@@ -1,0 +1,222 @@
+"""Evidence for an answer: claims that may be cited, the places that state each, and the claims that contest them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from findingaid.claims.model import Claim, Evidence, Tier
+from findingaid.errors import QueryError
+from findingaid.model import CLAIM, Mode
+from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
+from findingaid.query.answers.relevance import REFUSED, estimate_relevance
+from findingaid.query.search.filters import validate_filter
+from findingaid.query.search.hits import own_text, span_of
+from findingaid.query.search.probes import NO_SCORES, probe_scores
+from findingaid.query.search.request import Request
+from findingaid.query.search.searcher import Searcher
+from findingaid.store.sql import both, one_of
+from findingaid.store.vectors import unit
+from findingaid.text.words import salient, stems
+
+if TYPE_CHECKING:
+    from findingaid.claims.eligible import Eligible
+    from findingaid.query.search.reader import Reader
+
+MIN_SEARCHED = 50
+"""Minimum number of claims to search for; more for an answer with many claims."""
+
+MAX_CLAIMS = 200
+"""Maximum number of claims in an answer."""
+
+SEARCHED_PER_CLAIM = 4
+"""Number of claims to search for, for each claim in the answer."""
+
+SEARCHED_PER_TERM = 20
+"""Number of claims to search for by a single word that no other claim covers."""
+
+MAX_TERMS = 32
+"""Maximum number of words of a question that are searched for one by one."""
+
+PASSAGES = 3
+"""Number of passages, each of another artifact, that are named beside a weak answer."""
+
+CLAIM_COLUMNS = (
+    "record_id", "corpus", "artifact_id", "surface_kind", "text", "text_start", "span_start", "span_end", "metadata",
+    "artifact_version", "producer_id", "claim_id", "evidence",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """Question and the claims it is put to. Without `tiers`, the configured tiers apply.
+
+    `improved` adds to the request the features of every search, such as reranking.
+    """
+
+    query: str
+    depth: int
+    corpora: Sequence[str]
+    where: str | None = None
+    tiers: Sequence[str] | None = None
+    improved: Callable[[Request], Request] = lambda request: request
+
+    def check(self) -> None:
+        """Raise QueryError if the query or the depth is not valid."""
+        Request((self.query,)).check()
+        if not 1 <= self.depth <= MAX_CLAIMS:
+            raise QueryError(f"depth must be from 1 to {MAX_CLAIMS}, got {self.depth}")
+
+
+def find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
+    """Find the claims that can answer a question. Raises QueryError, StoreError."""
+    question.check()
+    return searcher.store.retried(lambda: _find_evidence(searcher, question))
+
+
+def _find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
+    reader = searcher.reader()
+    tiers = searcher.eligibility.now().tiers(question.tiers)
+    lexical = searcher.store.lexical
+    if not any(CLAIM in reader.kinds.get(corpus, ()) for corpus in question.corpora):
+        return EvidenceSet(question.query, [], tiers=tiers, lexical=lexical)
+    ids = dict.fromkeys(_rank_claim_ids(searcher, question))
+    where = question.where and validate_filter(question.where, searcher.store, reader.records, tuple(question.corpora))
+    eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not cited
+    within = both(one_of("corpus", question.corpora), where)
+    citable = _measured(reader, question, _read_citable(searcher, reader, eligible, ids, tiers, within))
+    others: list[CitableClaim] = []
+    looked_for = {claim.claim_id for claim in citable}
+    while against := {i for claim in (*citable, *others) for i in claim.standing.contested_by} - looked_for:
+        looked_for |= against
+        others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
+    return EvidenceSet(question.query, citable, others, tiers, lexical)
+
+
+def _rank_claim_ids(searcher: Searcher, question: Question) -> Iterator[str]:
+    """Yield the ids of claims, best first; last those found by a single word that no other claim covers."""
+
+    def request(query: str, k: int, mode: Mode = "hybrid") -> Request:
+        where, tiers = question.where, question.tiers
+        return Request((query,), k, mode=mode, corpora=question.corpora, surfaces=(CLAIM,), where=where, tiers=tiers)
+
+    lexical = searcher.store.lexical
+    covered: set[str] = set()
+    best = question.improved(request(question.query, max(MIN_SEARCHED, SEARCHED_PER_CLAIM * question.depth)))
+    for hit in searcher.search(best):
+        covered |= stems([hit.text, hit.metadata["quote"]], lexical)
+        yield hit.metadata["claim_id"]
+    terms = salient(question.query, lexical)
+    missing = [word for stem, word in terms.items() if stem not in covered]
+    for word in missing[:MAX_TERMS]:
+        yield from (hit.metadata["claim_id"] for hit in searcher.search(request(word, SEARCHED_PER_TERM, "lexical")))
+
+
+def _read_citable(
+    searcher: Searcher, reader: Reader, eligible: Eligible, ids: Iterable[str], tiers: Iterable[Tier], within: str
+) -> list[CitableClaim]:
+    """Return those of the claims that may be shown, in the order of the ids, with the places of their best tier."""
+    wanted, allowed = list(ids), frozenset(tiers)
+    if not wanted:
+        return []
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in read_claim_records(reader.records, both(one_of("claim_id", wanted), eligible.claims(allowed), within)):
+        found[row["claim_id"]].append(row)
+    citable = []
+    for claim_id in wanted:
+        # A claim may be verbatim in one artifact and not in another: it is cited only by its best tier.
+        claims = [(claim_from_row(row), row) for row in found[claim_id] if eligible.allows_record(row, allowed)]
+        if claims:
+            tier = best_tier(eligible, [claim for claim, _ in claims])
+            citable.append(
+                CitableClaim(
+                    claim_id,
+                    claims[0][0].corpus,
+                    claims[0][0].text,
+                    tier,
+                    eligible.standing(claim_id),
+                    tuple(_build_place(claim, row) for claim, row in claims if tier_of(eligible, claim) is tier),
+                    claims[0][0].type,
+                    tuple(claims[0][0].entities),
+                    searcher.store.lexical,
+                )
+            )
+    return citable
+
+
+def _measured(reader: Reader, question: Question, claims: Sequence[CitableClaim]) -> list[CitableClaim]:
+    """Return the claims with their dense scores, as deviations above those of unrelated questions."""
+    scores = probe_scores(reader, question.corpora) if claims else NO_SCORES
+    if not scores.meaning:
+        return list(claims)
+    records = one_of("record_id", sorted({place.record_id for claim in claims for place in claim.places}))
+    found = reader.records.to_table(columns=["claim_id", "vector"], filter=records)
+    vector = reader.embed(question.query)
+    cosines = unit(found["vector"].combine_chunks()) @ (vector / (np.linalg.norm(vector) or 1))
+    known = dict(zip(found["claim_id"].to_pylist(), cosines.tolist(), strict=True))
+    return [replace(claim, above=scores.above(known[claim.claim_id])) for claim in claims]
+
+
+def find_passages_beside(
+    searcher: Searcher, query: str, corpora: Sequence[str], where: str | None
+) -> list[FoundPassage]:
+    """Return the best passages of a search for a question, without those that have nothing to do with it."""
+    lexical = searcher.store.lexical
+    terms = salient(query, lexical)
+    if not terms:
+        return []
+    hits = searcher.search(Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True))
+    scores = probe_scores(searcher.reader(), corpora)
+    found = []
+    for hit in hits:
+        cosine = next((rank.score for rank in hit.ranks if rank.ranker == "dense"), None)
+        above = None if cosine is None else scores.above(cosine)
+        covered = len(stems([hit.text], lexical) & terms.keys()) / len(terms)
+        if covered and estimate_relevance(covered, above) >= REFUSED:
+            found.append(FoundPassage(hit.corpus, hit.artifact_id, hit.record_id, hit.span, hit.text))
+    return found
+
+
+def tier_of(eligible: Eligible, claim: Claim) -> Tier:
+    """Return why a claim may be cited."""
+    return eligible.tier(claim.claim_id, claim.evidence, claim.verbatim)
+
+
+def best_tier(eligible: Eligible, claims: Iterable[Claim]) -> Tier:
+    """Return the best tier of a claim that several artifacts state."""
+    return min((tier_of(eligible, claim) for claim in claims), key=list(Tier).index)
+
+
+def read_claim_records(records: Any, condition: str) -> list[dict[str, Any]]:
+    """Return the records of claims that match a condition, by artifact and position."""
+    rows: list[dict[str, Any]] = records.to_table(columns=list(CLAIM_COLUMNS), filter=condition).to_pylist()
+    return sorted(rows, key=lambda row: (row["corpus"], row["artifact_id"], row["span_start"] or 0, row["record_id"]))
+
+
+def claim_from_row(row: Mapping[str, Any]) -> Claim:
+    """Return the claim that a record holds."""
+    said = orjson.loads(row["metadata"])
+    return Claim(
+        claim_id=row["claim_id"],
+        corpus=row["corpus"],
+        artifact_id=row["artifact_id"],
+        text=own_text(row),
+        type=said["type"],
+        confidence=said["confidence"],
+        entities=tuple(said["entities"]),
+        quote=said["quote"],
+        span=span_of(row),
+        evidence=Evidence(row["evidence"]),
+        verbatim=said["verbatim"],
+        producer_id=row["producer_id"],
+        artifact_version=row["artifact_version"],
+    )
+
+
+def _build_place(claim: Claim, row: Mapping[str, Any]) -> Place:
+    return Place(claim.artifact_id, row["record_id"], claim.span, claim.quote, claim.evidence)

@@ -1,0 +1,1 @@
+"""Context packs: search hits and summaries under a token budget."""

@@ -1,0 +1,1 @@
+"""Lookups of single artifacts: contents, status, references and provenance."""

@@ -1,0 +1,185 @@
+"""Absences explained: why an artifact has no claims, no summary node, no synopsis or no references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from findingaid.claims.extraction import HINTS, why_no_claims
+from findingaid.claims.model import Evidence
+from findingaid.corpus import Corpus
+from findingaid.errors import brief
+from findingaid.model import Outcome, Stage
+from findingaid.protocols import ExplainingExtractor, LeftOut
+from findingaid.query.lookup.passages import StoredArtifact, read_stored_artifacts
+from findingaid.reports import Unclaimed
+from findingaid.store import Ledger, LedgerRow, Store
+from findingaid.store.sql import both, equals
+from findingaid.strategies.with_synopsis import taken_apart
+
+if TYPE_CHECKING:
+    from findingaid.claims.eligible import Eligible
+    from findingaid.query.search.reader import Key
+
+NAMED = 3
+"""Number of sentences that were not taken which a reason quotes."""
+
+READ = 1_000
+"""Maximum number of artifacts without claims that are read to say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Thing that an artifact does not have, and the reason."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Artifact as the ledger and the store have it."""
+
+    store: Store
+    corpus: Corpus
+    row: LedgerRow
+    kept: StoredArtifact | None
+    eligible: Eligible
+
+    def why_no(self, stage: Stage, none: str) -> str:
+        """Return the reason by the outcome of a stage: failed, left to the next run, not run yet, or `none`."""
+        outcome = self.row.outcome(stage)
+        if outcome == Outcome.FAILED:
+            return f"it failed: {self.row.failed_message}"
+        if outcome == Outcome.PENDING:
+            return (
+                f"left to the next run: {self.row.failed_message}"
+                if self.row.failed_message
+                else "left to the next run"
+            )
+        return none if outcome else "not made yet: run `findingaid index`"
+
+
+def find_absences(store: Store, corpora: Mapping[str, Corpus], key: Key, eligible: Eligible) -> list[Absence]:
+    """Return what an indexed artifact does not have although its corpus is configured for it, with the reasons."""
+    corpus, row = corpora.get(key[0]), Ledger(store).rows(key[0], [key[1]]).get(key[1])
+    if corpus is None or row is None:
+        return []
+    case = _Case(store, corpus, row, read_stored_artifacts(store, corpora, [key]).get(key), eligible)
+    return [*_claims(case), *_summary_node(case), *_synopsis(case), *_references(case)]
+
+
+def explain_missing_node(
+    store: Store, corpora: Mapping[str, Corpus], wanted: str, within: Sequence[str], eligible: Eligible
+) -> str:
+    """Return why an indexed artifact of these corpora has no summary node; "" if none is called `wanted`."""
+    for name in within:
+        if not store.exists() or wanted not in Ledger(store).rows(name, [wanted]):
+            continue
+        claiming = corpora[name].claims
+        if claiming is None or claiming.nodes is None:
+            key = "claims" if claiming is None else "summary_nodes"
+            return f"{name}/{wanted} has no summary node: set corpora.{name}.{key} and run `findingaid index`"
+        found = {absence.what: absence.reason for absence in find_absences(store, corpora, (name, wanted), eligible)}
+        if reason := found.get("summary node"):
+            return f"{name}/{wanted} has no summary node: {reason}"
+        if reason := found.get("claims"):
+            return f"{name}/{wanted} has no summary node, because it has no claims: {reason}"
+        return f"{name}/{wanted} has no summary node now: it cites a retracted claim, and the next run writes another"
+    return ""
+
+
+def _claims(case: _Case) -> Iterator[Absence]:
+    claiming, row = case.corpus.claims, case.row
+    if claiming is None:
+        return
+    if not row.n_claims:
+        none = f"{_why_none(case)}{_not_taken(case)}"
+        yield Absence("claims", case.why_no(Stage.CLAIMS, none))
+    elif not _counted(case):
+        yield Absence("claims", f"{_number(row.n_claims, 'claim')}, none of them in use")
+
+
+def _summary_node(case: _Case) -> Iterator[Absence]:
+    claiming, row = case.corpus.claims, case.row
+    if claiming is None or claiming.nodes is None or not row.n_claims:
+        return
+    counted = _counted(case)
+    if counted < claiming.at_least:
+        retracted = f", {row.n_claims - counted} not in use" if counted < row.n_claims else ""
+        enough = f"{_number(row.n_claims, 'claim')}{retracted}, {claiming.at_least} needed"
+        yield Absence("summary node", f"{enough}{_not_taken(case)}")
+    elif not row.n_summary_nodes:
+        yield Absence("summary node", case.why_no(Stage.SUMMARY_NODES, "its producer had nothing to say"))
+
+
+def _synopsis(case: _Case) -> Iterator[Absence]:
+    synopses = taken_apart(case.corpus.strategy)[1]
+    if synopses is None or case.row.n_synopses:
+        return
+    none = "its synthesizer had nothing to say"
+    if case.row.outcome(Stage.SYNOPSES) == Outcome.SKIPPED:
+        none = "`when` of the corpus's synopsis leaves it out"
+    yield Absence("synopsis", case.why_no(Stage.SYNOPSES, none))
+
+
+def _references(case: _Case) -> Iterator[Absence]:
+    if case.corpus.edges is not None and not case.row.n_edges:
+        yield Absence("references", "it names no other artifact, by a link or by a field")
+
+
+def _why_none(case: _Case) -> str:
+    claiming = case.corpus.claims
+    if claiming is None or case.kept is None or case.kept.text is None:
+        return "it has no text"
+    return why_no_claims(claiming.extractor, case.kept.text, _hints(case.kept))
+
+
+def _not_taken(case: _Case) -> str:
+    """Return the first sentences that the extractor did not take, with the reasons, and how many there are more."""
+    left = [one for one in _left_out(case) if one.text]
+    if not left:
+        return ""
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    return "; not taken: " + ", ".join(f"{brief(one.text)} ({one.reason})" for one in left[:NAMED]) + more
+
+
+def _left_out(case: _Case) -> Sequence[LeftOut]:
+    extractor = case.corpus.claims and case.corpus.claims.extractor
+    if case.kept is None or case.kept.text is None or not isinstance(extractor, ExplainingExtractor):
+        return ()
+    return extractor.left_out(case.kept.text, _hints(case.kept))
+
+
+def _hints(kept: StoredArtifact) -> Mapping[str, Any]:
+    return {name: kept.artifact.metadata[name] for name in HINTS if kept.artifact.metadata.get(name)}
+
+
+def _counted(case: _Case) -> int:
+    """Return how many claims of an artifact count for a summary: those with evidence that are not retracted."""
+    of = both(equals("corpus", case.row.corpus), equals("artifact_id", case.row.artifact_id))
+    rows = case.store.rows("claims", ("claim_id", "evidence"), of).to_pylist()
+    retracted = case.eligible.retracted
+    return sum(row["claim_id"] not in retracted and row["evidence"] != Evidence.FORGED for row in rows)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def count_unclaimed(store: Store, corpora: Mapping[str, Corpus], within: Sequence[str]) -> dict[str, Unclaimed]:
+    """Return, by corpus, the artifacts in which no claim was found, counted by the reason."""
+    found: dict[str, Unclaimed] = {}
+    for name in within:
+        claiming = corpora[name].claims
+        if claiming is None or not store.exists():
+            continue
+        without = both(equals("corpus", name), equals("claims_outcome", Outcome.EMPTY))
+        ids = sorted(store.rows("ledger", ["artifact_id"], without)["artifact_id"].to_pylist())
+        kept = read_stored_artifacts(store, {name: corpora[name]}, [(name, i) for i in ids[:READ]])
+        reasons = {
+            i: why_no_claims(claiming.extractor, one.text or "", _hints(one)) for (_, i), one in sorted(kept.items())
+        }
+        found[name] = Unclaimed.of(reasons) + Unclaimed.of(dict.fromkeys(ids[READ:], "not looked at here"))
+    return found

@@ -1,0 +1,166 @@
+"""Published artifacts, and their anchored summaries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from findingaid.claims.eligible import Eligible
+from findingaid.errors import NotFoundError, QueryError, TornError, brief
+from findingaid.query.search.hits import own_text, span_of
+from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store, history
+from findingaid.store.sql import equals, one_of
+from findingaid.synthesis.anchored_summary import AnchoredSummary
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+VIEW_COLUMNS = (
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
+    "span_start", "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence", "embedder_id",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """Published record; `producer_id` names the producer of a generated text."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    text: str
+    span: tuple[int, int] | None
+    metadata: Mapping[str, Any]
+    producer_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactView:
+    """Artifact with its records in plan order, and the content version they were made from."""
+
+    corpus: str
+    artifact_id: str
+    title: str
+    artifact_version: str
+    embedder_id: str
+    records: Sequence[RecordView]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredSummaryView:
+    """One of the anchored summaries that an artifact has had, as published."""
+
+    iteration: int
+    segments: int
+    producer_id: str
+    at: str
+    summary: AnchoredSummary
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("iteration", "segments", "producer_id", "at")} | {
+            "summary": self.summary.model_dump()
+        }
+
+
+def read_artifact(
+    store: Store, wanted: str, corpora: Sequence[str] | None = None, eligible: Eligible | None = None
+) -> ArtifactView:
+    """Return the artifact with this id, or the one that a record with this id belongs to.
+
+    `corpora` limits the lookup to these corpora. Claims and summary nodes are included if they are `eligible`; without
+    `eligible` there are none.
+
+    Raises QueryError for an id that is unknown or in several corpora, TornError for an artifact that has lost records.
+    """
+    return store.retried(lambda: _read_artifact(store, store.published(), wanted, corpora, eligible))
+
+
+def _read_artifact(
+    store: Store,
+    records: LanceDataset,
+    wanted: str,
+    corpora: Sequence[str] | None,
+    eligible: Eligible | None,
+) -> ArtifactView:
+
+    def find(where: str) -> list[dict[str, Any]]:
+        with store.sound(), store.reached():
+            found: list[dict[str, Any]] = records.to_table(columns=list(VIEW_COLUMNS), filter=where).to_pylist()
+        return found
+
+    within = "" if corpora is None else f" AND {one_of('corpus', corpora)}"
+    rows = find(equals("artifact_id", wanted) + within)
+    if not rows and (record := find(equals("record_id", wanted) + within)):
+        rows = find(f"{equals('artifact_id', record[0]['artifact_id'])} AND {equals('corpus', record[0]['corpus'])}")
+    if not rows and (skipped := SkippedArtifacts(store).why(wanted, corpora)):
+        raise NotFoundError(skipped)
+    if not rows:
+        raise NotFoundError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
+    if len(found := {row["corpus"] for row in rows}) > 1:
+        raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
+    first = rows[0]
+    _refuse_torn(store, records.version, rows)
+    return ArtifactView(
+        corpus=first["corpus"],
+        artifact_id=first["artifact_id"],
+        title=first["title"],
+        artifact_version=first["artifact_version"],
+        embedder_id=first["embedder_id"],
+        records=[_build_record(row) for row in _visible_rows(rows, eligible)],
+    )
+
+
+def _visible_rows(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list[Mapping[str, Any]]:
+    """Return the records of an artifact that may be shown, in plan order."""
+    ordered = sorted(rows, key=lambda row: row["surface_index"])
+    return [row for row in ordered if not row["claim_id"] or (eligible is not None and eligible.allows_record(row))]
+
+
+def read_anchored_summaries(
+    store: Store, wanted: str, corpora: Sequence[str] | None = None
+) -> list[AnchoredSummaryView]:
+    """Return the anchored summaries of a published artifact, oldest first."""
+    artifact = read_artifact(store, wanted, corpora)
+    rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
+    return [
+        AnchoredSummaryView(
+            row.iteration,
+            row.segments,
+            row.producer_id,
+            row.at.isoformat(timespec="seconds"),
+            AnchoredSummary.model_validate_json(row.summary),
+        )
+        for row in rows
+    ]
+
+
+def _refuse_torn(store: Store, version: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise TornError if records of an artifact are missing, by their positions or by the ledger's count.
+
+    The ledger counts the records of the newest version, so its count is used only if `version` still is the newest.
+    """
+    corpus, artifact_id = rows[0]["corpus"], rows[0]["artifact_id"]
+    places = sorted(row["surface_index"] for row in rows)
+    torn = places[0] > 1 or places != list(range(places[0], places[0] + len(places)))
+    known = None if torn else Ledger(store).rows(corpus, [artifact_id]).get(artifact_id)
+    if known and known.records is not None and known.n_records != len(rows):
+        torn = version == Publisher(store).newest()
+    if torn:
+        raise TornError(f"{corpus}/{artifact_id}: some of its records are lost: run `findingaid index`")
+
+
+def _build_record(row: Mapping[str, Any]) -> RecordView:
+    return RecordView(
+        row["record_id"],
+        row["surface_kind"],
+        row["surface_index"],
+        own_text(row),
+        span_of(row),
+        json.loads(row["metadata"]),
+        row["producer_id"],
+    )

@@ -1,0 +1,82 @@
+"""Places of hits on this machine: the file and the line, as an editor or a terminal takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from findingaid.corpus import Corpus
+from findingaid.model import Artifact, Hit
+from findingaid.store import Store
+from findingaid.store.artifacts import stored
+from findingaid.store.sql import one_of
+
+
+@runtime_checkable
+class Placing(Protocol):
+    """Source that knows where its artifacts are, such as in files."""
+
+    def place(self, path: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Place of a hit: its file on this machine, "" if there is none, and the line, from 1; None if it is unknown."""
+
+    corpus: str
+    artifact_id: str
+    path: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """Return path and line, the path relative to the working folder if that is shorter; else corpus and id."""
+        name = min(self.path, os.path.relpath(self.path), key=len) if self.path else f"{self.corpus}/{self.artifact_id}"
+        return f"{name}:{self.line}" if self.line else name
+
+
+def locate_hits(store: Store, corpora: Mapping[str, Corpus], hits: Sequence[Hit]) -> list[Location]:
+    """Return the place of each hit.
+
+    Only a text that the source has as it is has lines, not one converted from a document or composed of fields.
+    """
+    within = one_of("corpus", sorted({hit.corpus for hit in hits})) if hits else ""
+    known = stored(store, sorted({hit.artifact_id for hit in hits}), within) if hits else {}
+    artifacts = {key: artifact for key, (artifact, _) in known.items()}
+    return [_locate(corpora.get(hit.corpus), artifacts.get((hit.corpus, hit.artifact_id)), hit) for hit in hits]
+
+
+def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Location:
+    if artifact is None:
+        return Location(hit.corpus, hit.artifact_id)
+    path = file_of(corpus, artifact)
+    text = artifact.raw
+    if not isinstance(text, str) or "text_type" in artifact.metadata or hit.span is None:
+        return Location(hit.corpus, hit.artifact_id, path)
+    start, end = hit.span
+    known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else it was indexed again since
+    line = line_of(text, start) if known else None
+    return Location(hit.corpus, hit.artifact_id, path, line)
+
+
+def file_of(corpus: Corpus | None, artifact: Artifact) -> str:
+    """Return the file of an artifact on this machine; "" if there is none."""
+    if corpus is None or not isinstance(corpus.source, Placing):
+        return ""
+    path = corpus.source.place(str(artifact.metadata.get("path") or artifact.artifact_id))
+    return path if os.path.isfile(path) else ""
+
+
+def line_of(text: str, start: int) -> int:
+    """Return the line of a position in a text, counted from 1."""
+    return text.count("\n", 0, start) + 1
+
+
+def span_of_line(text: str, line: int) -> tuple[int, int] | None:
+    """Return the span of a line of a text, without its end; None if the text has fewer lines."""
+    lines = text.split("\n")
+    if not 0 < line <= len(lines):
+        return None
+    start = sum(len(each) + 1 for each in lines[: line - 1])
+    return start, start + len(lines[line - 1])

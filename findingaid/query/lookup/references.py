@@ -1,0 +1,139 @@
+"""References between artifacts, in both directions, as published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from findingaid.errors import NotFoundError, QueryError, brief
+from findingaid.query.search.hits import span_of
+from findingaid.query.search.reader import Key
+from findingaid.store import Store
+from findingaid.store.sql import equals, one_of
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+SOURCE, TARGET = ("corpus", "artifact_id"), ("target_corpus", "target_id")
+"""Columns of the two ends of an edge."""
+
+EDGE_COLUMNS = (*SOURCE, *TARGET, "kind", "section", "position", "span_start", "span_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Artifact at the other end of an edge; `title` is None if it is not published.
+
+    `section` is the anchor of the heading that is referred to, and `span` is the place of the reference in the
+    referring text. For a SUMMARIZES edge, `section` is the id of the claim or of the node, `span` the claim's place,
+    and `title` its text.
+    """
+
+    corpus: str
+    artifact_id: str
+    kind: str
+    section: str
+    span: tuple[int, int] | None
+    title: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCount:
+    """Artifact, and how many artifacts refer to it; `title` is None if it is not published."""
+
+    corpus: str
+    artifact_id: str
+    references: int
+    title: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find_neighbours(
+    store: Store,
+    artifact_id: str,
+    corpora: Sequence[str],
+    within: Sequence[str],
+    kinds: Sequence[str] | None = None,
+    reverse: bool = False,
+) -> list[Neighbour]:
+    """Return the artifacts that an artifact refers to, in text order; with `reverse`, those that refer to it, by id.
+
+    `corpora` are those in which the artifact may be. Edges to corpora outside `within`, which the caller may read, are
+    not followed. Raises QueryError for an id that is in several corpora, or unknown.
+    """
+    return store.retried(lambda: _find_neighbours(store, artifact_id, corpora, within, kinds, reverse))
+
+
+def _find_neighbours(
+    store: Store,
+    artifact_id: str,
+    corpora: Sequence[str],
+    within: Sequence[str],
+    kinds: Sequence[str] | None,
+    reverse: bool,
+) -> list[Neighbour]:
+    records = store.published()
+    edges = store.edges_of(records)
+    here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
+    conditions = (equals(here[1], artifact_id), one_of(here[0], corpora), one_of(there[0], within))
+    rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
+    found = {row[here[0]] for row in rows}
+    if len(found) > 1:
+        raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
+    if not rows and not read_titles(records, [(corpus, artifact_id) for corpus in corpora]):
+        raise NotFoundError(f"no published artifact {brief(artifact_id)}: `findingaid search` shows ids")
+    rows = [row for row in rows if not kinds or row["kind"] in kinds]
+    known = read_titles(records, [(row[there[0]], row[there[1]]) for row in rows])
+    rows.sort(key=lambda row: (row[there[0]], row[there[1]], row["position"]) if reverse else row["position"])
+    return [_neighbour(row, (row[there[0]], row[there[1]]), known) for row in rows]
+
+
+def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Neighbour:
+    return Neighbour(*key, row["kind"], row["section"], span_of(row), known.get(key))
+
+
+def find_most_referenced(
+    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None = None
+) -> list[ReferenceCount]:
+    """Return the k artifacts of these corpora that most artifacts of `within` refer to, most first.
+
+    Raises QueryError if k is less than 1.
+    """
+    if k < 1:
+        raise QueryError(f"k must be at least 1, got {k}")
+    return store.retried(lambda: _find_most_referenced(store, k, corpora, within, kinds))
+
+
+def _find_most_referenced(
+    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None
+) -> list[ReferenceCount]:
+    records = store.published()
+    edges = store.edges_of(records)
+    conditions = [one_of(TARGET[0], corpora), one_of(SOURCE[0], within), *([one_of("kind", kinds)] if kinds else [])]
+    found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions))
+    once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
+    counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
+    order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]
+    best = counted.sort_by(order).slice(0, min(k, len(counted))).to_pylist()
+    known = read_titles(records, [(row[TARGET[0]], row[TARGET[1]]) for row in best])
+    keys = [((row[TARGET[0]], row[TARGET[1]]), row["count_all"]) for row in best]
+    return [ReferenceCount(*key, count, known.get(key)) for key, count in keys]
+
+
+def read_titles(records: LanceDataset, keys: Iterable[Key]) -> dict[Key, str]:
+    """Return the titles of the artifacts that are published."""
+    wanted = set(keys)
+    if not wanted:
+        return {}
+    where = one_of("artifact_id", sorted({artifact_id for _, artifact_id in wanted}))
+    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=where)
+    keyed = {(row["corpus"], row["artifact_id"]): row["title"] for row in rows.to_pylist()}
+    return {key: title for key, title in keyed.items() if key in wanted}

@@ -1,0 +1,157 @@
+"""Names of artifacts as people type them: ids, and every place that findingaid prints.
+
+Each lookup tries the id as it was given first. Only if there is no such id, `resolve` reads it as a place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from findingaid.corpus import Corpus
+from findingaid.errors import NotFoundError, QueryError, brief
+from findingaid.query.lookup.places import Placing
+from findingaid.query.search.reader import Key
+from findingaid.store.sql import one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance import LanceDataset
+
+T = TypeVar("T")
+
+PLACE = re.compile(
+    r"""
+    (?P<name>.+?)
+    (?::(?P<line>\d+)(?::\d+)?)?                                  # :LINE, or :LINE:COLUMN
+    (?:\s*\[(?P<start>\d+):(?P<end>\d+)\] | \s+(?P<s>\d+):(?P<e>\d+) | \s+[a-z_]+\s\d+)?   # [S:E], S:E or KIND NUMBER
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Place as findingaid prints it, in hits, citations and evidence."""
+
+LONGEST_PLACE = 5_000
+"""Most characters of a name that is read as a place."""
+
+ALIKE = 0.7
+"""Least likeness of a name that an error suggests, from 0 to 1, see `difflib`."""
+
+SUGGESTED = 3
+"""Most names that an error suggests."""
+
+MOST_COMPARED = 20_000
+"""Most artifacts whose names are compared letter by letter, for suggestions."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlace:
+    """Name of an artifact with the place in it, as far as one was given."""
+
+    name: str
+    line: int | None = None
+    span: tuple[int, int] | None = None
+
+
+def parse_place(text: str) -> NamedPlace:
+    """Split a printed place such as `docs/a.md:12`, `a.md [30:75]` or `docs/a.md 30:75` into name and place."""
+    found = PLACE.fullmatch(text.strip()) if len(text) <= LONGEST_PLACE else None
+    if not found:
+        return NamedPlace(text)
+    start, end = found["start"] or found["s"], found["end"] or found["e"]
+    span = (int(start), int(end)) if start else None
+    return NamedPlace(found["name"], int(found["line"]) if found["line"] else None, span)
+
+
+def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
+    """Return the published artifact of these corpora that a place or a part of its name denotes; None if there is none.
+
+    In this order: the id, `CORPUS/ID`, and the end of an id from a `/` on. Raises QueryError if several artifacts have
+    the name.
+    """
+    name = parse_place(wanted).name
+    end = "/" + (os.path.normpath(name) if name.strip() else "")
+    keys = read_keys(records, corpora)
+    for fits in (
+        [key for key in keys if key[1] == name],
+        [key for key in keys if "/".join(key) == name],
+        [key for key in keys if f"/{key[1]}".endswith(end)],
+    ):
+        if len(fits) > 1:
+            raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: name one of them")
+        if fits:
+            return fits[0]
+    return None
+
+
+def suggest(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> str:
+    """Return the artifacts of these corpora with a name like the wanted one, as the end of an error; "" if none."""
+    name = os.path.basename(parse_place(wanted).name).casefold()
+    if not name or len(name) > LONGEST_PLACE:
+        return ""
+    keys = read_keys(records, corpora)
+    ends = {key: os.path.basename(key[1]).casefold() for key in keys}
+    holding = [key for key, end in ends.items() if len(name) > 2 and name in end]
+    near = [] if holding or len(keys) > MOST_COMPARED else get_close_matches(name, set(ends.values()), SUGGESTED, ALIKE)
+    fits = holding or sorted((key for key in keys if ends[key] in near), key=lambda key: near.index(ends[key]))
+    return f"; did you mean {_listed(fits)}?" if fits else ""
+
+
+def looked_up(
+    records: Callable[[], LanceDataset],
+    wanted: str,
+    corpora: Sequence[str],
+    read: Callable[[str, Sequence[str]], T],
+) -> T:
+    """Return what `read` finds for an id in these corpora, else for the artifact that the id denotes as a place.
+
+    Raises the NotFoundError of `read`, with suggestions.
+    """
+    try:
+        return read(wanted, corpora)
+    except NotFoundError as error:
+        if (key := resolve(records(), wanted, corpora)) is None:
+            raise NotFoundError(f"{error}{suggest(records(), wanted, corpora)}") from None
+        return read(key[1], [key[0]])
+
+
+def read_keys(records: LanceDataset, corpora: Sequence[str]) -> list[Key]:
+    """Return the keys of the published artifacts of these corpora, in order."""
+    found = records.to_table(columns=["corpus", "artifact_id"], filter=one_of("corpus", corpora))
+    once = found.group_by(["corpus", "artifact_id"]).aggregate([])
+    return sorted(zip(once["corpus"].to_pylist(), once["artifact_id"].to_pylist(), strict=True))
+
+
+def artifact_of_file(corpora: Mapping[str, Corpus], text: str) -> str:
+    """Return `CORPUS/ID` and the place for the path of a file below the root of a corpus; else the text itself.
+
+    Of several corpora it is that with the deepest root.
+    """
+    name = parse_place(text).name
+    if len(text) > LONGEST_PLACE or "\0" in text or not os.path.isfile(name):
+        return text
+    path = Path(os.path.abspath(name))
+    roots = [
+        (root, corpus.name)
+        for corpus in corpora.values()
+        if isinstance(corpus.source, Placing)
+        for root in (Path(corpus.source.place("")), Path(corpus.source.place("")).resolve())
+        if path.is_relative_to(root)
+    ]
+    if not roots:
+        return text
+    root, corpus_name = max(roots, key=lambda found: len(found[0].parts))
+    return f"{corpus_name}/{path.relative_to(root).as_posix()}{text.strip()[len(name) :]}"
+
+
+def _listed(keys: Iterable[Key]) -> str:
+    """List some of the keys: "a/x, b/x or 3 others"."""
+    names = ["/".join(key) for key in keys]
+    shown, more = names[:SUGGESTED], len(names) - SUGGESTED
+    last = f"{more:,} other{'s' * (more > 1)}" if more > 0 else shown.pop()
+    return f"{', '.join(shown)} or {last}" if shown else last

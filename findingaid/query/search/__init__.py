@@ -1,0 +1,21 @@
+"""Search over the published index."""
+
+from findingaid.query.search.filter_fields import Field, corpus_fields
+from findingaid.query.search.hits import Hits
+from findingaid.query.search.reader import Candidate, Reader
+from findingaid.query.search.request import PostProcessor, Recency, Request, Rerank, Route
+from findingaid.query.search.searcher import Searcher
+
+__all__ = [
+    "Candidate",
+    "Field",
+    "Hits",
+    "PostProcessor",
+    "Reader",
+    "Recency",
+    "Request",
+    "Rerank",
+    "Route",
+    "Searcher",
+    "corpus_fields",
+]  # fmt: skip

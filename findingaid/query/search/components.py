@@ -1,0 +1,49 @@
+"""Registries of rerankers, selectors and rewriters, and the defaults of every search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from findingaid.protocols import Reranker, Rewriter, Selector
+from findingaid.registry import Registry
+
+RERANKERS: Registry[Reranker] = Registry(
+    "reranker",
+    "kind",
+    Reranker,
+    "findingaid.rerankers",
+    {
+        "cross-encoder": "findingaid.query.search.rerank:CrossEncoderReranker",
+        "endpoint": "findingaid.query.search.rerank:EndpointReranker",
+    },
+)
+
+
+SELECTORS: Registry[Selector] = Registry(
+    "selector",
+    "kind",
+    Selector,
+    "findingaid.selectors",
+    {
+        "conservative": "findingaid.query.search.select:Conservative",
+        "gap": "findingaid.query.search.select:Gap",
+        "openai": "findingaid.query.search.select:OpenAISelector",
+        "threshold": "findingaid.query.search.select:Threshold",
+    },
+)
+
+
+REWRITERS: Registry[Rewriter] = Registry(
+    "rewriter", "kind", Rewriter, "findingaid.rewriters", {"openai": "findingaid.query.search.rewrite:OpenAIRewriter"}
+)
+
+
+@dataclass(frozen=True)
+class SearchDefaults:
+    """Components and defaults built from `SearchSettings`."""
+
+    rewrite: Rewriter | None = None
+    rerank: Reranker | None = None
+    rerank_depth: int = 50
+    select: Selector | None = None
+    expand: int | str | None = None

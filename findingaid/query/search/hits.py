@@ -1,0 +1,139 @@
+"""Search results: a list of hits that converts to an Arrow table or a data frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from findingaid.frames import require_pandas
+from findingaid.model import Hit
+from findingaid.query.search.reader import Candidate
+from findingaid.text.words import WORD, ngrams
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+HIT_COLUMNS = ("text", "text_start", "span_start", "span_end", "metadata")
+"""Columns of a record that a hit needs in addition to `CANDIDATE_COLUMNS`."""
+
+SEQUENCE = 3
+"""Words of a sequence by which texts are compared."""
+
+REPEATED = 0.8
+"""Share of its sequences from which a text repeats others. Sentences that are joined anew lose a few sequences."""
+
+
+class Hits(list[Hit]):
+    """List of hits, best first.
+
+    `queries` are all queries that were searched for. `enough` is the selector's reason for returning no more hits.
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), enough: str = "", queries: Sequence[str] = ()) -> None:
+        super().__init__(hits)
+        self.enough = enough
+        self.queries = tuple(queries)
+
+    @property
+    def weak(self) -> bool:
+        """Whether nothing matches well: there are hits, and each of them is weak."""
+        return bool(self) and all(hit.weak for hit in self)
+
+    def to_arrow(self) -> pa.Table:
+        """Convert to an Arrow table with one row per hit; metadata is a JSON string."""
+        import pyarrow as pa
+
+        spans = [hit.span or (None, None) for hit in self]
+        return pa.table(
+            {
+                "record_id": pa.array([hit.record_id for hit in self], pa.string()),
+                "corpus": pa.array([hit.corpus for hit in self], pa.string()),
+                "artifact_id": pa.array([hit.artifact_id for hit in self], pa.string()),
+                "surface_kind": pa.array([hit.surface_kind for hit in self], pa.string()),
+                "surface_index": pa.array([hit.surface_index for hit in self], pa.int32()),
+                "score": pa.array([hit.score for hit in self], pa.float64()),
+                "text": pa.array([hit.text for hit in self], pa.string()),
+                "span_start": pa.array([start for start, _ in spans], pa.int32()),
+                "span_end": pa.array([end for _, end in spans], pa.int32()),
+                "metadata": pa.array([json.dumps(hit.metadata, ensure_ascii=False) for hit in self], pa.string()),
+                "route": pa.array([hit.route for hit in self], pa.string()),
+            }
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Convert to a data frame with one row per hit. Raises ConfigError without pandas."""
+        require_pandas()
+        return self.to_arrow().to_pandas()
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """Best hit of an artifact, and its other hits, best first."""
+
+    best: Hit
+    others: Sequence[Hit]
+
+
+def group_by_artifact(hits: Iterable[Hit]) -> list[HitGroup]:
+    """Group hits by their artifact, in the order of the best hit of each; hits that repeat another are left out."""
+    grouped: dict[tuple[str, str], list[Hit]] = {}
+    for hit in drop_repeats(hits):
+        grouped.setdefault((hit.corpus, hit.artifact_id), []).append(hit)
+    return [HitGroup(group[0], group[1:]) for group in grouped.values()]
+
+
+def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
+    """Drop composed texts, such as synopses and descriptions, that only say what other hits of their artifact say.
+
+    A text is said by others if they have at least `REPEATED` of its word sequences.
+    """
+    hits = list(hits)
+    said: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for hit in hits:
+        if hit.span:
+            said.setdefault((hit.corpus, hit.artifact_id), set()).update(_sequences(hit.text))
+    return [hit for hit in hits if hit.span or not _is_said(hit, said.get((hit.corpus, hit.artifact_id), set()))]
+
+
+def _is_said(hit: Hit, said: Set[tuple[str, ...]]) -> bool:
+    own = _sequences(hit.text)
+    return bool(own) and len(own & said) >= REPEATED * len(own)
+
+
+def _sequences(text: str) -> set[tuple[str, ...]]:
+    return set(ngrams(WORD.findall(text.casefold()), SEQUENCE))
+
+
+def own_text(row: Mapping[str, Any]) -> str:
+    """Return the text of a record without the context that was prepended for ranking."""
+    text: str = row["text"][row["text_start"] :]
+    return text
+
+
+def span_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the span of a record, or of the evidence for an edge, in its artifact's text; None if it has no span."""
+    return None if row["span_start"] is None else (row["span_start"], row["span_end"])
+
+
+def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, weak: bool = False) -> Hit:
+    """Build a hit from a candidate and the `HIT_COLUMNS` of its record; `explained` keeps its ranks."""
+    return Hit(
+        record_id=candidate.record_id,
+        artifact_id=candidate.artifact_id,
+        corpus=candidate.corpus,
+        surface_kind=candidate.surface_kind,
+        surface_index=candidate.surface_index,
+        score=candidate.score,
+        text=own_text(row),
+        span=span_of(row),
+        metadata=json.loads(row["metadata"]),
+        route=candidate.route,
+        depth=candidate.depth,
+        seed=candidate.seed,
+        ranks=candidate.ranks if explained else (),
+        weight=candidate.weight,
+        weak=weak,
+    )

@@ -1,0 +1,395 @@
+"""Reader of one version of the records table: the queries that search, routes and checks run against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import orjson
+
+from findingaid.errors import StoreError
+from findingaid.model import SUMMARY, Rank, Vectors
+from findingaid.store import schemas, vectors
+from findingaid.store.lexical import made_with
+from findingaid.store.sql import both, equals, one_of
+from findingaid.text.analyzer import Lexical
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from lance import LanceDataset
+
+    from findingaid.query.search.noise import Noise
+    from findingaid.query.search.probes import ProbeScores
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+Key = tuple[str, str]
+"""(corpus, artifact id)."""
+
+CANDIDATE_COLUMNS = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "granularity")
+"""Columns that the steps of a search need. Text and metadata are read for the hits only."""
+
+CONCURRENT_QUERIES = 16
+"""Queries that run concurrently. Each mostly waits for Lance, which has threads of its own."""
+
+TIES = 10_000
+"""Rough limit on how deep a ranking is read to find all records that tie with its last one."""
+
+EXACT_LIMIT = 10_000
+"""Most records matching a condition for which exact search in memory is used. Lance would instead scan every vector of
+the table, or search an index."""
+
+CACHED_CONDITIONS = 4
+"""Conditions whose matching records stay in memory (least recently used is dropped)."""
+
+BM25_WORDS = 32
+"""Words of a query whose best BM25 score is looked up. In a longer query each further word counts as their average."""
+
+
+class QueryEmbedder(Protocol):
+    """Part of an embedder that a reader needs."""
+
+    @property
+    def id(self) -> str: ...
+
+    def embed_query(self, text: str) -> Vectors: ...
+
+
+class RowHit(NamedTuple):
+    """Entry of a ranking: the record's row id in this version, its score, and the columns read so far."""
+
+    rowid: int
+    score: float
+    row: Row | None = None
+    ranks: tuple[Rank, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Record on its way to becoming a hit. `rowid` locates it in this version; the other fields are those of a Hit."""
+
+    rowid: int
+    record_id: str
+    corpus: str
+    artifact_id: str
+    surface_kind: str
+    surface_index: int
+    granularity: str
+    score: float
+    ranks: tuple[Rank, ...] = ()
+    weight: float = 1.0
+    route: str = ""
+    depth: int = 0
+    seed: str = ""
+
+    @property
+    def artifact(self) -> Key:
+        """Artifact that the record belongs to."""
+        return self.corpus, self.artifact_id
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], found: RowHit) -> Candidate:
+        """Combine a ranking entry with the `CANDIDATE_COLUMNS` of its record."""
+        return cls(
+            found.rowid, **{column: row[column] for column in CANDIDATE_COLUMNS}, score=found.score, ranks=found.ranks
+        )
+
+
+def read_node_members(records: LanceDataset) -> Mapping[str, Sequence[str]]:
+    """Map the record id of each summary node to the ids of the claims that it summarizes."""
+    condition = both(equals("surface_kind", SUMMARY), f"NOT {equals('claim_id', '')}")
+    found = records.to_table(columns=["record_id", "metadata"], filter=condition)
+    metadata = map(orjson.loads, found["metadata"].to_pylist())
+    return {i: said["members"] for i, said in zip(found["record_id"].to_pylist(), metadata, strict=True)}
+
+
+@dataclass(frozen=True)
+class MatchingRecords:
+    """All records that match a condition: their vectors, of length 1, and their `CANDIDATE_COLUMNS` with row ids."""
+
+    vectors: Vectors
+    rows: pa.Table
+
+    def nearest(self, vector: Vectors, depth: int, columns: Sequence[str]) -> list[RowHit]:
+        """Return the nearest records, best first, with their rows if `CANDIDATE_COLUMNS` cover the requested ones."""
+        # Not a matrix product: its result for equal vectors can differ with their position in the matrix.
+        similar = np.einsum("ij,j->i", self.vectors, vector / (np.linalg.norm(vector) or 1))
+        best = np.argsort(-similar, kind="stable")[:depth]
+        rows = self.rows.take(best).to_pylist()
+        known = bool(columns) and set(columns) <= set(CANDIDATE_COLUMNS)
+        return [
+            RowHit(row.pop("_rowid"), float(score), row if known else None)
+            for score, row in zip(similar[best], rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Primitives over one version of the records, and facts about that version that are computed once.
+
+    Each method that takes a `condition` queries the table once, and again only if the result was too short.
+    """
+
+    records: LanceDataset
+    embedder: QueryEmbedder
+    edges: Callable[[], LanceDataset]
+    """Opens the edges table that belongs to these records."""
+
+    exact_limit: int = EXACT_LIMIT
+    """Most records matching a condition that are searched in memory; 0 always lets Lance search."""
+
+    filters: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """(filter as given, corpora) -> the filter as passed to Lance, for filters that passed validation."""
+
+    probed: dict[tuple[str, ...], ProbeScores] = field(default_factory=dict)
+    """Corpora -> the scores of probes in them, as far as they were measured, see `probe_scores`."""
+
+    within: Sequence[str] = ()
+    """Corpora that may be read; () for all. Scores must not reveal which words other corpora contain."""
+
+    noise: dict[str, Noise | None] = field(default_factory=dict)
+    """Corpus -> its noise, as far as it was measured, see `corpus_noise`."""
+
+    _word_maxima: dict[str, float | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        made = (self.records.schema.metadata or {}).get(schemas.VERSION_KEY, b"none").decode()
+        if made != schemas.RECORDS_VERSION:
+            raise StoreError(
+                f"the index has records of schema {made}, this version of findingaid reads {schemas.RECORDS_VERSION}:"
+                " run `findingaid index`"
+            )
+
+    def embed(self, query: str) -> Vectors:
+        """Return the vector of a query, shape (dim,). Raises StoreError if another embedder made the index."""
+        self.require_embedder()
+        return self.embedder.embed_query(query)
+
+    def require_embedder(self) -> None:
+        """Raise StoreError if another embedder made the index."""
+        if self.embedder_id not in {None, self.embedder.id}:
+            raise StoreError(
+                f"the index was made with embedder {self.embedder_id}, the configuration says {self.embedder.id}:"
+                " run `findingaid index`, or set `embedder` back"
+            )
+
+    def nearest(
+        self,
+        vector: Vectors,
+        depth: int,
+        condition: str | None = None,
+        selective: bool = False,
+        columns: Sequence[str] = (),
+    ) -> list[RowHit]:
+        """Return the records nearest to a vector of shape (dim,), best first, by cosine similarity, ties by id.
+
+        Returns fewer than `depth` only if fewer match. Pass `selective` for a condition that few records match and that
+        is unlikely to be used again: its records are not kept in memory, and no vector index is used, since the index
+        would probe partitions that contain none of them.
+        """
+        load = self._load_matching if selective else self._load_cached
+        matching = load(condition) if condition and self.exact_limit else None
+
+        def find(many: int) -> list[RowHit]:
+            if matching:
+                return matching.nearest(vector, many, columns)
+            table = self._nearest(vector, many, condition, selective, columns)
+            return [RowHit(row.pop("_rowid"), 1 - row.pop("_distance"), row or None) for row in table.to_pylist()]
+
+        return self._best(depth, find)
+
+    def matching(
+        self, text: str, depth: int, condition: str | None = None, columns: Sequence[str] = ()
+    ) -> list[RowHit]:
+        """Return the records that contain words of a text, best first, scored by BM25, ties by id."""
+
+        def find(many: int) -> list[RowHit]:
+            table = self._matching(text, many, condition, columns)
+            return [RowHit(row.pop("_rowid"), row.pop("_score"), row or None) for row in table.to_pylist()]
+
+        return self._best(depth, find)
+
+    def where(self, condition: str) -> list[Candidate]:
+        """Return records that match a condition, ordered by artifact and position in it, with score 0."""
+        rows = self.records.to_table(columns=list(CANDIDATE_COLUMNS), filter=condition, with_row_id=True).to_pylist()
+        found = [Candidate.of(row, RowHit(row["_rowid"], 0.0)) for row in rows]
+        return sorted(found, key=lambda c: (c.corpus, c.artifact_id, c.surface_index))
+
+    def candidates(self, found: Sequence[RowHit]) -> list[Candidate]:
+        """Turn ranking entries into candidates, in the same order; read the rows that are still missing."""
+        unread = [f for f in found if f.row is None]
+        read = dict(zip((f.rowid for f in unread), self.rows_of(unread, CANDIDATE_COLUMNS), strict=True))
+        return [Candidate.of(f.row or read[f.rowid], f) for f in found]
+
+    def rows_of(self, placed: Sequence[RowHit | Candidate], columns: Sequence[str]) -> list[Row]:
+        """Return the given columns of some records, in the order of the records."""
+        if not placed:
+            return []
+        listed = ",".join(str(p.rowid) for p in placed)
+        found = self.records.to_table(columns=list(columns), filter=f"_rowid IN ({listed})", with_row_id=True)
+        rows = {row.pop("_rowid"): row for row in found.to_pylist()}
+        return [rows[p.rowid] for p in placed]
+
+    def in_order(self, found: Sequence[RowHit]) -> list[RowHit]:
+        """Sort by score, ties by record id. Only the ids of tied records are read from the table."""
+        ordered = sorted(found, key=lambda f: (-f.score, f.rowid))
+        same = (pair for pair in pairwise(ordered) if pair[0].score == pair[1].score)
+        tied = {f.rowid: f for pair in same for f in pair}
+        if not tied:
+            return ordered
+        ids = {c.rowid: c.record_id for c in self.candidates(list(tied.values()))}
+        return sorted(ordered, key=lambda f: (-f.score, ids.get(f.rowid, "")))
+
+    def run_concurrently(self, *queries: Callable[[], T]) -> list[T]:
+        """Run several queries concurrently and return their results. The queries must not call this method."""
+        first, *others = queries
+        running: list[Future[T]] = [_pool().submit(query) for query in others]
+        return [first(), *(future.result() for future in running)]
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    def words(self, text: str) -> list[str]:
+        """Return the distinct words of a text that lexical search looks for."""
+        return (self.lexical or Lexical()).words(text)
+
+    def words_without_maximum(self, text: str) -> list[str]:
+        """Return the words of a text for which `load_word_maximum` has not been called yet."""
+        return [word for word in self.words(text)[:BM25_WORDS] if word not in self._word_maxima]
+
+    def load_word_maximum(self, word: str) -> None:
+        """Look up and cache the best BM25 score that any record has for a word."""
+        best = self._matching(word, 1, self._scope, ())["_score"].to_pylist()
+        self._word_maxima[word] = best[0] if best else None
+
+    def max_bm25(self, text: str) -> float:
+        """Return the highest BM25 score that a record could have for a text: the sum of the best scores of its words.
+
+        Only the words with a loaded maximum are summed, and the sum is scaled to the number of words. A word that no
+        record contains counts as a maximally rare word. It counts 0 if Lance's own stop-word list is in use, since it
+        may be a stop word.
+        """
+        every = self.words(text)
+        counted = every[:BM25_WORDS]
+        found = [most for word in counted for most in (self._word_maxima.get(word),) if most is not None]
+        known = self.lexical is not None and self.lexical.listed is not None
+        missing = (len(counted) - len(found)) * math.log(2 * self.size + 2) if known else 0.0
+        return (sum(found) + missing) * len(every) / max(1, len(counted))
+
+    # -- facts about this version ----------------------------------------------------------------------
+
+    @cached_property
+    def size(self) -> int:
+        """Number of records in the corpora that may be read."""
+        return int(self.records.count_rows(self._scope))
+
+    @cached_property
+    def embedder_id(self) -> str | None:
+        """Id of the embedder that made the vectors; None if there are no records."""
+        first = self.records.to_table(columns=["embedder_id"], limit=1)["embedder_id"].to_pylist()
+        return first[0] if first else None
+
+    @cached_property
+    def kinds(self) -> Mapping[str, frozenset[str]]:
+        """Surface kinds of the records of each corpus."""
+        found = self.records.to_table(columns=["corpus", "surface_kind"]).group_by(["corpus", "surface_kind"])
+        pairs = [(row["corpus"], row["surface_kind"]) for row in found.aggregate([]).to_pylist()]
+        return {corpus: frozenset(kind for c, kind in pairs if c == corpus) for corpus, _ in pairs}
+
+    @cached_property
+    def artifacts(self) -> Mapping[Key, str]:
+        """Title of every artifact, sorted by (corpus, artifact id)."""
+        found = self.records.to_table(columns=["corpus", "artifact_id", "title"])
+        once = found.group_by(found.column_names).aggregate([])
+        columns = (once[name].to_pylist() for name in found.column_names)
+        return {(corpus, artifact): title for corpus, artifact, title in sorted(zip(*columns, strict=True))}
+
+    @cached_property
+    def node_members(self) -> Mapping[str, Sequence[str]]:
+        """Ids of the claims that each summary node summarizes, by the node's record id."""
+        return read_node_members(self.records)
+
+    @cached_property
+    def _scope(self) -> str | None:
+        """Condition that selects the corpora that may be read; None if these are all corpora."""
+        return one_of("corpus", self.within) if self.within and not set(self.within) >= self.kinds.keys() else None
+
+    @cached_property
+    def lexical(self) -> Lexical | None:
+        """Settings of the full-text index; None if it was made without any."""
+        return made_with(self.records)
+
+    @cached_property
+    def _index(self) -> vectors.Measured | None:
+        indexed = any(index.field_names == ["vector"] for index in self.records.describe_indices())
+        return (vectors.measured(self.records) or vectors.UNKNOWN) if indexed else None
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def _nearest(
+        self, vector: Vectors, depth: int, condition: str | None, selective: bool, columns: Sequence[str]
+    ) -> pa.Table:
+        def find(how: Mapping[str, Any]) -> pa.Table:
+            return self.records.to_table(
+                columns=[*columns, "_distance"],
+                nearest={"column": "vector", "q": vector, "k": depth, "metric": "cosine", **how},
+                filter=condition,
+                prefilter=True,
+                with_row_id=True,
+            )
+
+        if self._index and not selective and depth <= vectors.INDEX_DEPTH:
+            rows = find({"nprobes": self._index.probes, "refine_factor": vectors.refine(depth)})
+            if len(rows) == depth:
+                return rows
+        # An index probes the nearest partitions only, and a selective filter can leave those empty.
+        return find({"use_index": False})
+
+    @cached_property
+    def _load_cached(self) -> Callable[[str], MatchingRecords | None]:
+        return lru_cache(CACHED_CONDITIONS)(self._load_matching)
+
+    def _load_matching(self, condition: str) -> MatchingRecords | None:
+        """Load the records that match a condition; return None if there are more than `exact_limit`."""
+        columns = [*CANDIDATE_COLUMNS, "vector"]
+        found = self.records.to_table(columns=columns, filter=condition, limit=self.exact_limit + 1, with_row_id=True)
+        if len(found) > self.exact_limit:
+            return None
+        return MatchingRecords(vectors.unit(found["vector"].combine_chunks()), found.drop_columns("vector"))
+
+    def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
+        from lance.query import MatchQuery
+
+        return self.records.to_table(
+            columns=[*columns, "_score"],
+            full_text_query=MatchQuery(text, "text"),  # a plain string would be parsed as syntax, such as quotes
+            filter=condition,
+            prefilter=True,
+            limit=depth,
+            with_row_id=True,
+        )
+
+    def _best(self, depth: int, find: Callable[[int], list[RowHit]]) -> list[RowHit]:
+        """Return the best `depth` entries by score, then id. If the last one ties with entries behind it, read on.
+
+        Reading stops beyond `TIES`, so that a very long tie may be cut before all its ids were compared.
+        """
+        asked = depth + 1
+        while True:
+            found = sorted(find(asked), key=lambda f: -f.score)
+            whole = len(found) < asked or found[depth - 1].score > found[-1].score
+            if whole or asked > max(TIES, depth + 1):
+                break
+            asked *= 4
+        return self.in_order(found)[:depth]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(CONCURRENT_QUERIES, "findingaid-search")

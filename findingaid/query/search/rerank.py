@@ -1,0 +1,169 @@
+"""Reranking of hits by a model that reads each text together with the query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Gt
+from pydantic import BaseModel, ValidationError
+
+from findingaid.embedding.sentence import EXTRA
+from findingaid.errors import ModelError, SynthesisError
+from findingaid.llm.endpoint import connection_of
+from findingaid.llm.parameters import EndpointParameters
+from findingaid.model import Hit, Rank
+from findingaid.protocols import Reranker
+from findingaid.query.search.user_code import component_name, convert_exceptions
+from findingaid.registry import checked
+
+if TYPE_CHECKING:
+    from findingaid.query.search.request import Request
+
+ScoreFunction = Callable[[str, Sequence[str]], Sequence[float]]
+
+
+def rerank(query: str, hits: Sequence[Hit], reranker: Reranker | ScoreFunction) -> list[Hit]:
+    """Return all of `hits` with the reranker's scores, best first; equal scores keep their order.
+
+    Raises ModelError if the reranker fails, or does not return one finite number per text.
+    """
+    return sort_by_new_scores(hits, _score_texts(query, [hit.text for hit in hits], reranker)) if hits else []
+
+
+def sort_by_new_scores(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    """Return the hits with these scores, best first; equal scores keep their order."""
+    scored = [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: -hit.score)
+
+
+def _score_texts(query: str, texts: Sequence[str], reranker: Reranker | ScoreFunction) -> list[float]:
+    score = reranker.scores if isinstance(reranker, Reranker) else reranker
+    with convert_exceptions(component_name("reranker", reranker)):
+        scores = [float(found) for found in score(query, texts)]
+    if len(scores) != len(texts):
+        raise ModelError(
+            f"{component_name('reranker', reranker)}: returned {len(scores)} scores for {len(texts)} texts", "parse"
+        )
+    if wrong := [found for found in scores if not math.isfinite(found)]:
+        raise ModelError(f"{component_name('reranker', reranker)}: returned {wrong[0]} as a score", "parse")
+    return scores
+
+
+@dataclass(frozen=True)
+class RerankStep:
+    """Search step that reranks the best `depth` hits, by the original queries and not the rewritten ones.
+
+    With several queries, a hit's score is the mean of its scores for each query.
+    """
+
+    reranker: Reranker | ScoreFunction
+    depth: int
+    queries: Sequence[str]
+
+    def rerank(self, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        if not hits:
+            return hits
+        texts = [hit.text for hit in hits]
+        of_each = [_score_texts(query, texts, self.reranker) for query in self.queries]
+        ranked = sort_by_new_scores(hits, [sum(found) / len(of_each) for found in zip(*of_each, strict=True)])
+        if not request.explain:
+            return ranked
+        places = {hit.record_id: Rank("search", 0, place, hit.score) for place, hit in enumerate(hits, 1)}
+        return [
+            replace(hit, ranks=(*hit.ranks, places[hit.record_id], Rank("reranker", 0, place, hit.score)))
+            for place, hit in enumerate(ranked, 1)
+        ]
+
+
+@checked
+@dataclass(frozen=True)
+class CrossEncoderReranker:
+    """Reranker that runs a sentence-transformers cross-encoder: a folder, or a name on the Hugging Face hub.
+
+    The model is loaded once, on the first query. Scores are between 0 and 1. `max_length` is the length of query and
+    text together, in tokens; the default is the model's own limit.
+    """
+
+    model: str = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    device: str | None = None
+    revision: str | None = None
+    batch_size: Annotated[int, Gt(0)] = 32
+    max_length: Annotated[int, Gt(0)] | None = None
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        encoder = self._encoder  # says what to install, where the import of torch would not
+        from torch.nn import Sigmoid
+
+        found = encoder.predict(
+            [(query, text) for text in texts],
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+            activation_fn=Sigmoid(),  # instead of the model's own, so that all models score on one scale
+        )
+        return [float(score) for score in found]
+
+    @cached_property
+    def _encoder(self) -> Any:
+        try:
+            from sentence_transformers import CrossEncoder
+        except ModuleNotFoundError:
+            raise ModelError(
+                f"reranker: {self.model!r} needs sentence-transformers: pip install '{EXTRA}'", "missing"
+            ) from None
+        name = str(Path(self.model).expanduser())
+        try:
+            encoder: Any = CrossEncoder(
+                name, device=self.device, revision=self.revision, max_length=self.max_length, trust_remote_code=False
+            )
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise ModelError(f"reranker.model: {self.model!r} cannot be loaded: {said[0]}", "missing") from error
+        if encoder.num_labels != 1:
+            raise ModelError(
+                f"reranker.model: {self.model!r} has {encoder.num_labels} output classes:"
+                " choose a model with a single score"
+            )
+        return encoder
+
+
+class _Judged(BaseModel):
+    index: int
+    relevance_score: float
+
+
+class _Results(BaseModel):
+    results: list[_Judged]
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class EndpointReranker(EndpointParameters):
+    """Reranker that calls a `/rerank` endpoint at `base_url`, such as Cohere, Jina, vLLM, llama.cpp or LiteLLM."""
+
+    base_url: str
+    api_key_env: str = "RERANK_API_KEY"
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        body = {"model": self.model, "query": query, "documents": list(texts), "top_n": len(texts)}
+        connection = connection_of(self, self.endpoint, self.limits)
+        try:
+            answer = connection.loop.submit(connection.post("/rerank", body)).result()
+            results = _Results.model_validate(answer).results
+        except SynthesisError as error:
+            raise self._error(str(error), error.kind) from None
+        except ValidationError:
+            raise self._error("the answer has no results with index and relevance_score") from None
+        judged = {result.index: result.relevance_score for result in results}
+        if sorted(result.index for result in results) != list(range(len(texts))):
+            raise self._error(
+                f"the answer must score each of {len(texts)} texts once, got scores for {sorted(judged)[:20]}"
+            )
+        return [judged[place] for place in range(len(texts))]
+
+    def _error(self, message: str, kind: str = "parse") -> ModelError:
+        return ModelError(f"{self.model} at {self.endpoint.where}: {message}", kind)

@@ -1,0 +1,304 @@
+"""Dense, lexical and hybrid search over the published records, as a sequence of steps.
+
+    candidates -> fuse -> route -> weigh -> best of an artifact -> rerank -> page -> post-process
+
+Every step takes candidates and returns candidates, best first. Text and metadata are read only for the hits that
+reach the last steps. Each step receives the `Request` and the `Reader`; the primitives of the reader are the only
+access to the table. Three steps can be supplied by the caller:
+
+- `Request.route`, a `Route`: chooses the records that the query ranks. It receives the candidates after fusion, before
+  anything is counted or cut, and may add candidates, drop them and change their scores. It should query the table at
+  most three times, whatever the size of the corpus. A candidate that it adds carries `route`, `depth` and `seed`, and
+  a score on the same scale as the candidates that the route received.
+- `Request.rerank`, a `Rerank`: receives the best `rerank.depth` hits with their text and returns them in a new order
+  with new scores. Hits below that depth stay behind them.
+- `Request.post_processors`, run in order: each receives the hits of the page and returns hits, such as
+  fewer of them (select) or hits with more text (expand).
+
+All pages are cut from one order, however deep it is read. The first `CANDIDATES` of each ranking are fused, routed and
+weighed; deeper records follow by their best rank. Ties are broken by record id.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from findingaid.claims.decisions import DecisionLog
+from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
+from findingaid.errors import QueryError, StoreError, brief
+from findingaid.model import CLAIM, SUMMARY
+from findingaid.protocols import Embedder
+from findingaid.query.search.filter_fields import corpus_fields
+from findingaid.query.search.filters import validate_filter
+from findingaid.query.search.fusion import (
+    CANDIDATES,
+    DEPTH_FACTOR,
+    apply_weights,
+    best_per_artifact,
+    cap_scores,
+    fuse_rankings,
+    rank_records,
+)
+from findingaid.query.search.hits import HIT_COLUMNS, Hits, build_hit
+from findingaid.query.search.noise import is_weak
+from findingaid.query.search.reader import CANDIDATE_COLUMNS, Candidate, Key, Reader, RowHit
+from findingaid.query.search.request import Request
+from findingaid.query.search.timeouts import run_with_timeout
+from findingaid.store import Store
+from findingaid.store.emptiness import why_empty
+from findingaid.store.sql import any_of
+from findingaid.store.tags import PUBLISHED
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+FILTERS_KEPT = 64
+"""Validated filters that are cached, so that paging does not validate them again. One can have 100,000 characters."""
+
+QUERIES_KEPT = 1024
+"""Query vectors that are cached (least recently used is dropped)."""
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Search over the published version of a store. Keeps that version open, and caches query vectors."""
+
+    store: Store
+    embedder: Embedder
+    review: ReviewPolicy = BY_DEFAULT
+    within: Sequence[str] = ()
+    """Corpora that may be read; () for all."""
+
+    def search(self, request: Request) -> Hits:
+        """Return the requested page of hits; it is shorter only if fewer records match the filters.
+
+        Raises QueryError, StoreError, and ModelError if a requested model fails.
+        """
+        request.check()
+        request = replace(request, queries=tuple(_encodable(query) for query in request.queries))
+        return run_with_timeout(request.timeout, partial(self._search_rewritten, request))
+
+    def artifacts(self, request: Request) -> list[Key]:
+        """Return the artifacts that have a record which passes the filters of a request.
+
+        Raises QueryError for an invalid filter, StoreError if nothing is published.
+        """
+
+        def read() -> list[Key]:
+            reader = self.reader()
+            condition = self._validate(reader, request).condition
+            found = reader.records.to_table(columns=["corpus", "artifact_id"], filter=condition)
+            once = found.group_by(found.column_names).aggregate([])
+            return list(zip(once["corpus"].to_pylist(), once["artifact_id"].to_pylist(), strict=True))
+
+        return self.store.retried(read)
+
+    def reader(self) -> Reader:
+        """Return a reader of the published records, reopened after each publish. Raises StoreError before any run."""
+        with self._lock:
+            published = self._kept.get("records")
+            tag = published and _tag(published.records)
+            if published is None or tag is None or tag != self._kept["tag"]:
+                self._kept.clear()
+                records = self._published()
+                edges = partial(self.store.edges_of, records)
+                published = Reader(records, self._caching_embedder, edges, within=self.within)
+                self._kept.update(records=published, tag=_tag(published.records))
+            return published
+
+    def _published(self) -> LanceDataset:
+        """Return the published records. Raises StoreError, with the reason by the last runs if there is one."""
+        try:
+            return self.store.published()
+        except StoreError as error:
+            if why := why_empty(self.store, self.within):
+                raise StoreError(f"{error}. By the last run, {why}") from error
+            raise
+
+    def _search_rewritten(self, request: Request) -> Hits:
+        if request.rewrite:
+            request = replace(request, queries=request.rewrite(request.queries))
+        hits = self.store.retried(lambda: self._search(request))
+        return Hits(hits, hits.enough, request.queries)
+
+    def _search(self, request: Request) -> Hits:
+        try:
+            return self._answer(self.reader(), request)
+        except (OSError, RuntimeError, ValueError, StoreError):
+            self._kept.clear()  # the files of this version, or of its edges, may be gone
+            raise
+
+    def _answer(self, reader: Reader, request: Request) -> Hits:
+        request = self._validate(reader, request)
+        if not reader.size:
+            return Hits()
+        hits = _read_page(reader, request, self._rank(reader, request))
+        for post_processor in request.post_processors:
+            changed = post_processor.process(reader, request, hits)
+            hits = Hits(changed, getattr(changed, "enough", hits.enough) or hits.enough)
+        return hits
+
+    def _validate(self, reader: Reader, request: Request) -> Request:
+        """Return the request with its filters as passed to Lance.
+
+        Raises QueryError for a surface kind or field that the records do not have.
+        """
+        corpora = request.corpora
+        for kind in (*request.surfaces, *request.weights):
+            if not any(kind in reader.kinds.get(corpus, ()) for corpus in corpora or reader.kinds):
+                known = sorted({k for corpus in corpora or reader.kinds for k in reader.kinds.get(corpus, ())})
+                raise QueryError(f"unknown surface kind {brief(kind)}. Known: {', '.join(known) or 'none'}")
+        if request.recency:
+            _require_time(reader, request.recency.field, corpora)
+        where = None if request.where is None else self._validate_filter(reader, request.where, tuple(corpora))
+        everywhere = set(corpora) >= reader.kinds.keys()
+        shown = self._visible_condition(reader, request)
+        return replace(request, where=where, corpora=() if everywhere else corpora, shown=shown)
+
+    def _validate_filter(self, reader: Reader, where: str, corpora: tuple[str, ...]) -> str:
+        """Return a filter as passed to Lance, from the cache if it was validated before. Raises QueryError."""
+        asked = (where, *corpora)
+        known = reader.filters.get(asked)
+        if known is None:
+            with self.store.reached():
+                known = validate_filter(where, self.store, reader.records, corpora)
+            if len(reader.filters) >= FILTERS_KEPT:
+                reader.filters.clear()
+            reader.filters[asked] = known
+        return known
+
+    def _visible_condition(self, reader: Reader, request: Request) -> str | None:
+        """Return the condition of records that may be shown: claims and summary nodes only if requested.
+
+        Returns None if the index has neither claims nor summary nodes.
+        """
+        if not any({CLAIM, SUMMARY} & kinds for kinds in reader.kinds.values()):
+            return None
+        eligible = self.eligibility.now()
+        parts = [NEITHER]
+        if CLAIM in request.surfaces:
+            parts.append(eligible.claims(request.tiers))
+        if SUMMARY in request.surfaces or request.use_summaries:
+            parts.append(eligible.nodes(reader.node_members))
+        return any_of(*parts)
+
+    def _rank(self, reader: Reader, request: Request) -> Sequence[RowHit | Candidate]:
+        """Return the records in final order (before reranking); read deeper until the page is full or all are read."""
+        wanted = max(request.hits_needed, request.rerank.depth if request.rerank else 0)
+        request = replace(request, k=wanted - request.offset)  # the route must find the hits to be reranked, too
+        depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
+        scope = request.route.scope(request) if request.route else request.condition
+        while True:
+            found = rank_records(reader, request, depth, scope, columns=_columns(request))
+            ranked = _apply_steps(reader, request, *fuse_rankings(reader, request, found))
+            done = len(ranked) >= wanted or all(len(ranking.found) < depth for ranking in found)
+            if done or (request.route and request.route.closed):
+                return ranked
+            depth *= DEPTH_FACTOR
+
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """Rules for which claims may be shown, always by the newest decisions."""
+        return Eligibility(DecisionLog(self.store), self.review)
+
+    @cached_property
+    def _caching_embedder(self) -> _CachingEmbedder:
+        return _CachingEmbedder(self.embedder)
+
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
+    def _lock(self) -> threading.Lock:
+        return threading.Lock()
+
+
+class _CachingEmbedder:
+    """Embedder that caches query vectors."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.embed_query = lru_cache(QUERIES_KEPT)(embedder.embed_query)
+
+    @property
+    def id(self) -> str:
+        return self._embedder.id
+
+
+def _apply_steps(
+    reader: Reader, request: Request, first: Sequence[RowHit], behind: Sequence[RowHit]
+) -> Sequence[RowHit | Candidate]:
+    """Apply the requested steps to the ranking: route, weigh, and keep one record per artifact."""
+    if not _has_steps(request):
+        return [*first, *cap_scores(first, behind)]
+    ranked: Sequence[Candidate] = reader.candidates([*first, *behind])
+    if request.route:
+        ranked = apply_weights(request.route.route(reader, request, ranked), reader, request)
+    else:
+        ahead = apply_weights(ranked[: len(first)], reader, request)
+        ranked = [*ahead, *cap_scores(ahead, ranked[len(first) :])]
+    return best_per_artifact(ranked) if request.per_artifact else ranked
+
+
+def _read_page(reader: Reader, request: Request, ranked: Sequence[RowHit | Candidate]) -> Hits:
+    """Read the hits of the page, and rerank them if requested."""
+    reranked = request.rerank.depth if request.rerank else 0
+    start, stop = (0, max(request.hits_needed, reranked)) if request.rerank else (request.offset, request.hits_needed)
+    page = ranked[start:stop]
+    if _is_plain(request) and all(isinstance(f, RowHit) and f.row for f in page):
+        rows = [f.row or {} for f in page if isinstance(f, RowHit)]
+    else:
+        rows = reader.rows_of(page, [*CANDIDATE_COLUMNS, *HIT_COLUMNS])
+    candidates = [Candidate.of(row, c) if isinstance(c, RowHit) else c for c, row in zip(page, rows, strict=True)]
+    hits = Hits(
+        build_hit(c, row, request.explain, is_weak(reader, request, c, row))
+        for c, row in zip(candidates, rows, strict=True)
+    )
+    if request.rerank:
+        better = request.rerank.rerank(request, hits[:reranked])
+        hits = Hits([*better, *hits[reranked:]][request.offset : request.hits_needed])
+    return hits
+
+
+def _has_steps(request: Request) -> bool:
+    """Return whether the request has steps after fusion: weights, recency, a route or one record per artifact."""
+    return bool(request.weights or request.recency or request.route or request.per_artifact)
+
+
+def _columns(request: Request) -> Sequence[str]:
+    """Return the columns to read with a ranking.
+
+    A short ranking without further steps is read with all columns of a hit, else only the columns that steps need.
+    """
+    if _is_plain(request) and request.hits_needed <= CANDIDATES:
+        return [*CANDIDATE_COLUMNS, *HIT_COLUMNS]
+    return CANDIDATE_COLUMNS if _has_steps(request) else ()
+
+
+def _is_plain(request: Request) -> bool:
+    """Return whether the order is that of a single ranking, so that it need not be read deeper than the page."""
+    return len(request.queries) == 1 and request.mode != "hybrid" and not _has_steps(request)
+
+
+def _require_time(reader: Reader, name: str, corpora: Sequence[str]) -> None:
+    """Raise QueryError unless a field holds times, or texts that may be dates."""
+    found = {f.name: f.type for fields in corpus_fields(reader.records, corpora).values() for f in fields}
+    times = sorted(field for field, kind in found.items() if kind in {"timestamp", "string"})
+    if name not in times:
+        reason = f"is {found[name]}, not a time" if name in found else "is in none of the corpora searched"
+        raise QueryError(f"recency: field {name!r} {reason}. Fields of times or texts: {', '.join(times) or 'none'}")
+
+
+def _encodable(query: str) -> str:
+    """Return the query with lone surrogates replaced by "?", so that it can be encoded as UTF-8."""
+    return query.encode("utf-8", "replace").decode()
+
+
+def _tag(records: Any) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = records.tags.list().get(PUBLISHED)
+    return found

@@ -1,0 +1,136 @@
+"""Results for a model's context: without empty fields, and truncated to a size, with the call that returns the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from findingaid.serve.capabilities import call_of, with_next_call
+
+LENGTHS = (4_000, 2_000, 1_000, 500, 250, 120)
+"""Lengths in characters that long texts are cut to, tried in this order until the result fits."""
+
+UNCUT_KEYS = frozenset({"answer", "rendered"})
+"""Keys whose texts are never cut: the caller chose their size, and a truncated one would be useless."""
+
+MIN_ENTRIES = 1
+"""Minimum number of entries that a list keeps."""
+
+OUTLINE_SHARE = 3
+"""An outline may take 1/3 of a result that has to be cut."""
+
+
+def truncate(result: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """Return a result truncated to at most `most` characters of JSON, with a note under `shortened` if it was cut.
+
+    A part of a text ends earlier, so that the next part begins there. In other results, long texts are cut first. Then
+    the longest list repeatedly loses its second half, because lists start with the best entries. The result may stay
+    larger than `most` when texts and lists cannot be cut further.
+    """
+    whole = without_empty(result)
+    if _size(whole) <= most:
+        return whole
+    if "next_offset" in result:
+        return _end_earlier(result, most)
+    for length in LENGTHS:
+        cut: dict[str, Any] = {**_cut(whole, length), "shortened": _note(whole, length)}
+        if _size(cut) <= most:
+            return cut
+    while (longest := _longest(cut)) and _size(cut) > most:
+        del longest[max(MIN_ENTRIES, len(longest) // 2) :]
+        cut["shortened"] = f"{_note(whole, LENGTHS[-1])}; {_note_on_lists(cut)}"
+    return cut
+
+
+def without_empty(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without fields that are null, "", [] or {}; lists of the result itself stay."""
+    return {key: _without_empty(value) for key, value in result.items() if isinstance(value, list) or not _empty(value)}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_empty(each) for key, each in value.items() if not _empty(each)}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _end_earlier(part: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """Return a part of a text that ends earlier, with the call that reads on from there.
+
+    It begins with the passage that was asked for.
+    """
+    outline = list(part["outline"])
+    if part["passage"] and part["passage"][0] > part["offset"]:
+        start = part["passage"][0]
+        part = {**part, "offset": start, "text": part["text"][start - part["offset"] :]}
+    while outline and _size(outline) > most // OUTLINE_SHARE:
+        del outline[len(outline) // 2 :]
+    text: str = part["text"]
+    while True:
+        cut = without_empty(with_next_call({**part, "outline": outline, "text": text} | _next(part, text)))
+        if _size(cut) <= most or len(text) <= LENGTHS[-1]:
+            return cut
+        text = text[: max(LENGTHS[-1], min(len(text) - 1, len(text) * most // _size(cut)))]
+
+
+def _next(part: Mapping[str, Any], text: str) -> dict[str, Any]:
+    end = part["offset"] + len(text)
+    return {"next_offset": end if end < part["chars"] else None}
+
+
+def _note(whole: Mapping[str, Any], length: int) -> str:
+    """Return a note on texts that are cut, with a call that opens the first of them."""
+    note = f"texts are cut to {length} characters"
+    lists = [each for each in whole.values() if isinstance(each, list)]
+    entries = [each for entries in lists for each in entries if isinstance(each, Mapping)]
+    for entry in entries:
+        if "record_id" in entry and _has_long(entry, length):
+            corpus = entry.get("corpus") or whole.get("corpus")
+            return f"{note}: {call_of({'artifact_id': entry['record_id'], 'corpus': corpus})} opens the first of them"
+    if "artifact_id" in whole and _has_long(whole, length):
+        return f"{note}: {call_of(whole, offset=length - 1)} reads on"
+    return note
+
+
+def _has_long(shown: Mapping[str, Any], length: int) -> bool:
+    return any(isinstance(value, str) and len(value) > length for value in shown.values())
+
+
+def _note_on_lists(cut: Mapping[str, Any]) -> str:
+    if hits := cut.get("hits"):
+        return f"search again with offset={len(hits)} for the hits after these {len(hits)}"
+    return "lists are cut after their first entries: ask for less"
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _cut(value: Any, length: int, name: str = "") -> Any:
+    """Return a copy with every text cut to `length` characters, except under keys in `UNCUT_KEYS`."""
+    if isinstance(value, str):
+        return value if len(value) <= length or name in UNCUT_KEYS else f"{value[: length - 1]}…"
+    if isinstance(value, Mapping):
+        return {key: _cut(each, length, key) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_cut(each, length) for each in value]
+    return value
+
+
+def _longest(value: Any) -> list[Any] | None:
+    """Return the largest list within a value that can lose an entry, or None.
+
+    Spans cannot lose an entry. Lists inside a list that can are not considered.
+    """
+    if isinstance(value, list) and len(value) > MIN_ENTRIES and not _is_span(value):
+        return value
+    within = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return max(filter(None, map(_longest, within)), key=_size, default=None)
+
+
+def _is_span(value: Sequence[Any]) -> bool:
+    return len(value) == 2 and all(isinstance(each, int) for each in value)

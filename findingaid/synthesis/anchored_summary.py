@@ -1,0 +1,146 @@
+"""Anchored summaries: the state of a session in fixed sections, which are updated as the session grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, Protocol, Self, runtime_checkable
+
+from annotated_types import Ge, MinLen
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, field_validator
+
+from findingaid.model import CallResult, Segment, Usage
+
+SCHEMA_VERSION: Final = 1
+
+LABELS: Mapping[str, str] = {
+    "intent": "Intent",
+    "decisions": "Decisions",
+    "files_touched": "Files touched",
+    "pending_tasks": "Pending tasks",
+    "current_state": "Current state",
+}
+"""Map section id to label, in the order of the sections."""
+
+BYTES_A_TOKEN = 4
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+Text = Annotated[str, AfterValidator(_on_one_line), StringConstraints(min_length=1)]
+"""Text on one line, so that no part of it can pass for the label of a section."""
+
+Turns = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Point(_Frozen):
+    """One statement with the turns that it is taken from. Turns count from 0, as the surfaces' `turn` does."""
+
+    text: Text
+    turns: Turns
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.turns))
+        return f"- {self.text} [{'turn' if len(self.turns) == 1 else 'turns'} {numbers}]"
+
+
+class Section(_Frozen):
+    """The points of one section, in the order of their turns."""
+
+    id: str
+    label: str
+    points: tuple[Point, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """The points with their turns, one per line; "" if there are none."""
+        return "\n".join(map(str, self.points))
+
+
+class AnchoredSummary(_Frozen):
+    """Summary of a session. `iteration` counts its updates; each update reads only new turns."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    sections: tuple[Section, ...]
+    token_estimate: Annotated[int, Ge(0)] = 0
+    iteration: Annotated[int, Ge(0)] = 0
+
+    @field_validator("sections")
+    @classmethod
+    def _all_in_order(cls, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+        if [(section.id, section.label) for section in sections] != list(LABELS.items()):
+            raise ValueError(f"expected the sections {', '.join(LABELS)}, with their labels, in this order")
+        return sections
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return a summary without any points."""
+        return cls.of({}, 0)
+
+    @classmethod
+    def of(cls, points: Mapping[str, Sequence[Point]], iteration: int) -> Self:
+        """Build a summary from points by section id, with a token estimate."""
+        sections = tuple(Section(id=i, label=label, points=tuple(points.get(i, ()))) for i, label in LABELS.items())
+        made = cls(sections=sections, iteration=iteration)
+        tokens = -(-len(made.to_prompt_text().encode("utf-8", "replace")) // BYTES_A_TOKEN)
+        return made.model_copy(update={"token_estimate": tokens})
+
+    def points(self, section: str) -> tuple[Point, ...]:
+        """Return the points of a section by its id."""
+        return next(s.points for s in self.sections if s.id == section)
+
+    def is_empty(self) -> bool:
+        """Return whether no section has a point."""
+        return not any(section.points for section in self.sections)
+
+    def to_prompt_text(self) -> str:
+        """Return the sections that have points, each under its label."""
+        said = (f"## {section.label}\n{section.content}" for section in self.sections if section.points)
+        return "\n\n".join(said)
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """Component that writes anchored summaries.
+
+    If it has `context_tokens`, a long session is sent in several calls of at most that many tokens. If it has
+    `concurrency`, that many sessions are sent at once.
+    """
+
+    @property
+    def id(self) -> str:
+        """Id that changes whenever the summary could change."""
+
+    def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
+        """Return `existing` updated with `segments`, which hold all that is new. Raises SynthesisError.
+
+        The `iteration` grows by one. If `segments` begin before the end of the last turn in `existing`, that turn has
+        changed.
+        """
+
+
+@runtime_checkable
+class Metered(Summarizer, Protocol):
+    """Summarizer that knows its usage."""
+
+    def estimate(self, text: str) -> Usage:
+        """Return the expected usage of one call with segments of this text, without a call.
+
+        It counts as an upper bound, unless the summarizer is also `Bounding`.
+        """
+
+    def call(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> CallResult[AnchoredSummary]:
+        """Return the result or the error of `summarize`, with the usage of the call."""
+
+
+@runtime_checkable
+class Bounding(Metered, Protocol):
+    """Summarizer that knows an upper bound as well as a likely estimate; see `findingaid.indexing.budget.Bounded`."""
+
+    def most(self, text: str) -> Usage | None:
+        """Return the maximum usage of one call with segments of this text; None if nothing limits its answer."""

@@ -1,0 +1,1 @@
+"""Text analysis: structure, sentences, words and repeats."""

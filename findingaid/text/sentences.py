@@ -1,0 +1,80 @@
+"""Splitting of English texts into sentences, in time linear in their length.
+
+For each sentence, sentencex scans the rest of the text for marks such as brackets, so that its time is quadratic in the
+length. Long texts are therefore split in a moving window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LONG_TEXT = 20_000
+"""Most characters of a text that is split without a window."""
+
+WINDOW = 10_000
+
+ABBREVIATED = re.compile(
+    r"\b(?:\w|approx|ca|cf|vs|etc|no|nos|vol|ed|eds|fig|figs|eq|sec|ch|dept|inc|ltd|corp|co|jr|sr|st|mt|prof|dr|mr|mrs|ms"
+    r"|gen|rep|sen|gov|pp|min|max|resp|al|est|incl|excl|ver|rev|e\.g|i\.e|u\.s|a\.m|p\.m)\.$",
+    re.IGNORECASE,
+)
+"""An abbreviation at the end of a text, whose full stop may not end the sentence."""
+
+MAY_END = re.compile(r"\b(?i:inc|ltd|corp|co|llc|plc|etc|jr|sr|u\.s|a\.m|p\.m)\.$")
+"""An abbreviation at the end of a text that may also end a sentence, which the word that follows decides."""
+
+VERB = r"(?:[a-z]{2,}(?:s|ed)|is|was|are|were|has|had|can|will|must|may|should|would)"
+"""A lower-case word that is probably a verb."""
+
+STATES = re.compile(rf"\b{VERB}\b")
+
+NEXT_SENTENCE = re.compile(rf"{MAY_END.pattern.removesuffix('$')}\s+(?=(?:[A-Z][a-z]+\s{VERB}|A\s[a-z]+)\b)")
+"""Such an abbreviation before a capital and a verb, as in "Corp. Frank writes"."""
+
+LONGEST_END = 100
+"""Characters at the end of a sentence that are searched for an abbreviation."""
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of an English text; joined, they are the text."""
+    from sentencex import segment
+
+    at = 0
+    while len(text) - at > LONG_TEXT:
+        window = text[at : at + WINDOW]
+        settled = segment("en", window)[:-1] or [window]  # the last may continue beyond the window
+        yield from settled
+        at += sum(map(len, settled))
+    yield from segment("en", text[at:])
+
+
+def split_statements(text: str) -> Iterator[str]:
+    """Yield the sentences of an English text as `split_sentences` does, but separate more after abbreviations.
+
+    "She works for Acme Corp. Frank writes texts." has two sentences, "The Acme Corp. Board met." has one: the words
+    before the abbreviation must contain a verb, and those after it must begin with a subject and a verb.
+    """
+    for sentence in split_sentences(text):
+        at = 0
+        for found in NEXT_SENTENCE.finditer(sentence):
+            if STATES.search(sentence, at, found.start()):
+                yield sentence[at : found.end()]
+                at = found.end()
+        yield sentence[at:]
+
+
+def whole_sentences(text: str) -> list[str]:
+    """Split a text into sentences, but not within a name such as "Dr. Smith" or before a part without a capital."""
+    found: list[list[str]] = []
+    end = ""
+    for part in split_statements(text):
+        before = end.rstrip()
+        abbreviated = ABBREVIATED.search(before) and not MAY_END.search(before)
+        if found and (abbreviated or not part.lstrip()[:1].isupper()):
+            found[-1].append(part)
+        else:
+            found.append([part])
+            end = ""
+        end = (end + part)[-LONGEST_END:]
+    return ["".join(parts) for parts in found]

@@ -1,0 +1,126 @@
+"""Structure of texts: Markdown headings, Python definitions, pages of a document.
+
+Spans are in characters.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from findingaid.text.markdown import LINE_END, Span, headings
+
+
+@dataclass(frozen=True)
+class Headings:
+    """Headings of a Markdown text, each with its span and the path of titles from the top level."""
+
+    text: str
+    spans: Sequence[Span]
+    paths: Sequence[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, text: str) -> Headings:
+        """Parse the headings of the document itself; skip those in quotes, lists, code and front matter."""
+        spans: list[Span] = []
+        paths: list[tuple[str, ...]] = []
+        above: list[tuple[int, str]] = []
+        for level, title, span in headings(text):
+            above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
+            spans.append(span)
+            paths.append(tuple(t for _, t in above if t))
+        return cls(text, spans, paths)
+
+    def above(self, start: int, end: int) -> tuple[str, ...]:
+        """Return the heading path at a chunk's start; if it begins with headings, the path of the last of these."""
+        i = bisect_right(self.spans, start, key=lambda span: span[0]) - 1
+        while i + 1 < len(self.spans) and self.spans[i + 1][0] < end:
+            body = max(start, self.spans[i][1]) if i >= 0 else start
+            if self.text[body : self.spans[i + 1][0]].strip():
+                break
+            i += 1
+        return self.paths[i] if i >= 0 else ()
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Pages of a text, counted from 1. `ends` are the offsets of the form feeds that separate them."""
+
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, text: str) -> Pages:
+        return cls([found.start() for found in re.finditer("\f", text)])
+
+    def fields(self, start: int, end: int) -> dict[str, Any]:
+        """Return the `page` on which a span begins; if it covers several pages, also [first, last] as `pages`."""
+        first, last = (bisect_right(self.ends, at) + 1 for at in (start, end - 1))
+        return {"page": first} | ({"pages": [first, last]} if last > first else {})
+
+
+def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | None:
+    """Return spans that cover a Python source, cut at the start of functions and classes; None if it does not parse.
+
+    Neighbouring definitions stay together as long as they fit. A class that does not fit is cut into its methods. The
+    caller must cut spans that still do not fit.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes in the source, which is not ours to fix
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = _line_starts(text)
+    return _definitions(text, lines, tree.body, (0, len(text)), fits)
+
+
+def _definitions(
+    text: str, lines: Sequence[int], body: Sequence[ast.stmt], within: Span, fits: Callable[[str], bool]
+) -> Iterator[Span]:
+    """Yield packed spans: the code before the first definition, then each definition with the code after it.
+
+    A class that does not fit is cut into its own definitions.
+    """
+    inner: list[tuple[int, ast.stmt | None]] = [(within[0], None)]
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            line = min(node.lineno for node in (statement, *statement.decorator_list)) - 1
+            while line and text[lines[line - 1] : lines[line]].lstrip().startswith("#"):
+                line -= 1  # a comment directly above belongs to the definition
+            inner.append((max(lines[line], inner[-1][0]), statement))
+    run: list[Span] = []
+    for (start, found), (end, _) in pairwise([*inner, (within[1], None)]):
+        if isinstance(found, ast.ClassDef) and not fits(text[start:end]):
+            yield from _packed(text, run, fits)
+            yield from _definitions(text, lines, found.body, (start, end), fits)
+            run = []
+        else:
+            run.append((start, end))
+    yield from _packed(text, run, fits)
+
+
+def _packed(text: str, pieces: Sequence[Span], fits: Callable[[str], bool]) -> Iterator[Span]:
+    """Join neighbouring spans as long as they fit together, and yield the results."""
+    if not pieces:
+        return
+    start, end = pieces[0]
+    for piece_start, piece_end in pieces[1:]:
+        if not fits(text[start:piece_end]):
+            yield start, end
+            start = piece_start
+        end = piece_end
+    yield start, end
+
+
+def _line_starts(text: str) -> list[int]:
+    """Return the offset of each line start, and the end of the last line."""
+    if "\r" not in text:
+        starts = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=0)]
+        return [*starts[:-1], len(text)]
+    return [0, *(found.end() for found in LINE_END.finditer(text)), len(text)]

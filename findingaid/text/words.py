@@ -1,0 +1,128 @@
+"""Words of a text: salient words and their stems, negation, and n-grams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Protocol
+
+from findingaid.text.analyzer import ENGLISH, Lexical
+
+ASKING = (
+    "tell explain describe summarize summarise please let us say said says happens mean means also may might must shall"
+)
+"""Words that say how to answer, not about which subject."""
+
+WORD = re.compile(
+    r"""
+    v?\d+(?:[.,]\d+)+           # 3.11, v1.2.3, 1,000
+  | [^\W\d_]\+\+ | [^\W\d_]\#   # C++, C#
+  | (?<!\w)\.NET\b
+  | [^\W_]+                     # all else ends at punctuation, also at _
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+APOSTROPHE = re.compile(r"(?<=\w)['’](?:s|re|ve|ll|d|m|t)\b", re.IGNORECASE)  # noqa: RUF001  # as it is typed
+
+LETTERS = re.compile(r"[^\W\d_]{2,}")
+"""Word of two letters or more, without digits."""
+
+NEGATIONS = frozenset("not no never neither nor none nothing nobody nowhere cannot without".split())  # noqa: SIM905
+CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001  # as it is typed
+
+OPERATORS = frozenset({"AND", "OR", "NOT"})
+STEMS_KEPT = 1 << 16
+
+
+def negates(text: str) -> bool:
+    """Return whether a text contains a negation."""
+    return not NEGATIONS.isdisjoint(WORD.findall(text.casefold())) or bool(CONTRACTED_NOT.search(text))
+
+
+def ngrams(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    """Return every run of `length` consecutive words."""
+    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802  # the library's name
+
+
+def salient(text: str, lexical: Lexical | None = None) -> dict[str, str]:
+    """Map the stem of each salient word of a text to the word as first written; if no word is salient, map all words.
+
+    Words are split at punctuation: "auth/jwt" is two words. Short names count, such as C++, UI and Go. A stop word in
+    capitals, such as IT, counts as a name unless the whole text is in capitals.
+    """
+    lexical = lexical or Lexical()
+    words = _words(text)
+    shouted = text.upper() == text
+    said = [word for word in words if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
+    found: dict[str, str] = {}
+    for word in said or words:
+        found.setdefault(stem(word, lexical), word)
+    return found
+
+
+def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str]:
+    """Return the stems of all words of the texts, stop words included. The texts cover a word if its stem is in it."""
+    lexical = lexical or Lexical()
+    return frozenset(stem(word, lexical) for text in texts for word in _words(text))
+
+
+def find_words(wanted: frozenset[str], text: str, lexical: Lexical) -> Iterator[tuple[int, int, str]]:
+    """Yield the start, end and stem of each word of a text whose stem is wanted.
+
+    Only words that begin with the first letter of a wanted stem are stemmed, which is quick in long texts.
+    """
+    initials = {word[0].casefold() for word in wanted}
+    for found in WORD.finditer(text):
+        if found[0][0].casefold() in initials and (form := stem(found[0], lexical)) in wanted:
+            yield found.start(), found.end(), form
+
+
+def stem(word: str, lexical: Lexical) -> str:
+    """Return the stem that a word shares with its other forms, such as "token" for "tokens".
+
+    "Start" and "art" have different stems, and so have IT and "it".
+    """
+    if _is_name(word) and _is_stop(word, lexical):
+        return word
+    plain = word.casefold()
+    return _stem(lexical.language.lower(), plain) if lexical.stem and plain.isalpha() else plain
+
+
+@lru_cache(STEMS_KEPT)
+def _stem(language: str, word: str) -> str:
+    return _stemmer(language).stemWord(word)
+
+
+@cache
+def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer
+
+    made: _Stemmer = snowballstemmer.stemmer(language)
+    return made
+
+
+def _words(text: str) -> list[str]:
+    return WORD.findall(APOSTROPHE.sub("", text))
+
+
+def _is_stop(word: str, lexical: Lexical) -> bool:
+    return word.casefold() in _stop_words(lexical)
+
+
+@cache
+def _stop_words(lexical: Lexical) -> frozenset[str]:
+    """Return the stop words of a language and of the index.
+
+    The built-in ones count even if the index keeps them: a question is not about "the".
+    """
+    shipped = f"{ENGLISH} {ASKING}".split() if lexical.language == "English" else []
+    return frozenset([*shipped, *(lexical.listed or ())])
+
+
+def _is_name(word: str) -> bool:
+    return len(word) > 1 and word.isupper() and word not in OPERATORS

@@ -1,0 +1,1 @@
+"""Attacks on the whole program: hostile files, filters, requests and races."""

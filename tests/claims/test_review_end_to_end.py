@@ -1,0 +1,275 @@
+"""Decisions outlive every run, and redacted text is nowhere on disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from findingaid import FindingAid, QueryError, StoreError
+from findingaid.claims.model import Action, Circulation, Review, Tier
+from findingaid.claims.review import ClaimView, ProposedClaim
+from findingaid.corpus import Claiming
+from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import MemorySource
+from tests.conftest import text_about
+
+Make = Callable[..., FindingAid]
+EVERY = list(Tier)
+SECRET = "The owner of the ledger is Zebedee Quux."
+
+
+@dataclass
+class Says:
+    """Finds these statements in every text that has their quote."""
+
+    statements: Sequence[Statement] = ()
+    id: str = "says"
+    asked: list[str] = field(default_factory=list)
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        self.asked.append(text)
+        return Extraction([s for s in self.statements if s.quote in text])
+
+
+class Sums:
+    """A summary node that repeats its members."""
+
+    id = "sums"
+
+    def summarize(self, members: Sequence[Member]) -> Draft | None:
+        return Draft(tuple(Bullet(f"It says: {m.text}", (m.claim_id,)) for m in members), ("ledger",))
+
+
+def sentence(topic: str) -> str:
+    return f"The {topic} is described here in a sentence that is long enough to stand for itself."
+
+
+def says(topic: str, text: str = "") -> Statement:
+    """Statements of an extractor about an artifact, in the artifact's words or others."""
+    return Statement(text or sentence(topic), sentence(topic))
+
+
+def by_text(aid: FindingAid) -> dict[str, ClaimView]:
+    return {view.text: view for view in aid.claims.list()}
+
+
+def found(aid: FindingAid, kind: str = "claim") -> set[str]:
+    return {hit.text for hit in aid.search("ledger reader", k=100, surfaces=[kind], tiers=EVERY)}
+
+
+@pytest.fixture
+def reviewed(make_aid: Make) -> FindingAid:
+    """Three artifacts, each with claims; approved, rejected, contested, proposed, superseded."""
+    aid = make_aid(claims=Claiming(Says([says(t) for t in ("ledger", "vector", "reader", "ledger again")])))
+    aid.index()
+    ids = {text: view.claim_id for text, view in by_text(aid).items()}
+    aid.claims.approve(ids[sentence("ledger")], truth="actionable", actor="ann", reason="read it")
+    aid.claims.reject(ids[sentence("vector")], actor="ann", reason="not so")
+    aid.claims.contest((ids[sentence("ledger")], ids[sentence("reader")]), actor="ann")
+    (proposed,) = aid.claims.propose(
+        ProposedClaim("docs", "reader.md", "Readers read.", sentence("reader")), actor="bob"
+    )
+    aid.claims.approve(proposed.claim_id, actor="ann")
+    aid.claims.supersede((ids[sentence("ledger again")], proposed.claim_id), actor="ann")
+    return aid
+
+
+def standing(aid: FindingAid) -> dict[str, tuple[Any, ...]]:
+    return {
+        text: (view.review, view.truth, view.circulation, view.contested_by, view.superseded_by)
+        for text, view in by_text(aid).items()
+    }
+
+
+def test_a_proposal_that_was_approved_is_found_after_the_next_run(reviewed: FindingAid) -> None:
+    assert "Readers read." not in found(reviewed)
+    reviewed.index()
+
+    assert "Readers read." in found(reviewed)
+    assert by_text(reviewed)["Readers read."].waits is False
+    assert found(reviewed) == {"Readers read.", sentence("ledger"), sentence("reader")}
+    assert reviewed.verify() == []
+    assert reviewed.plan().corpora["docs"].changed == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"strategy": Chunked(chunk_size=90, overlap=0)},
+        {"claims": Claiming(Says(id="of another version"))},
+        {"synopsis": {"context": True}},
+    ],
+    ids=["forced", "cut anew", "another extractor", "in context"],
+)
+def test_a_run_loses_no_decision_whatever_changed(
+    reviewed: FindingAid, make_aid: Make, changed: dict[str, Any]
+) -> None:
+    before, log = standing(reviewed), reviewed.claims.history()
+    aid = make_aid(**{"claims": reviewed.corpora["docs"].claims} | changed)
+    aid.index(force=True)
+
+    assert standing(aid) == before
+    assert not any(view.expired or view.waits for view in aid.claims.list())
+    assert aid.claims.history() == log
+    assert found(aid) == {"Readers read.", sentence("ledger"), sentence("reader")}
+    assert aid.verify() == []
+
+
+def test_an_artifact_that_goes_and_comes_back_finds_its_decisions(reviewed: FindingAid, source: MemorySource) -> None:
+    reviewed.index()
+    before = standing(reviewed)
+    text = source.payloads.pop("ledger.md")
+    reviewed.index(allow_loss=True)
+    gone = {view.text for view in reviewed.claims.list(expired=True)}
+    without = found(reviewed)
+    source.payloads["ledger.md"] = text
+    reviewed.index()
+
+    assert gone == {sentence("ledger"), sentence("ledger again")}
+    assert without == {"Readers read.", sentence("reader")}
+    assert standing(reviewed) == before
+    assert reviewed.claims.list(expired=True) == []
+
+
+def test_what_is_retracted_stays_hidden_after_a_rollback(make_aid: Make, source: MemorySource) -> None:
+    aid = make_aid(claims=Claiming(Says([says("ledger")])), retain=2)
+    aid.index()
+    source.payloads["other.md"] = text_about("other")
+    aid.index()
+    (view,) = aid.claims.list()
+    aid.claims.archive(view.claim_id)
+    aid.index()
+    aid.rollback()
+
+    assert found(aid) == set()
+
+
+def test_what_is_redacted_is_nowhere_on_disk_after_the_next_run_and_a_purge(make_aid: Make, tmp_path: Path) -> None:
+    """Not in the tables, their earlier versions, the caches or the log; and its extractor is not paid again."""
+    extractor = Says([says("ledger", SECRET), says("reader", "Readers are many.")])
+    aid = make_aid(claims=Claiming(extractor, nodes=Sums(), at_least=1))
+    aid.index()
+    (secret,) = [view for view in aid.claims.list() if view.text == SECRET]
+    aid.claims.approve(secret.claim_id, reason="Zebedee said so")
+    (proposed,) = aid.claims.propose(ProposedClaim("docs", "reader.md", "Zebedee reads, too.", sentence("reader")))
+    shown = [f"It says: {SECRET}"] == [text for text in found(aid, "summary") if "Zebedee" in text]
+    on_disk = _files_with(tmp_path, "Zebedee")
+    aid.claims.redact(secret.claim_id, proposed.claim_id, reason="names a person")
+    hidden = [text for kind in ("claim", "summary") for text in found(aid, kind) if "Zebedee" in text]
+    with pytest.raises(StoreError, match=r"redacted claims are still indexed: run `findingaid index` first"):
+        aid.purge()
+    aid.index()
+    aid.purge()
+
+    assert shown
+    assert on_disk
+    assert hidden == []
+    assert _files_with(tmp_path, "Zebedee") == []
+    assert len(extractor.asked) == 3
+    assert {view.text for view in aid.claims.list(circulation="live")} == {"Readers are many."}
+    assert aid.verify() == []
+
+
+@dataclass
+class Gossips:
+    """Synthesizer that repeats a text that no artifact contains, until told otherwise."""
+
+    secret: str
+    id: str = "gossips"
+    asked: int = 0
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        self.asked += 1
+        return f"About ledgers. {self.secret}" if "ledger" in text and self.secret else "About readers."
+
+
+def test_a_synopsis_that_repeats_what_is_redacted_is_written_anew(make_aid: Make, tmp_path: Path) -> None:
+    writer = Gossips(SECRET)
+    aid = make_aid(claims=Claiming(Says([says("ledger", SECRET)])), synthesizer=writer)
+    aid.index()
+    (view,) = aid.claims.list()
+    aid.claims.redact(view.claim_id, reason="names a person")
+    writer.secret = ""
+    aid.index()
+    aid.purge()
+
+    assert writer.asked == 4
+    assert _files_with(tmp_path, "Zebedee") == []
+    assert aid.verify() == []
+
+
+def _files_with(folder: Path, word: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(list(Action)), st.integers(0, 4), st.integers(0, 4)), max_size=8)
+
+
+@pytest.mark.slow
+def test_whatever_is_decided_every_read_path_follows_at_once(make_aid: Make, tmp_path: Path) -> None:
+    """Retracted claims are gone everywhere, links have both sides, the chain is intact, and a run changes nothing."""
+    texts = [says("ledger"), says("vector"), says("reader"), says("ledger again"), says("reader", "Readers are many.")]
+    made = make_aid(claims=Claiming(Says(texts), nodes=Sums(), at_least=1))
+    made.index()
+    ids = sorted(view.claim_id for view in made.claims.list())
+    copies = count()
+
+    @given(steps=STEPS, run=st.booleans())
+    @settings(max_examples=30, deadline=None)
+    def follows(steps: list[tuple[Action, int, int]], run: bool) -> None:
+        store = shutil.copytree(made.store.uri, tmp_path / f"copy{next(copies)}")
+        aid = FindingAid(Store(str(store)), made.embedder, made.corpora)
+        for action, one, other in steps:
+            with suppress(QueryError):
+                _do(aid, action, ids[one], ids[other])
+        _follows(aid)
+        if run:
+            before = standing(aid)
+            aid.index()
+            assert standing(aid) == before
+            _follows(aid)
+        shutil.rmtree(store)
+
+    follows()
+
+
+def _do(aid: FindingAid, action: Action, one: str, other: str) -> None:
+    if action is Action.PROPOSE:
+        view = aid.claims.show(one)
+        (where, *_) = view.evidences
+        aid.claims.propose(ProposedClaim("docs", where.artifact_id, view.text or "Gone.", where.quote))
+    else:
+        pair = action in {Action.CONTEST, Action.SUPERSEDE}
+        getattr(aid.claims, action.value)((one, other) if pair else one, reason="so it is")
+
+
+def _follows(aid: FindingAid) -> None:
+    views = {view.claim_id: view for view in aid.claims.list()}
+    live = {i for i, v in views.items() if v.circulation is Circulation.LIVE and v.review is not Review.REJECTED}
+    held = {views[i].text for i in live if views[i].review is not Review.PENDING and not views[i].waits}
+    shown = {r.text for i in ("ledger.md", "vector.md", "reader.md") for r in aid.show(i).records}
+    every = {sentence(topic) for topic in ("ledger", "vector", "reader", "ledger again")} | {"Readers are many."}
+
+    assert found(aid) == held
+    assert {h.text for h in aid.search("ledger", k=50, surfaces=["claim"], tiers=EVERY, mode="lexical")} <= held
+    for gone in every - held:
+        assert not [text for text in found(aid, "summary") if gone in text]
+        assert not [text for text in shown if text == gone or (text.startswith("It says: ") and gone in text)]
+    for i, view in views.items():
+        assert set(view.contested_by) <= live
+        if i in live:
+            assert all(i in views[other].contested_by for other in view.contested_by)
+        assert (view.circulation is Circulation.SUPERSEDED) <= (view.superseded_by in views)
+    assert not [problem for problem in aid.verify() if "decisions" in problem]

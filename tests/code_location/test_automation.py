@@ -1,0 +1,405 @@
+"""Automation conditions of the assets, evaluated as by the daemon, on a real instance."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from findingaid.sources.files import RACY_NANOSECONDS
+from findingaid.testing import OpenAIServer, faults
+from findingaid_dagster.pipelines.automation import FEW
+from findingaid_dagster.resources import FindingAidResource
+from tests.code_location.test_code_location import STAGES, Location, observe, open_location
+from tests.conftest import PLAIN, Cli, openai, text_about
+
+FILES = {"ledger.md", "reader.md", "vector.md", "writer.md"}
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    yield from open_location(cli, monkeypatch)
+
+
+class Ticks:
+    """The automation sensor of a location, tick by tick."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.cursor: dg.AssetDaemonCursor | None = None  # type: ignore[name-defined]
+
+    def tick(self) -> set[str]:
+        """The partitions requested by one tick, which must cover all five stages and nothing else."""
+        result = dg.evaluate_automation_conditions(
+            self.location.definitions, self.location.instance, cursor=self.cursor
+        )
+        self.cursor = result.cursor
+        requested = {stage: result.get_requested_partitions(dg.AssetKey(["docs", stage])) for stage in STAGES}
+        assert set(map(frozenset, requested.values())) == {frozenset(requested["records"])}
+        assert not result.get_requested_partitions(dg.AssetKey(["docs", "source"]))
+        return {str(key) for key in requested["records"]}
+
+    def quiet(self) -> bool:
+        """Whether the next three ticks request nothing."""
+        return not any(self.tick() for _ in range(3))
+
+
+@pytest.fixture
+def ticks(location: Location) -> Ticks:
+    """An automation that was switched on over an index that is up to date."""
+    assert location.index().success
+    ticks = Ticks(location)
+    assert ticks.quiet()
+    return ticks
+
+
+def test_an_observed_change_is_requested_once_and_only_its_partition(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    observe(location)
+
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+    assert location.materialize(STAGES, "ledger.md").success
+    assert ticks.quiet()
+    assert location.all_fresh()
+
+
+def test_an_observed_new_file_is_requested_once(location: Location, ticks: Ticks) -> None:
+    location.cli.write("added.md", text_about("added"))
+    observe(location)
+
+    assert ticks.tick() == {"added.md"}
+    assert ticks.quiet()
+    assert location.materialize(STAGES, "added.md").success
+    assert ticks.quiet()
+    assert location.all_fresh()
+
+
+def test_changes_in_several_files_are_requested_together(location: Location, ticks: Ticks) -> None:
+    for name in ("ledger.md", "writer.md"):
+        location.cli.write(name, text_about("another"))
+    observe(location)
+
+    assert ticks.tick() == {"ledger.md", "writer.md"}
+    assert ticks.quiet()
+
+
+def test_what_the_job_did_is_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("added"))
+    os.utime(location.cli.docs / "writer.md", (1_700_000_000, 1_700_000_000))
+
+    assert location.index().success
+
+    assert ticks.quiet()
+
+
+def test_what_the_job_did_after_an_observation_is_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("added"))
+    observe(location)
+
+    assert location.index().success
+
+    assert ticks.quiet()
+
+
+def test_what_the_command_line_did_and_the_job_logged_is_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("added"))
+    assert location.cli.run("index").exit_code == 0
+    assert ticks.quiet()
+
+    assert location.index().success
+
+    assert ticks.quiet()
+
+
+def test_what_a_person_materialized_is_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    observe(location)
+
+    assert location.materialize(STAGES, "ledger.md").success
+
+    assert ticks.quiet()
+
+
+def test_partitions_that_a_job_has_added_and_not_logged_yet_are_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.write("added.md", text_about("added"))
+    location.instance.add_dynamic_partitions("docs", ["added.md"])
+
+    during = ticks.tick()
+    assert location.index().success
+
+    assert during == set()
+    assert ticks.quiet()
+
+
+def test_a_partition_that_a_run_is_at_waits_for_its_end(location: Location, ticks: Ticks) -> None:
+    run = location.instance.create_run_for_job(
+        location.definitions.resolve_implicit_global_asset_job_def(),
+        asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
+        tags={"dagster/partition": "ledger.md"},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("writer.md", text_about("another writer"))
+    observe(location)
+
+    during = ticks.tick()
+    location.instance.report_run_canceled(run)
+
+    assert during == {"writer.md"}
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+
+
+def test_what_is_missing_when_it_is_switched_on_is_requested_once(location: Location) -> None:
+    location.instance.add_dynamic_partitions("docs", sorted(FILES))
+    ticks = Ticks(location)
+
+    assert [ticks.tick(), ticks.tick()] == [set(), FILES]
+    assert ticks.quiet()
+
+
+def test_a_changed_strategy_is_requested_once_for_every_partition(location: Location, ticks: Ticks) -> None:
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+
+    assert ticks.tick() == FILES
+    assert ticks.quiet()
+    assert location.materialize(STAGES, "ledger.md", "writer.md").success
+    assert ticks.quiet()
+    assert location.all_fresh()
+
+
+def test_a_changed_strategy_that_the_job_dealt_with_is_not_requested(location: Location, ticks: Ticks) -> None:
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+
+    assert location.index().success
+
+    assert ticks.quiet()
+
+
+def test_an_artifact_that_keeps_failing_is_requested_once_for_each_change(location: Location, ticks: Ticks) -> None:
+    location.cli.write("bad.md", b"\x00binary")
+    observe(location)
+    first = ticks.tick()
+    assert not location.materialize(STAGES, "bad.md").success
+
+    assert ticks.quiet()
+    assert observe(location) == set()
+    assert ticks.quiet()
+    location.cli.write("bad.md", b"\x00binary still")
+    observe(location)
+    second = ticks.tick()
+    assert not location.materialize(STAGES, "bad.md").success
+
+    assert first == second == {"bad.md"}
+    assert ticks.quiet()
+
+
+def test_a_changed_file_that_became_unreadable_is_requested_once(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", b"\x00binary")
+    observe(location)
+
+    assert ticks.tick() == {"ledger.md"}
+    assert not location.materialize(STAGES, "ledger.md").success
+    assert ticks.quiet()
+
+
+def test_a_file_that_was_deleted_is_not_requested_and_one_that_came_back_is(location: Location, ticks: Ticks) -> None:
+    path = location.cli.docs / "ledger.md"
+    text, modified = path.read_bytes(), path.stat().st_mtime_ns
+    path.unlink()
+    assert location.index().success
+    gone = ticks.tick()
+
+    path.write_bytes(text)
+    os.utime(path, ns=(modified, modified))
+    observe(location)
+
+    assert gone == set()
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+
+
+def test_the_sensor_observes_without_a_run_what_changed(location: Location, ticks: Ticks) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("added"))
+
+    first = look(location)
+    for event in first.asset_events:
+        location.instance.report_runless_asset_event(event)
+    second = look(location)
+
+    assert {event.partition for event in first.asset_events} == {"ledger.md", "added.md"}
+    assert second.asset_events == []
+    assert ticks.tick() == {"ledger.md", "added.md"}
+    assert {key for (stage, key), found in location.staleness().items() if found != ("FRESH", ())} == {
+        "ledger.md",
+        "added.md",
+    }
+    assert location.index().success
+    assert location.all_fresh()
+
+
+def look(location: Location, cursor: str | None = None) -> dg.SensorExecutionData:  # type: ignore[name-defined]
+    """One tick of the sensor that observes."""
+    sensor = location.definitions.resolve_sensor_def("observe_sources")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+    with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
+        return sensor.evaluate_tick(context)
+
+
+def test_many_changes_start_one_run_of_the_job_and_no_automation(location: Location, ticks: Ticks) -> None:
+    for number in range(FEW + 1):
+        location.cli.write(f"added-{number}.md", text_about(f"number {number}"))
+    location.cli.write("bad.md", b"\x00binary")
+
+    found = look(location)
+
+    (request,) = found.run_requests or ()
+    assert found.asset_events == []
+    assert ticks.quiet()
+    job = location.definitions.resolve_job_def("index")
+    assert not job.execute_in_process(
+        run_config=request.run_config, instance=location.instance, raise_on_error=False
+    ).success
+    assert [event.partition for event in look(location, found.cursor).asset_events] == ["bad.md"]
+
+
+def test_many_changes_that_were_tried_start_no_further_run(location: Location) -> None:
+    assert location.index().success
+    for number in range(FEW + 1):
+        location.cli.write(f"bad-{number}.md", b"\x00binary")
+
+    first = look(location)
+    assert not location.index().success
+    second = look(location, first.cursor)
+
+    assert len(first.run_requests or ()) == 1
+    assert not second.run_requests
+    assert "tried them" in (second.skip_message or "")
+
+
+def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> None:
+    location.instance.create_run_for_job(
+        location.definitions.resolve_job_def("index"), status=dg.DagsterRunStatus.STARTED
+    )
+
+    found = look(location)
+
+    assert found.asset_events == []
+    assert "under way" in (found.skip_message or "")
+
+
+def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> None:
+    graph = location.definitions.resolve_asset_graph()
+
+    conditions = {stage: graph.get(dg.AssetKey(["docs", stage.value])).automation_condition for stage in PLAIN}
+
+    assert all(conditions.values())
+    assert graph.get(dg.AssetKey(["docs", "source"])).automation_condition is None
+
+
+class TestFinishedBatches:
+    """The sensor that notices batches of synopses that are done, as the daemon evaluates it."""
+
+    @pytest.fixture
+    def sending(self, location: Location, server: OpenAIServer) -> Location:
+        """A location whose four synopses were sent as a batch."""
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+        assert location.index().success
+        assert len(server.batches.objects) == 1
+        return location
+
+    def tick(self, location: Location, cursor: str | None = None) -> tuple[list[Any], str, str | None]:
+        """(run configurations asked for, reason for none, cursor after)."""
+        sensor = location.definitions.resolve_sensor_def("finished_batches")
+        resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+        with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
+            data = sensor.evaluate_tick(context)
+            return [request.run_config for request in data.run_requests or ()], data.skip_message or "", data.cursor
+
+    def test_a_batch_that_is_done_starts_one_run_that_takes_it_in(self, sending: Location) -> None:
+        waits = [self.tick(sending) for _ in range(2)]  # each look moves the batch of the server on
+        (config,), _, cursor = self.tick(sending)
+        again = self.tick(sending, cursor)
+
+        assert [(requests, reason) for requests, reason, _ in waits] == [([], "no batch is finished")] * 2
+        assert again[:2] == ([], "a run was started for the finished batches and has not stored them: see that run")
+        assert config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
+        job = sending.definitions.resolve_job_def("index")
+        assert job.execute_in_process(run_config=config, instance=sending.instance).success
+        assert sending.aid.status()[0].synopses == {"ok": 4}
+        assert self.tick(sending, cursor)[:2] == ([], "no batch is finished")
+        assert sending.all_fresh()
+
+    def test_the_same_batch_sent_again_starts_a_run_again(self, sending: Location, server: OpenAIServer) -> None:
+        server.batch_end = "failed"
+        ((_, _, _), (first, _, cursor)) = (self.tick(sending), self.tick(sending))
+        assert not sending.index().success  # reports it
+        assert sending.index().success  # sends it again
+        self.tick(sending, cursor)
+        second, _, _ = self.tick(sending, cursor)
+
+        assert len(server.batches.objects) == 2
+        assert first == second != []
+
+    def test_an_endpoint_that_does_not_answer_is_the_reason(self, sending: Location, server: OpenAIServer) -> None:
+        server.when(lambda _: True, faults.server_error())
+
+        requests, reason, _ = self.tick(sending)
+
+        assert requests == []
+        assert reason.startswith("500 server_error: The server had an error")
+
+    def test_a_run_under_way_is_waited_for(self, sending: Location, server: OpenAIServer) -> None:
+        job = sending.definitions.resolve_job_def("index")
+        sending.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+        looks = len(server.requests)
+
+        assert self.tick(sending)[:2] == ([], "a run of the index job is under way and stores finished batches")
+        assert len(server.requests) == looks
+
+    def test_before_the_first_run_there_is_none(self, location: Location, server: OpenAIServer) -> None:
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+
+        assert self.tick(location)[:2] == ([], "no batch is finished")
+        assert server.requests == []
+
+    def test_it_is_on_by_itself_and_there_only_where_batches_are_sent(
+        self, location: Location, server: OpenAIServer
+    ) -> None:
+        def names() -> set[str]:
+            return {sensor.name for sensor in location.definitions.sensors or ()}
+
+        assert "finished_batches" not in names()
+        location.cli.settings["synthesizer"] = openai(server)
+        assert "finished_batches" not in names()
+        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
+        sensor = location.definitions.resolve_sensor_def("finished_batches")
+        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+
+
+def test_synopses_that_are_pending_start_no_run_of_the_sensor_that_looks_at_sources(
+    location: Location, server: OpenAIServer
+) -> None:
+    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 1}}
+    time.sleep(RACY_NANOSECONDS / 1e9)  # files just written are always inspected once more
+    assert location.index().success
+    sensor = location.definitions.resolve_sensor_def("changed_sources")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+
+    with dg.build_sensor_context(location.instance, resources=resources) as context:
+        quiet = sensor.evaluate_tick(context)
+        location.cli.write("ledger.md", text_about("another ledger"))
+        changed = sensor.evaluate_tick(context)
+
+    assert location.aid.status()[0].synopses == {"ok": 1, "pending": 3}
+    assert (quiet.skip_message, len(quiet.run_requests or ())) == ("nothing changed", 0)
+    assert len(changed.run_requests or ()) == 1

@@ -1,0 +1,185 @@
+"""Claims and summary nodes as assets: only for corpora that request them, and as fresh as the ledger says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver
+from dagster._core.loader import LoadingContextForTest
+
+from findingaid.claims.model import claim_id
+from findingaid.errors import SynthesisError
+from findingaid.model import Stage
+from findingaid.protocols import Extraction, Statement
+from findingaid_dagster.events import logged_data_versions
+from tests.code_location.test_code_location import Location, open_location
+from tests.conftest import PLAIN, Cli, text_about
+
+EVERY = [stage.value for stage in Stage]
+KEYS = ["ledger.md", "reader.md", "vector.md", "writer.md"]
+
+
+class Failing:
+    """Extractor that fails on texts about vectors, until told otherwise."""
+
+    id = "failing-1"
+    down = True
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        if Failing.down and "vector" in text:
+            raise SynthesisError("is down", "timeout")
+        return Extraction([Statement(line, line) for line in text.splitlines() if line.endswith(".")])
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    cli.settings["corpora"]["docs"] |= {"claims": True, "summary_nodes": {"at_least": 1}}
+    yield from open_location(cli, monkeypatch)
+
+
+def staleness(location: Location, stages: Sequence[str] = EVERY) -> dict[tuple[str, str], str]:
+    """(stage, partition) -> status by Dagster's own resolver, of those that are not fresh."""
+    graph = location.definitions.resolve_asset_graph()
+    resolver = CachingStaleStatusResolver(location.instance, graph, LoadingContextForTest(location.instance))
+    found = {
+        (stage, key): resolver.get_status(dg.AssetKey(["docs", stage]), key).value for stage in stages for key in KEYS
+    }
+    return {place: status for place, status in found.items() if status != "FRESH"}
+
+
+def test_a_corpus_has_the_assets_that_it_asks_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for location in open_location(cli, monkeypatch):
+        for claims, nodes, expected in (
+            (False, False, set(PLAIN)),
+            (True, False, {*PLAIN, Stage.CLAIMS}),
+            (True, True, set(Stage)),
+        ):
+            cli.settings["corpora"]["docs"] |= {"claims": claims, "summary_nodes": nodes}
+            graph = location.definitions.resolve_asset_graph()
+
+            stages = {key.path[1] for key in graph.materializable_asset_keys}
+
+            assert stages == {*expected, "published"}
+            records = {key.path[1] for key in graph.get(dg.AssetKey(["docs", "records"])).parent_keys}
+            assert records == expected - {Stage.ARTIFACTS, Stage.RECORDS}
+
+
+def test_every_partition_is_logged_once_with_its_own_version(location: Location) -> None:
+    assert location.index().success
+    assert location.index().success
+
+    rows = location.aid.indexer("docs").ledger.rows("docs")
+    for stage in Stage:
+        asset = dg.AssetKey(["docs", stage.value])
+        assert logged_data_versions(location.instance, asset) == {key: rows[key].version(stage) for key in KEYS}
+        assert len(location.instance.fetch_materializations(asset, limit=100).records) == 4
+    assert staleness(location) == {}
+
+
+@pytest.mark.parametrize("previews", [False, True])
+def test_a_partition_shows_its_claims_and_the_summary_over_them(location: Location, previews: bool) -> None:
+    """Their words only where that is set."""
+    location.cli.settings["dagster"] = {"previews": previews}
+    location.index()
+
+    shown = {}
+    for stage in ("claims", "summary_nodes"):
+        asset = dg.AssetKey(["docs", stage])
+        (record, *_) = location.instance.fetch_materializations(
+            dg.AssetRecordsFilter(asset, asset_partitions=["ledger.md"]), limit=1
+        ).records
+        event = record.asset_materialization
+        assert event is not None
+        shown[stage] = event.metadata
+
+    (row,) = shown["claims"]["preview"].value.records
+    assert (shown["claims"]["outcome"].value, shown["claims"]["refused"].value) == ("ok", 0)
+    if previews:
+        assert str(row.data["text"]).startswith("The ledger is described")
+        assert "The ledger is described" in str(shown["summary_nodes"]["summary"].value)
+    else:
+        stated = location.aid.claims.list(artifact="ledger.md")
+        assert row.data == {"claim_id": stated[0].claim_id, "evidence": "verified", "confidence": 1.0}
+        assert {name: value.value for name, value in shown["summary_nodes"].items()} == {"outcome": "ok", "points": 1}
+
+
+def test_an_edit_makes_its_own_partition_stale_and_another_extractor_all_claims(location: Location) -> None:
+    location.index()
+    location.cli.settings["corpora"]["docs"]["claims"] = {"shortest": 30}
+    stale = staleness(location, ["surfaces", "claims", "summary_nodes", "records"])
+    location.index()
+
+    location.cli.write("ledger.md", text_about("ledger", "something new"))
+    location.index()
+
+    assert stale == {("claims", key): "STALE" for key in KEYS}
+    logged = location.instance.fetch_materializations(dg.AssetKey(["docs", "claims"]), limit=100).records
+    assert Counter(record.partition_key for record in logged) == {
+        "ledger.md": 3,
+        "reader.md": 2,
+        "vector.md": 2,
+        "writer.md": 2,
+    }
+    assert staleness(location) == {}
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 6])
+def test_the_first_stages_can_be_done_alone(location: Location, count: int) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("changed", "and more"))
+
+    assert location.materialize(EVERY[:count], "ledger.md").success
+    assert location.materialize(EVERY[count:], "ledger.md").success
+
+    assert location.aid.verify() == []
+    assert staleness(location) == {}
+    assert location.aid.status()[0].pending == 0
+
+
+def test_records_wait_for_claims_that_are_not_current(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("changed", "and more"))
+    location.materialize(["artifacts", "surfaces", "synopses"], "ledger.md")
+
+    result = location.materialize(["embeddings", "records"], "ledger.md")
+
+    assert not result.success
+    (failure,) = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
+    assert "its claims are not current: materialize docs/claims first" in failure.description
+
+
+def test_claims_that_fail_are_told_and_done_by_the_next_run(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["claims"] = f"{__name__}:Failing"
+    Failing.down = True
+    first = location.index()
+    found = staleness(location)
+    observed = location.instance.fetch_observations(dg.AssetKey(["docs", "claims"]), limit=10).records
+    Failing.down = False
+
+    second = location.index()
+
+    assert (first.success, second.success) == (False, True)
+    assert {place[0] for place in found} == {"claims", "summary_nodes"}
+    assert {place[1] for place in found} == {"vector.md"}
+    event = observed[0].asset_observation
+    assert event is not None
+    assert (event.partition, event.metadata["kind"].value) == ("vector.md", "timeout")
+    assert staleness(location) == {}
+
+
+def test_what_people_decide_makes_only_what_stands_on_it_new(location: Location) -> None:
+    location.index()
+    text = text_about("ledger").split("\n\n")[1].strip()
+    events = len(location.instance.fetch_materializations(dg.AssetKey(["docs", "claims"]), limit=100).records)
+    location.aid.claims.archive(claim_id("docs", text), actor="ada", reason="out of date")
+
+    assert location.index().success
+
+    nodes = location.instance.fetch_materializations(dg.AssetKey(["docs", "summary_nodes"]), limit=100).records
+    claims = location.instance.fetch_materializations(dg.AssetKey(["docs", "claims"]), limit=100).records
+    assert (len(claims), len(nodes), nodes[0].partition_key) == (events, 5, "ledger.md")
+    assert staleness(location) == {}

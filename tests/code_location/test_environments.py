@@ -1,0 +1,229 @@
+"""Environments and operations: replaced resources, environment variables, and the jobs beside `index`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+import findingaid
+from findingaid.errors import ConfigError
+from findingaid_dagster.pipelines.code_location import build_definitions
+from findingaid_dagster.resources import (
+    EmbedderConfig,
+    FindingAidResource,
+    StoreConfig,
+    SynthesizerConfig,
+    in_dagster,
+)
+from tests.code_location.test_code_location import Location, open_location
+from tests.code_location.test_published import events
+from tests.conftest import Cli, text_about
+
+SECRET = "sk-0123456789"
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    cli.settings["retain"] = 2
+    yield from open_location(cli, monkeypatch)
+
+
+def test_a_run_uses_the_resource_that_a_test_gives_it(location: Location, tmp_path: Path) -> None:
+    there = FindingAidResource(config_path=str(location.cli.config), store=StoreConfig(uri=str(tmp_path / "there")))
+    job = location.definitions.resolve_job_def("index")
+
+    assert job.execute_in_process(resources={"findingaid": there}, instance=location.instance).success
+
+    assert len(findingaid.open(location.cli.config, {"store": str(tmp_path / "there")}).search("sentence", 50)) == 8
+    assert not location.aid.store.exists()
+
+
+def test_two_configurations_share_a_location_and_each_job_has_its_own_resource(cli: Cli, tmp_path: Path) -> None:
+    cli.write("ledger.md", text_about("ledger"))
+    cli.run("status")
+    other = tmp_path / "other.yaml"
+    other.write_text(cli.config.read_text().replace("docs:", "papers:", 1).replace("store: index", "store: other"))
+    merged = dg.Definitions.merge(build_definitions(cli.config), build_definitions(other, name="other"))
+
+    assert merged.resolve_job_def("other_index").execute_in_process().success
+
+    assert findingaid.open(other).store.exists()
+    assert not findingaid.open(cli.config).store.exists()
+    assert merged.resolve_job_def("other_rollback_index")
+
+
+def shown(definitions: dg.Definitions) -> str:
+    """Everything that a code location tells about its resources."""
+    resources = definitions.get_repository_def().get_top_level_resources()
+    return str([resource.config_schema.default_value for resource in resources.values() if resource.config_schema])
+
+
+def test_a_secret_comes_from_the_environment_of_the_run_and_is_not_shown(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.settings["synthesizer"] = {"kind": "openai", "model": "small", "base_url": "http://127.0.0.1:9/v1"}
+    cli.run("status")
+    monkeypatch.delenv("WRITER_KEY", raising=False)
+    key = dg.EnvVar("WRITER_KEY")
+    ways = [
+        build_definitions(cli.config, synthesizer=SynthesizerConfig(api_key=key)),
+        build_definitions(cli.config, {"synthesizer.api_key": key}),
+        build_definitions(cli.config, {"synthesizer.api_key": {"env": "WRITER_KEY"}}),
+    ]
+    resource = FindingAidResource(config_path=str(cli.config), synthesizer=SynthesizerConfig(api_key=key))
+
+    with pytest.raises(ConfigError, match=r"synthesizer\.api_key: the environment variable WRITER_KEY is not set"):
+        resource.settings()
+    monkeypatch.setenv("WRITER_KEY", SECRET)
+
+    assert resource.settings() == {"synthesizer.api_key": SECRET}
+    for definitions in ways:
+        assert "WRITER_KEY" in shown(definitions)
+        assert SECRET not in shown(definitions)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"overrides": {"synthesizer.api_key": SECRET}},
+        {"synthesizer": SynthesizerConfig(api_key=SECRET)},
+        {"store": StoreConfig(storage_options={"aws_secret_access_key": SECRET})},
+    ],
+)
+def test_a_secret_that_dagster_would_show_is_refused(cli: Cli, given: dict[str, object]) -> None:
+    cli.run("status")
+
+    with pytest.raises(ConfigError, match="Dagster shows what a resource is configured with") as raised:
+        build_definitions(cli.config, **given)  # type: ignore[arg-type]
+
+    assert SECRET not in str(raised.value)
+
+
+def test_store_and_embedder_of_an_environment_replace_those_of_the_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cli.settings["embedder"] = {"kind": "sentence-transformers", "model": "all-MiniLM-L6-v2"}
+    cli.run("status")
+    with pytest.raises(ConfigError, match="store: the environment variable INDEX is not set"):
+        build_definitions(cli.config, store=StoreConfig(uri=dg.EnvVar("INDEX")))
+    monkeypatch.setenv("INDEX", str(tmp_path / "there"))
+
+    definitions = build_definitions(
+        cli.config, store=StoreConfig(uri=dg.EnvVar("INDEX")), embedder=EmbedderConfig(kind="hash", options={"dim": 64})
+    )
+
+    graph = definitions.resolve_asset_graph()
+    assert graph.get(dg.AssetKey(["docs", "published"])).metadata["dagster/uri"] == str(tmp_path / "there")
+    assert "64" in str(graph.get(dg.AssetKey(["docs", "embeddings"])).code_version)
+
+
+def test_a_schedule_is_off_until_it_is_switched_on_unless_told_otherwise(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["schedule"] = {
+        "cron": "0 3 * * *", "timezone": "Europe/Vienna", "default_status": "RUNNING",
+    }  # fmt: skip
+    cli.run("status")
+
+    schedule = build_definitions(cli.config).resolve_schedule_def("docs_schedule")
+
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "Europe/Vienna")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
+def test_pool_and_tags_of_the_configuration_are_those_of_steps_and_runs(cli: Cli) -> None:
+    cli.settings["dagster"] = {
+        "pool": "models", "op_tags": {"dagster-k8s/config": {"a": 1}}, "run_tags": {"team": "search"},
+    }  # fmt: skip
+    cli.run("status")
+    definitions = build_definitions(cli.config)
+    job = definitions.resolve_job_def("index")
+    asset = definitions.resolve_assets_def(dg.AssetKey(["docs", "records"]))
+
+    batch = job.graph.node_named("batch").definition
+    assert {batch.pool, asset.op.pool} == {"models"}  # type: ignore[union-attr]
+    assert "dagster-k8s/config" in batch.tags
+    assert "dagster-k8s/config" in asset.op.tags
+    assert job.run_tags["team"] == "search"
+
+
+def run(location: Location, job: str, **config: object) -> dg.ExecuteInProcessResult:
+    given = {"ops": {job.removesuffix("_index"): {"config": config}}} if config else None
+    return location.definitions.resolve_job_def(job).execute_in_process(
+        run_config=given, instance=location.instance, raise_on_error=False
+    )
+
+
+def error_of(result: dg.ExecuteInProcessResult) -> str:
+    """The error that the event of a failed run carries, which alerts read."""
+    (event,) = [event for event in result.all_events if event.event_type_value == "PIPELINE_FAILURE"]
+    return str(event.job_failure_data.error and event.job_failure_data.error.message)
+
+
+def test_rollback_publish_verify_and_purge_are_jobs_and_what_moves_readers_is_told(location: Location) -> None:
+    nothing = run(location, "rollback_index")
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.index()
+
+    back = run(location, "rollback_index")
+    purged = run(location, "purge_index")
+    forth = run(location, "publish_index")
+
+    assert [r.success for r in (nothing, back, purged, forth)] == [False, True, False, True]
+    assert "table records of" in error_of(nothing)
+    assert "not purged: the newest records were rolled back" in error_of(purged)
+    assert [(told["by"], told.get("changed")) for _, told in events(location)] == [
+        ("published", 1), ("rolled back", 1), ("published", 1), ("published", 0),
+    ]  # fmt: skip
+    versions = [version for version, _ in events(location)]
+    assert versions[0] == versions[2] != versions[1] == versions[3]
+    assert run(location, "verify_index").success
+    assert run(location, "purge_index").success
+    (location.cli.folder / "index" / "surfaces.lance").rename(location.cli.folder / "gone")
+    broken = run(location, "verify_index")
+    assert not broken.success
+    assert "surfaces" in error_of(broken)
+
+
+def test_a_rollback_by_the_command_line_is_told_by_a_sensor(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.index()
+    assert location.cli.run("rollback").exit_code == 0
+    sensor = location.definitions.resolve_sensor_def("published_elsewhere")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+
+    with dg.build_sensor_context(location.instance, resources=resources) as context:
+        found = sensor.evaluate_tick(context)
+    for event in found.asset_events:
+        location.instance.report_runless_asset_event(event)
+    with dg.build_sensor_context(location.instance, resources=resources, cursor=found.cursor) as context:
+        again = sensor.evaluate_tick(context)
+
+    assert [told["by"] for _, told in events(location)] == ["rolled back", "published", "published"]
+    assert again.asset_events == []
+
+
+def test_the_error_of_a_failed_run_names_artifacts_and_reasons(location: Location) -> None:
+    location.cli.write("bad.md", b"\x00binary")
+
+    failed = location.index()
+
+    assert "everything else is published, but 1 failed: docs: bad.md: " in error_of(failed)
+    assert "[artifacts: binary]" in error_of(failed)
+
+
+def test_a_refused_loss_names_the_option_of_the_job(location: Location) -> None:
+    location.index()
+    for path in location.cli.docs.iterdir():
+        path.unlink()
+
+    refused = location.index()
+    allowed = location.index(allow_loss=True)
+
+    assert "run the job again with `allow_loss: true`" in error_of(refused)
+    assert "--allow-loss" not in error_of(refused)
+    assert allowed.success
+    assert "`allow_loss: true`" in in_dagster("or start without it by `findingaid index --allow-loss`")

@@ -1,0 +1,176 @@
+"""The asset of the published records: what downstream assets and automation are told, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from findingaid_dagster.assets import FAILED_TAG
+from tests.code_location.test_code_location import STAGES, Location, open_location
+from tests.conftest import Cli, text_about
+
+PUBLISHED = dg.AssetKey(["docs", "published"])
+DIGEST = dg.AssetKey("digest")
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    cli.settings["retain"] = 2
+    yield from open_location(cli, monkeypatch)
+
+
+def events(location: Location) -> list[tuple[str, dict[str, object]]]:
+    """(data version, metadata) of each materialization of the published records, newest first."""
+    records = location.instance.fetch_materializations(PUBLISHED, limit=100).records
+    found = [record.asset_materialization for record in records]
+    return [
+        ((event.tags or {})["dagster/data_version"], {name: value.value for name, value in event.metadata.items()})
+        for event in found
+        if event
+    ]
+
+
+def with_digest(location: Location) -> dg.Definitions:
+    """The location merged with a team's asset that eagerly follows the published records."""
+
+    @dg.asset(deps=[PUBLISHED], automation_condition=dg.AutomationCondition.eager())
+    def digest() -> dg.MaterializeResult:  # type: ignore[type-arg]
+        return dg.MaterializeResult(metadata={"found": len(location.aid.search("sentence", 50))})
+
+    return dg.Definitions.merge(location.definitions, dg.Definitions(assets=[digest]))
+
+
+def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_not(location: Location) -> None:
+    location.index()
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    (location.cli.docs / "writer.md").unlink()
+    location.index()
+
+    (second, changes), (first, built) = events(location)
+    assert first != second
+    assert {k: built[k] for k in ("by", "artifacts", "dagster/row_count", "new", "changed", "deleted", "failed")} == {
+        "by": "published", "artifacts": 4, "dagster/row_count": 8, "new": 4, "changed": 0, "deleted": 0, "failed": 0,
+    }  # fmt: skip
+    assert {k: changes[k] for k in ("artifacts", "new", "changed", "deleted", "texts embedded")} == {
+        "artifacts": 3, "new": 0, "changed": 1, "deleted": 1, "texts embedded": 2,
+    }  # fmt: skip
+    assert changes["version"] == location.aid.publisher.served()
+    assert isinstance(changes["seconds"], float)
+    status = location.staleness_of(PUBLISHED)
+    assert status == ("FRESH", ())
+
+
+def test_a_rollback_is_told_with_the_data_version_of_before(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.index()
+    location.aid.rollback()
+
+    location.index()
+    location.index()
+
+    (back, told), (second, _), (first, _) = events(location)
+    assert (back, told["by"], told["version"]) == (first, "rolled back", location.aid.publisher.served())
+    assert second != first
+
+
+def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:
+    location.index()
+    ticks = Ticks(location)
+    ticks.tick()
+    before = location.events()
+    for name in ("ledger.md", "vector.md", "reader.md"):
+        location.cli.write(name, b"\x00binary")
+    location.cli.write("writer.md", text_about("another writer"))
+
+    assert not location.index().success
+
+    logged = location.events() - before
+    assert set(logged) == {(stage, "writer.md") for stage in STAGES[:-1]}
+    assert len(events(location)) == 1
+    assert not ticks.tick()
+    for name in ("ledger.md", "vector.md", "reader.md"):
+        location.cli.write(name, text_about(name))
+    assert location.index().success
+    assert location.events()["records", "writer.md"] == before["records", "writer.md"] + 1
+    assert len(events(location)) == 2
+    assert ticks.tick()
+
+
+class Ticks:
+    """Automation of the downstream asset, tick by tick."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.cursor: dg.AssetDaemonCursor | None = None  # type: ignore[name-defined]
+
+    def tick(self) -> bool:
+        """Evaluate once; returns whether the downstream asset is requested."""
+        found = dg.evaluate_automation_conditions(
+            with_digest(self.location), self.location.instance, dg.AssetSelection.assets(DIGEST), cursor=self.cursor
+        )
+        self.cursor = found.cursor
+        return found.get_num_requested(DIGEST) > 0
+
+
+def test_an_unreadable_new_file_does_not_keep_the_rest_from_those_downstream(location: Location) -> None:
+    location.index()
+    ticks = Ticks(location)
+    ticks.tick()
+    location.cli.write("bad.md", b"\x00binary")
+    location.cli.write("ledger.md", text_about("another ledger"))
+
+    assert not location.index().success
+
+    assert ticks.tick()
+    assert not ticks.tick()
+
+
+def test_an_asset_after_the_published_records_runs_after_them_in_the_same_run(location: Location) -> None:
+    location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md"])
+    job = with_digest(location).resolve_implicit_global_asset_job_def()
+    selection = [*(dg.AssetKey(["docs", stage]) for stage in STAGES), PUBLISHED, DIGEST]
+
+    result = job.execute_in_process(
+        instance=location.instance, asset_selection=selection, tags={"dagster/partition": "ledger.md"}
+    )
+
+    (event,) = result.asset_materializations_for_node("digest")
+    assert event.metadata["found"].value == 2
+    assert [metadata["artifacts"] for _, metadata in events(location)] == [1]
+    alone = job.execute_in_process(instance=location.instance, asset_selection=[PUBLISHED, DIGEST])
+    assert len(alone.asset_materializations_for_node("digest")) == 1
+    assert location.staleness_of(PUBLISHED) == ("FRESH", ())
+
+
+def test_materializing_the_published_records_after_a_rollback_names_the_job_that_publishes(location: Location) -> None:
+    location.index()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.index()
+    location.aid.rollback()
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+
+    result = job.execute_in_process(instance=location.instance, asset_selection=[PUBLISHED], raise_on_error=False)
+
+    assert not result.success
+    assert "publish_index" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
+
+
+def test_an_artifact_that_became_unreadable_is_materialized_by_no_run(location: Location) -> None:
+    location.index()
+    before = location.events()
+    location.cli.write("ledger.md", b"\x00binary")
+
+    whole = location.materialize(STAGES, "ledger.md", "reader.md")
+    alone = location.materialize(["records"], "ledger.md")
+    job = location.index()
+
+    assert [whole.success, alone.success, job.success] == [False] * 3
+    assert {key for _, key in location.events() - before} == {"reader.md"}
+    (failure,) = location.aid.status()[0].failed
+    assert (failure.kind, failure.runs) == ("binary", 3)
+    for run in location.instance.get_runs(limit=3):
+        assert "ledger.md: run `findingaid status --failed` for the reason [artifacts: binary" in run.tags[FAILED_TAG]

@@ -1,0 +1,42 @@
+"""The page on sources lists every kind with its parameters and defaults."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from findingaid.sources import SOURCES
+from tests.paths import ROOT
+
+PAGE = (ROOT / "docs" / "sources.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ROWS = re.compile(r"^\| (\w+) \| (.+?) \| .+ \|$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", SOURCES.known())
+def test_the_table_of_a_source_is_its_parameters_in_order_with_their_defaults(kind: str) -> None:
+    documented = [row for row in ROWS.findall(SECTIONS[kind]) if row[0] != "key"]
+    parameters = fields(SOURCES.member(kind, ""))  # type: ignore[arg-type]  # members are dataclasses
+
+    assert [key for key, _ in documented] == [f.name for f in parameters]
+    for (key, default), parameter in zip(documented, parameters, strict=True):
+        required = parameter.default is MISSING and parameter.default_factory is MISSING
+        assert (default == "required") == required, key
+        if isinstance(parameter.default, bool | int | str):
+            assert default == str(parameter.default).lower(), key
+
+
+def test_the_source_that_is_written_by_hand_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("functions.py").write_text(snippet)
+
+    runpy.run_path("functions.py")
+
+    assert capsys.readouterr().out == "['dedent']\n"

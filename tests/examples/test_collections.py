@@ -1,0 +1,124 @@
+"""Example with a corpus of each kind: searches with the real model find the answers shown in its README."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import findingaid
+from findingaid import FindingAid
+from findingaid.cli import main
+from findingaid.sources import SOURCES
+from tools.transcripts import BLOCK, COLLECTIONS, commands
+
+QUESTIONS = {
+    "when does the reading room open": ("handbook", "reading-room.md"),
+    "what is a volume with mould put into": ("handbook", "conservation.md"),
+    "how much did heating cost last year": ("papers", "annual-report-2025.pdf"),
+    "insurance of an item that is lent": ("papers", "loan-agreement.docx"),
+    "what can children do on the open day": ("papers", "open-day.pptx"),
+    "the first woman with a master's certificate": ("papers", "penhallow-papers.html"),
+    "where did the monks boil salt": ("papers", "harbour-history.epub"),
+    "does the open door make the room damp": ("papers", "humidity-room-3.ipynb"),
+    "price of a certified copy of a baptism entry": ("papers", "fees-2026.csv"),
+    "lighthouse keeper in the storm": ("letters", "1911-lighthouse-keeper.txt"),
+    "convert a Julian date to the Gregorian calendar": ("code", "catalogue/dates.py"),
+    "how do I pack folders into boxes": ("code", "catalogue/boxes.py"),
+    "which package reads humidity sensors": ("packages", "damp-watch"),
+    "sort shelfmarks in the right order": ("packages", "shelfmark"),
+    "which skill restores a damaged page": ("skills", "restore-page"),
+    "which skill dates old photographs": ("skills", "describe-photograph"),
+    "why did the import of parish registers fail": (
+        "sessions",
+        "-home-mara-catalogue/6f0d2a54-8c1b-4d0e-9a55-2f1f0f7b6c11",
+    ),
+    "may a film show our pictures of the lifeboat": ("requests", "R-104"),
+    "who borrowed the portrait of the captain": ("loans", "L-9"),
+    "which room had silverfish": ("rounds", "2026-01-29/3"),
+    "which tool finds the shelf of an item": ("tools", "saltmarsh/locate_item"),
+    "book a seat for a reader": ("tools", "saltmarsh/reserve_seat"),
+}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example, not indexed yet."""
+    folder = tmp_path_factory.mktemp("archive") / "collections"
+    shutil.copytree(COLLECTIONS, folder, ignore=shutil.ignore_patterns(".findingaid"))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _within(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(archive)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture(scope="module")
+def aid(archive: Path) -> FindingAid:
+    return findingaid.open(archive / "findingaid.yaml")
+
+
+def run(command: str) -> Result:
+    program, *arguments = shlex.split(command)
+    assert program == "findingaid"
+    return CliRunner().invoke(main, arguments)
+
+
+def timeless(shown: str) -> str:
+    """Return the output without the seconds of the tables and of the whole command."""
+    lines = "\n".join(line.rstrip() for line in shown.splitlines())
+    return re.sub(r" +(\d+\.\d|s)$|^took \d+\.\d s in all$", "", lines, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_transcript_is_what_the_commands_print() -> None:
+    transcript = "".join(BLOCK.findall(Path("README.md").read_text()))
+
+    printed = [(command, run(command)) for command in commands(transcript)]
+
+    assert len(printed) == 13
+    assert all(result.exit_code == 0 for _, result in printed)
+    assert timeless("".join(f"$ {c}\n{result.output}" for c, result in printed)) == timeless(transcript)
+
+
+@pytest.mark.slow
+def test_every_question_is_answered_among_all_corpora_by_the_artifact_that_knows(aid: FindingAid) -> None:
+    aid.index()
+
+    found = {question: aid.search(question, 1)[0] for question in QUESTIONS}
+
+    assert {question: (hit.corpus, hit.artifact_id) for question, hit in found.items()} == QUESTIONS
+    assert {corpus for corpus, _ in QUESTIONS.values()} == set(aid.corpora)
+
+
+@pytest.mark.slow
+def test_another_run_does_nothing(aid: FindingAid) -> None:
+    aid.index()
+
+    report = aid.index()
+
+    assert report.ok
+    assert not [name for name, corpus in report.corpora.items() if corpus.active or corpus.calls.embed]
+    assert not [corpus.warning for corpus in report.corpora.values() if corpus.warning]
+    assert aid.verify() == []
+
+
+@pytest.mark.slow
+def test_a_letter_in_latin1_is_read_as_it_was_written(aid: FindingAid) -> None:
+    aid.index()
+
+    assert "naïve" in aid.show("1911-lighthouse-keeper.txt", "letters").records[0].text
+
+
+def test_every_kind_of_source_has_a_corpus(aid: FindingAid) -> None:
+    shown = {SOURCES.name_of(type(corpus.source)) for corpus in aid.corpora.values()}
+
+    assert shown == set(SOURCES.known())

@@ -1,0 +1,579 @@
+"""Claims in the pipeline: their content, their costs, and their life cycle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from findingaid import Corpus, FindingAid
+from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.claims.model import NOTHING_DECIDED, Claim, Decided, Evidence, Proposal, claim_id
+from findingaid.corpus import Claiming
+from findingaid.errors import SynthesisError
+from findingaid.indexing.budget import Budget
+from findingaid.indexing.claims import load_claims
+from findingaid.indexing.run import Run
+from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
+from findingaid.reports import CorpusReport, Report
+from findingaid.store import Ledger, Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from tests.conftest import Cli, text_about
+from tests.paths import ROOT
+
+Make = Callable[..., FindingAid]
+
+LEDGER = "The ledger is described here in a sentence that is long enough to stand for itself."
+
+
+@dataclass
+class Extractor:
+    """Extractor of lines that end in a full stop, or of the scripted statements for a text with a key of the script."""
+
+    id: str = "scripted-claims-1"
+    script: Mapping[str, Sequence[Statement] | BaseException] = field(default_factory=dict)
+    seen: list[str] = field(default_factory=list)
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        self.seen.append(text)
+        for key, found in self.script.items():
+            if key in text:
+                if isinstance(found, BaseException):
+                    raise found
+                return Extraction(list(found))
+        lines = [line.strip() for line in text.splitlines()]
+        return Extraction([Statement(line, line) for line in lines if line.endswith(".")])
+
+
+@dataclass
+class Producer:
+    """Sums up by the first three claims; fails on claims that contain `poison`."""
+
+    id: str = "scripted-nodes-1"
+    poison: str = ""
+    cites: str = ""
+    confidence: float = 0.9
+    points: int = 0
+    seen: list[list[str]] = field(default_factory=list)
+
+    def summarize(self, members: Sequence[Member]) -> Draft | None:
+        self.seen.append([member.text for member in members])
+        if self.poison and any(self.poison in member.text for member in members):
+            raise SynthesisError("is down", "timeout")
+        bullets = [Bullet(f"Mainly: {member.text}", (self.cites or member.claim_id,)) for member in members[:3]]
+        if self.points:
+            bullets = bullets[:1] * self.points
+        return Draft(tuple(bullets), ("mainly",), self.confidence)
+
+
+def of(extractor: Any = None, **how: Any) -> Claiming:
+    return Claiming(extractor or ExtractiveClaims(), **how)
+
+
+def docs(report: Report) -> CorpusReport:
+    return report.corpora["docs"]
+
+
+def claims(aid: FindingAid, artifact_id: str = "ledger.md") -> list[Claim]:
+    return load_claims(aid.store, "docs", [artifact_id])
+
+
+def record_ids(aid: FindingAid, *kinds: str) -> set[str]:
+    rows = aid.store.rows("records", ["record_id", "surface_kind"]).to_pylist()
+    return {row["record_id"] for row in rows if not kinds or row["surface_kind"] in kinds}
+
+
+def test_an_artifact_states_its_own_sentences_with_where_they_stand(make_aid: Make, source: MemorySource) -> None:
+    aid = make_aid(claims=of())
+
+    report = docs(aid.index())
+
+    assert (report.calls.extract, report.records) == (3, 15)
+    first = claims(aid)[0]
+    assert (first.text, first.evidence, first.verbatim) == (LEDGER, Evidence.VERIFIED, True)
+    assert first.span is not None
+    assert str(source.payloads["ledger.md"])[slice(*first.span)] == first.quote == LEDGER
+    assert aid.verify() == []
+    assert all(result.passed for result in aid.check())
+
+
+def test_ids_come_from_the_words_of_a_claim_and_not_from_its_place(make_aid: Make, source: MemorySource) -> None:
+    make_aid(claims=of()).index()
+    before = {claim.claim_id: claim.record_id for claim in claims(make_aid())}
+    source.payloads["ledger.md"] = (
+        f"A sentence that now stands before all of the others.\n\n{source.payloads['ledger.md']}"
+    )
+    source.payloads["other.md"] = LEDGER.upper()
+    aid = make_aid(claims=of())
+
+    aid.index()
+
+    now = {claim.claim_id: claim.record_id for claim in claims(aid)}
+    assert before.items() < now.items()
+    assert claim_id("docs", LEDGER) == claims(aid, "other.md")[0].claim_id
+    assert claims(aid, "other.md")[0].record_id != before[claim_id("docs", LEDGER)]
+
+
+def test_claims_that_are_switched_on_move_and_cost_nothing_else(make_aid: Make) -> None:
+    make_aid().index()
+    plain = make_aid()
+    before = {(row["record_id"], row["surface_index"]) for row in _rows(plain)}
+    embedder, synthesizer = CountingEmbedder(), ScriptedSynthesizer()
+    aid = make_aid(claims=of(), embedder=embedder, synthesizer=synthesizer)
+
+    aid.index()
+
+    texts = {claim.text for name in ("ledger.md", "reader.md", "vector.md") for claim in claims(aid, name)}
+    now = {(row["record_id"], row["surface_index"]) for row in _rows(aid)}
+    assert before < now
+    assert sorted(embedder.seen) == sorted(texts)
+    assert synthesizer.seen == []
+
+
+def test_claims_that_are_switched_off_are_gone_and_the_rest_stays(make_aid: Make, embedder: CountingEmbedder) -> None:
+    make_aid().index()
+    before = record_ids(make_aid())
+    make_aid(claims=of()).index()
+    embedder.seen.clear()
+    aid = make_aid()
+
+    aid.index()
+
+    assert record_ids(aid) == before
+    assert (embedder.seen, aid.store.count("claims"), aid.status()[0].claims) == ([], 0, 0)
+    assert aid.verify() == []
+
+
+def _rows(aid: FindingAid) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = aid.store.rows("records", ["record_id", "surface_index"]).to_pylist()
+    return found
+
+
+def test_what_did_not_change_is_neither_read_for_claims_nor_embedded_again(make_aid: Make) -> None:
+    make_aid(claims=of(Extractor())).index()
+    extractor, embedder = Extractor(), CountingEmbedder()
+    aid = make_aid(claims=of(extractor), embedder=embedder)
+
+    plan, report = docs(aid.plan()), docs(aid.index())
+    forced = docs(aid.index(force=True))
+
+    assert (plan.unchanged, report.unchanged, forced.changed) == (3, 3, 3)
+    assert (extractor.seen, embedder.seen) == ([], [])
+
+
+def test_a_new_extractor_is_asked_once_for_each_text_and_nobody_else_is(make_aid: Make, source: MemorySource) -> None:
+    source.payloads["twin.md"] = source.payloads["ledger.md"]
+    make_aid(claims=of(Extractor("first"))).index()
+    new, embedder, synthesizer = Extractor("second"), CountingEmbedder(), ScriptedSynthesizer()
+    aid = make_aid(claims=of(new), embedder=embedder, synthesizer=synthesizer)
+
+    report = docs(aid.index())
+
+    assert len(new.seen) == len(set(new.seen)) == report.calls.extract == 3
+    assert (embedder.seen, synthesizer.seen) == ([], [])
+    assert {claim.producer_id for claim in claims(aid, "twin.md")} == {"second"}
+
+
+def test_an_edited_artifact_alone_is_read_for_claims_again(make_aid: Make, source: MemorySource) -> None:
+    make_aid(claims=of(Extractor())).index()
+    before = {claim.claim_id for claim in claims(make_aid())}
+    source.payloads["ledger.md"] = text_about("ledger", "another thing")
+    extractor = Extractor()
+    aid = make_aid(claims=of(extractor))
+
+    aid.index()
+
+    assert extractor.seen == [source.payloads["ledger.md"]]
+    assert before - {claim.claim_id for claim in claims(aid)} == {
+        claim_id("docs", LEDGER.replace("ledger", "ledger again"))
+    }
+
+
+def test_a_plan_says_what_claims_will_take(make_aid: Make) -> None:
+    aid = make_aid(claims=of())
+
+    plan, report = docs(aid.plan()), docs(aid.index())
+
+    assert (plan.calls, plan.records) == (report.calls, report.records)
+
+
+def test_a_plan_foresees_the_calls_of_who_is_paid_without_asking(make_aid: Make) -> None:
+    extractor = Extractor()
+    aid = make_aid(claims=of(extractor))
+
+    plan = docs(aid.plan())
+
+    assert (plan.calls.extract, plan.usage.calls, extractor.seen) == (3, 6, [])
+
+
+def test_claims_stand_behind_the_other_records_and_are_found_when_named(make_aid: Make) -> None:
+    aid = make_aid(claims=of())
+    aid.index()
+
+    plain = aid.search("ledger sentence", k=50)
+    named = aid.search("ledger sentence", k=50, surfaces=["claim"])
+
+    assert {hit.surface_kind for hit in plain} == {"synopsis", "chunk"}
+    assert {hit.surface_kind for hit in named} == {"claim"}
+    assert named[0].metadata["evidence"] == "verified"
+    assert {hit.surface_kind for hit in aid.search("ledger", k=50, route="boost")} == {"synopsis", "chunk"}
+    assert [r.surface_kind for r in aid.show("ledger.md").records] == ["synopsis", "chunk", "chunk", "claim", "claim"]
+    whole = aid.search("ledger", k=1, expand="artifact")[0]
+    assert whole.text.count(LEDGER) == 1
+    assert {part.surface_kind for part in whole.parts} == {"synopsis", "chunk"}
+
+
+def test_what_fails_is_recorded_and_tried_again_and_its_artifact_published(make_aid: Make) -> None:
+    down = Extractor(script={"ledger": SynthesisError("is down", "timeout")})
+    first = docs(make_aid(claims=of(down)).index())
+    without = claims(make_aid())
+    status = make_aid().status()[0]
+    checks = {result.check.name: result for result in make_aid(claims=of(down)).check()}
+    up = Extractor()
+    aid = make_aid(claims=of(up))
+
+    second = docs(aid.index())
+
+    assert [str(failure) for failure in first.failed] == ["ledger.md: is down [claims: timeout]"]
+    assert (without, status.extracted, status.synopses) == ([], {"failed": 1, "ok": 2}, {"ok": 3})
+    assert checks["claims_extracted"].facts["failed"] == 1
+    assert len([hit for hit in make_aid().search("ledger", k=50) if hit.artifact_id == "ledger.md"]) == 3
+    assert (len(up.seen), len(second.failed), len(claims(aid))) == (1, 0, 2)
+    assert aid.verify() == []
+
+
+def test_claims_of_before_stand_in_while_their_quotes_are_there(make_aid: Make, source: MemorySource) -> None:
+    make_aid(claims=of(Extractor("first"))).index()
+    source.payloads["ledger.md"] = f"Something new.\n\n{LEDGER}"
+    aid = make_aid(claims=of(Extractor("second", {"ledger": SynthesisError("is down", "timeout")})))
+
+    report = docs(aid.index())
+
+    kept = claims(aid)
+    assert [(claim.text, claim.producer_id, claim.span) for claim in kept] == [
+        (LEDGER, "first", (16, 16 + len(LEDGER)))
+    ]
+    assert [failure.stage for failure in report.failed] == ["claims"]
+    assert aid.verify() == []
+    assert docs(make_aid(claims=of(Extractor("second"))).index()).changed == 1
+
+
+def test_what_is_over_the_budget_waits_for_the_next_run(make_aid: Make) -> None:
+    aid = make_aid(claims=of(Extractor()), synthesizer=None, budget=Budget(calls=2))
+
+    first, again = docs(aid.index()), docs(aid.index())
+
+    assert (first.calls.extract, first.pending_claims, again.calls.extract) == (2, 1, 1)
+    assert first.left.startswith("1 artifacts' claims or summary nodes are left to the next run: the budget")
+    assert aid.status()[0].extracted == {"ok": 3}
+    assert aid.verify() == []
+
+
+def test_the_claims_of_an_artifact_that_is_gone_are_gone(make_aid: Make, source: MemorySource) -> None:
+    make_aid(claims=of()).index()
+    del source.payloads["ledger.md"]
+    aid = make_aid(claims=of())
+
+    aid.index()
+
+    assert claims(aid) == []
+    assert {hit.artifact_id for hit in aid.search("sentence", k=50, surfaces=["claim"])} == {"reader.md", "vector.md"}
+    assert aid.verify() == []
+
+
+@pytest.mark.parametrize("table", ["claims", "summary_nodes"])
+def test_a_table_that_is_lost_is_made_again_without_asking(make_aid: Make, tmp_path: Path, table: str) -> None:
+    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
+    there = make_aid().store.count(table)
+    subprocess.run(["rm", "-r", str(tmp_path / "index" / f"{table}.lance")], check=True)
+    extractor, producer = Extractor(), Producer()
+    aid = make_aid(claims=of(extractor, nodes=producer, at_least=2))
+
+    report = aid.index()
+
+    assert report.repaired == [f"table {table} was lost and was rebuilt"]
+    assert (aid.store.count(table), extractor.seen, producer.seen) == (there, [], [])
+    assert aid.verify() == []
+
+
+def test_purge_keeps_what_was_paid_for_claims(make_aid: Make) -> None:
+    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
+    extractor, producer, embedder = Extractor(), Producer(), CountingEmbedder()
+    aid = make_aid(claims=of(extractor, nodes=producer, at_least=2), embedder=embedder)
+
+    purged = aid.purge()
+    aid.index(force=True)
+
+    assert (purged.calls, purged.vectors) == (0, 0)
+    assert (extractor.seen, producer.seen, embedder.seen) == ([], [], [])
+    assert aid.verify() == []
+
+
+def test_summary_nodes_stand_on_all_claims_that_are_held(make_aid: Make) -> None:
+    producer = Producer()
+    aid = make_aid(claims=of(nodes=producer, at_least=2))
+
+    report = docs(aid.index())
+
+    members = [claim.claim_id for claim in claims(aid)]
+    (hit,) = [h for h in aid.search("mainly", k=50, surfaces=["summary"]) if h.artifact_id == "ledger.md"]
+    assert hit.text.startswith(f"Mainly: {LEDGER}")
+    assert (hit.metadata["members"], hit.metadata["themes"]) == (members, ["mainly"])
+    assert (report.calls.summarize, len(producer.seen), report.records) == (3, 3, 18)
+    assert aid.show("ledger.md").records[-1].producer_id == producer.id
+    assert aid.verify() == []
+
+
+def test_an_artifact_with_too_few_claims_has_no_summary_node(make_aid: Make) -> None:
+    producer = Producer()
+    aid = make_aid(claims=of(nodes=producer, at_least=3))
+
+    aid.index()
+
+    assert (producer.seen, aid.status()[0].summary_nodes) == ([], 0)
+    assert {row.summary_nodes_outcome for row in Ledger(aid.store).rows("docs").values()} == {"skipped"}
+    assert docs(make_aid(claims=of(nodes=producer, at_least=3)).index()).unchanged == 3
+
+
+def test_a_summary_node_that_fails_is_tried_again_and_alone(make_aid: Make) -> None:
+    first = docs(make_aid(claims=of(nodes=Producer(poison="vector"), at_least=2)).index())
+    producer, extractor = Producer(), Extractor()
+    aid = make_aid(claims=of(nodes=producer, at_least=2))
+
+    aid.index()
+
+    assert [str(failure) for failure in first.failed] == ["vector.md: is down [summary_nodes: timeout]"]
+    assert (len(producer.seen), extractor.seen, aid.status()[0].summary_nodes) == (1, [], 3)
+
+
+def test_a_summary_that_cites_what_it_was_not_shown_is_none(make_aid: Make) -> None:
+    aid = make_aid(claims=of(nodes=Producer(cites="invented"), at_least=2))
+
+    report = docs(aid.index())
+
+    assert {(failure.stage, failure.kind) for failure in report.failed} == {("summary_nodes", "parse")}
+    assert (report.records, aid.status()[0].summary_nodes) == (15, 0)
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 1.5, 0.4])
+def test_a_claim_of_a_wrong_or_low_confidence_is_refused_and_the_run_says_so(make_aid: Make, confidence: float) -> None:
+    statements = [Statement(LEDGER, LEDGER, confidence=confidence), Statement("Vectors are floats.", confidence=0.5)]
+    extractor = Extractor(script={"ledger": statements})
+    aid = make_aid(claims=of(extractor, near=None, min_confidence=0.5))
+
+    report = docs(aid.index())
+
+    expected = "below min_confidence 0.5" if confidence == 0.4 else "expected a number from 0 to 1"
+    assert [claim.text for claim in claims(aid)] == ["Vectors are floats."]
+    assert report.refused == [f"ledger.md: {LEDGER[:80]!r} has the confidence {confidence}, {expected}"]
+    assert report.failed == []
+
+
+@pytest.mark.parametrize(
+    ("producer", "least", "why"),
+    [
+        (Producer(confidence=0.6), {}, "has the confidence 0.6, below min_confidence 0.7"),
+        (Producer(confidence=0.6), {"min_node_confidence": 0.6}, None),
+        (Producer(confidence=1.2), {}, "has the confidence 1.2, expected a number from 0 to 1"),
+        (Producer(points=1), {}, "has 1 points, expected 2 to 7"),
+        (Producer(points=8), {}, "has 8 points, expected 2 to 7"),
+    ],
+)
+def test_a_summary_of_a_wrong_size_or_confidence_is_refused_for_every_producer_and_the_run_says_so(
+    make_aid: Make, producer: Producer, least: dict[str, float], why: str | None
+) -> None:
+    aid = make_aid(
+        source=MemorySource({"a.md": text_about("ledger", "reader")}), claims=of(nodes=producer, **least, at_least=2)
+    )
+
+    report = docs(aid.index())
+
+    assert (report.refused, report.failed) == ([f"a.md: its summary {why}"] if why else [], [])
+    assert aid.status()[0].summary_nodes == (0 if why else 1)
+    assert docs(aid.index()).unchanged == 1
+
+
+@dataclass(frozen=True)
+class Deciding(FindingAid):
+    """A finding aid whose claims are built from these decisions."""
+
+    said: Decided = NOTHING_DECIDED
+
+    def open_run(self, name: str | None = None) -> Run:
+        run = super().open_run(name)
+        for corpus in self.corpora:
+            vars(run.indexer(corpus))["decided"] = self.said
+        return run
+
+
+def deciding(aid: FindingAid, **decided: Any) -> FindingAid:
+    """The same, where people decided this."""
+    return Deciding(aid.store, aid.embedder, aid.corpora, said=Decided(**decided))
+
+
+def test_what_people_propose_is_a_claim_of_its_artifact(make_aid: Make, source: MemorySource) -> None:
+    make_aid(claims=of()).index()
+    said = Proposal(Statement("Ledgers outlive their readers."), "ada")
+    quoting = Proposal(Statement("A ledger is described.", "The ledger is  described here"), "ada")
+    forging = Proposal(Statement("A ledger is blue.", "The ledger is blue."), "bob")
+    aid = deciding(make_aid(claims=of()), proposals={"ledger.md": [said, quoting, forging]})
+
+    plan, report = docs(aid.plan()), docs(aid.index())
+
+    assert (plan.changed, report.changed, report.unchanged) == (1, 1, 2)
+    found = {claim.text: (claim.evidence.value, claim.producer_id, claim.quote) for claim in claims(aid)[-3:]}
+    assert found == {
+        "Ledgers outlive their readers.": ("none", "ada", ""),
+        "A ledger is described.": ("verified", "ada", "The ledger is described here"),
+        "A ledger is blue.": ("forged", "bob", "The ledger is blue."),
+    }
+    assert docs(aid.index()).unchanged == 3
+    assert docs(make_aid(claims=of()).index()).changed == 1
+    assert len(claims(aid)) == 2
+
+
+def test_what_was_redacted_is_never_built_again(make_aid: Make) -> None:
+    make_aid(claims=of()).index()
+    gone = claim_id("docs", LEDGER)
+    aid = deciding(make_aid(claims=of()), redacted=frozenset({gone}))
+
+    report = docs(aid.index())
+    forced = docs(aid.index(force=True))
+
+    assert (report.changed, forced.changed, len(claims(aid))) == (1, 3, 1)
+    assert gone not in {claim.claim_id for claim in claims(aid)}
+    assert docs(aid.index()).unchanged == 3
+
+
+def test_a_summary_node_is_written_anew_when_one_of_its_claims_is_retracted(make_aid: Make) -> None:
+    make_aid(claims=of(nodes=Producer(), at_least=1)).index()
+    producer = Producer()
+    plain = make_aid(claims=of(nodes=producer, at_least=1))
+    aid = deciding(plain, retracted=frozenset({claim_id("docs", LEDGER)}))
+
+    report = docs(aid.index())
+
+    assert (report.changed, len(producer.seen), len(claims(aid))) == (1, 1, 2)
+    assert docs(aid.index()).unchanged == 3
+    assert docs(plain.index()).calls.summarize == 0
+
+
+def test_a_claim_that_people_decided_of_outlives_its_extractor_while_its_quote_is_there(
+    make_aid: Make, source: MemorySource
+) -> None:
+    worded = Statement("Ledgers are described.", LEDGER)
+    make_aid(claims=of(Extractor("first", {"ledger": [worded]}))).index()
+    kept = {"ledger.md": [Proposal(worded, "first", while_quoted=True)]}
+    aid = deciding(make_aid(claims=of(Extractor("second", {"ledger": []}))), proposals=kept)
+
+    aid.index()
+    there = [(claim.text, claim.producer_id) for claim in claims(aid)]
+    source.payloads["ledger.md"] = text_about("something else entirely")
+    aid.index()
+
+    assert there == [("Ledgers are described.", "first")]
+    assert "Ledgers are described." not in {claim.text for claim in claims(aid)}
+
+
+CHILD = """
+import os, signal, sys
+from findingaid import testing
+from findingaid.store import Store
+from tests.indexing.test_claims import killed_aid
+calls = 0
+original = Store.replace
+def replace(self, table, *rest, **named):
+    global calls
+    calls += 1
+    if calls == {die_at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(self, table, *rest, **named)
+Store.replace = replace
+killed_aid({store!r}, "edited").index()
+"""
+
+
+def killed_aid(store: str, edition: str) -> FindingAid:
+    texts: dict[str, Any] = {f"{i}.md": text_about(f"{edition} {i}", "always the same") for i in range(3)}
+    corpus = Corpus(
+        "docs", MemorySource(texts), Chunked(chunk_size=200, overlap=0), claims=of(nodes=Producer(), at_least=2)
+    )
+    return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus})
+
+
+@pytest.mark.parametrize("die_at", [2, 3, 6, 7])
+def test_a_run_killed_between_two_tables_is_healed_by_the_next(tmp_path: Path, die_at: int) -> None:
+    """Whether the edit is still there then, or was reverted."""
+    store = str(tmp_path / "index")
+    killed_aid(store, "first").index()
+    root = ROOT
+
+    killed = subprocess.run(
+        [sys.executable, "-c", CHILD.format(die_at=die_at, store=store)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    edition = "edited" if die_at % 2 else "first"
+    aid = killed_aid(store, edition)
+    report = aid.index()
+
+    anew = killed_aid(str(tmp_path / "anew"), edition)
+    anew.index()
+    assert killed.returncode == -signal.SIGKILL
+    assert report.ok
+    assert aid.verify() == []
+    for table in ("claims", "summary_nodes"):
+        columns = [name for name in aid.store.dataset(table).schema.names if name != "position"]
+        rows = [sorted(map(repr, each.store.rows(table, columns).to_pylist())) for each in (aid, anew)]
+        assert rows[0] == rows[1]
+    assert record_ids(aid) == record_ids(anew)
+
+
+def test_a_configuration_switches_claims_on(cli: Cli) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.settings["corpora"]["docs"]["claims"] = True
+
+    run = cli.run("index")
+
+    assert run.exit_code == 0, run.output
+    (status,) = cli.json("status")
+    assert (status["claims"], status["extracted"]) == (1, {"ok": 1})
+    assert "docs: 1 claims, 0 summary nodes; artifacts: 1 ok" in cli.run("status").output
+
+
+def test_paying_again_asks_everybody_once_more(make_aid: Make) -> None:
+    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
+    extractor, producer, embedder, synthesizer = Extractor(), Producer(), CountingEmbedder(), ScriptedSynthesizer()
+    aid = make_aid(claims=of(extractor, nodes=producer, at_least=2), embedder=embedder, synthesizer=synthesizer)
+
+    report = docs(aid.index(force=True, pay_again=True))
+    again = docs(aid.index(force=True))
+
+    assert (len(extractor.seen), len(producer.seen), len(synthesizer.seen)) == (3, 3, 3)
+    assert len(embedder.seen) == len(set(embedder.seen)) == report.calls.embed == 18
+    assert (again.calls.embed, again.calls.extract, again.calls.summarize) == (0, 0, 0)
+    assert aid.verify() == []
+
+
+def test_a_claim_that_cannot_be_embedded_fails_its_artifact_alone(make_aid: Make, source: MemorySource) -> None:
+    source.payloads["bad.md"] = "A text with a poison-\nous sentence in it.\n\nAnd another sentence that is fine."
+    aid = make_aid(claims=of(), embedder=CountingEmbedder(poison="poison- ous"))
+
+    report = docs(aid.index())
+
+    assert [(failure.artifact_id, failure.stage) for failure in report.failed] == [("bad.md", "embeddings")]
+    assert {hit.artifact_id for hit in aid.search("sentence", k=50, surfaces=["claim"])} == {
+        "ledger.md",
+        "reader.md",
+        "vector.md",
+    }
+    assert docs(make_aid(claims=of()).index()).changed == 1

@@ -1,0 +1,417 @@
+"""A run costs only what changed, and nothing is paid for twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from findingaid import FindingAid, Report
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.model import Outcome
+from findingaid.reports import NO_CALLS, Calls, CorpusReport
+from findingaid.store import Ledger
+from findingaid.strategies.whole_text import WholeText
+from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from tests.conftest import PARAGRAPH, text_about
+
+Make = Callable[..., FindingAid]
+
+
+def docs(report: Report) -> CorpusReport:
+    return report.corpora["docs"]
+
+
+def records(aid: FindingAid) -> dict[str, tuple[object, ...]]:
+    """Everything a reader can see, by record id."""
+    table = aid.store.published().to_table()
+    return {row["record_id"]: tuple(map(str, row.values())) for row in table.to_pylist()}
+
+
+def versions(aid: FindingAid) -> dict[str, int]:
+    tables = ("artifacts", "surfaces", "synopses", "embeddings", "records", "ledger", "calls")
+    return {table: aid.store.dataset(table).version for table in tables}
+
+
+def test_a_first_run_indexes_everything(aid: FindingAid) -> None:
+    report = aid.index()
+
+    assert (docs(report).artifacts, docs(report).new, docs(report).records) == (3, 3, 9)
+    assert docs(report).calls == Calls(embed=9, synthesize=3)
+    assert aid.verify() == []
+
+
+def test_a_rerun_in_another_process_calls_no_model_and_commits_nothing(make_aid: Make) -> None:
+    make_aid().index()
+    before = versions(make_aid())
+
+    report = make_aid().index()
+
+    assert docs(report).unchanged == 3
+    assert docs(report).calls == NO_CALLS
+    assert versions(make_aid()) == before
+
+
+def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(
+    aid: FindingAid, source: MemorySource, embedder: CountingEmbedder
+) -> None:
+    aid.index()
+    embedder.seen.clear()
+    source.payloads["ledger.md"] = text_about("ledger", "something new")
+
+    report = aid.index()
+
+    assert (docs(report).changed, docs(report).unchanged) == (1, 2)
+    assert docs(report).calls.synthesize == 1
+    # The synopsis says the same as before, so its text is not embedded again.
+    assert [text for text in embedder.seen if "something new" in text] == embedder.seen
+    assert len(embedder.seen) == 1
+
+
+def test_a_renamed_artifact_costs_no_call(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()
+    source.payloads["moved.md"] = source.payloads.pop("ledger.md")
+
+    report = aid.index()
+
+    assert (docs(report).new, docs(report).deleted) == (1, 1)
+    assert docs(report).calls == NO_CALLS
+    assert "ledger.md" not in {hit.artifact_id for hit in aid.search("ledger", 50)}
+
+
+def test_a_reverted_edit_costs_no_call_and_gives_the_same_records(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()
+    before = records(aid)
+    text = source.payloads["ledger.md"]
+    source.payloads["ledger.md"] = text_about("elsewhere")
+    aid.index()
+    source.payloads["ledger.md"] = text
+
+    report = aid.index()
+
+    assert docs(report).calls == NO_CALLS
+    assert records(aid) == before
+
+
+def test_a_changed_filter_field_rewrites_the_records_without_a_call(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()
+    source.metadata["ledger.md"] = {"owner": "anna"}
+
+    report = aid.index()
+
+    assert docs(report).changed == 1
+    assert docs(report).calls == NO_CALLS
+    assert {hit.metadata.get("owner") for hit in aid.search("ledger", 50) if hit.artifact_id == "ledger.md"} == {"anna"}
+
+
+def test_a_changed_strategy_parameter_cuts_everything_again(make_aid: Make, synthesizer: ScriptedSynthesizer) -> None:
+    make_aid().index()
+    synthesizer.seen.clear()
+
+    report = make_aid(strategy=WholeText()).index()
+
+    assert docs(report).changed == 3
+    assert synthesizer.seen == []
+    assert {hit.surface_kind for hit in make_aid(strategy=WholeText()).search("ledger", 50)} == {"synopsis", "document"}
+
+
+def test_a_changed_synthesizer_writes_every_synopsis_again_and_nothing_else(make_aid: Make) -> None:
+    make_aid().index()
+
+    report = make_aid(synthesizer=ScriptedSynthesizer(id="scripted-2", script={"ledger": "On ledgers."})).index()
+
+    assert docs(report).calls == Calls(embed=1, synthesize=3)
+
+
+def test_a_changed_embedder_embeds_everything_again_and_mixes_none(make_aid: Make) -> None:
+    make_aid().index()
+    other = CountingEmbedder(HashEmbedder(dim=16), "other")
+
+    report = make_aid(embedder=other).index()
+
+    assert docs(report).calls == Calls(embed=9, synthesize=0)
+    assert set(make_aid().store.published().to_table()["embedder_id"].to_pylist()) == {other.id}
+    assert make_aid(embedder=other).verify() == []
+
+
+def test_an_embedder_set_back_costs_no_call(make_aid: Make) -> None:
+    make_aid().index()
+    make_aid(embedder=CountingEmbedder(HashEmbedder(dim=16), "other")).index()
+
+    report = make_aid().index()
+
+    assert docs(report).calls == NO_CALLS
+
+
+def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(
+    make_aid: Make, embedder: CountingEmbedder
+) -> None:
+    make_aid().index()
+    broken = CountingEmbedder(HashEmbedder(dim=16), "broken")
+    broken.embed = lambda texts: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]  # the user gives up
+
+    with pytest.raises(KeyboardInterrupt):
+        make_aid(embedder=broken).index()
+
+    assert len(make_aid().search("ledger", 50)) == 9
+    assert docs(make_aid().index()).calls == NO_CALLS
+    assert make_aid().verify() == []
+
+
+def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vectors(
+    make_aid: Make, source: MemorySource
+) -> None:
+    make_aid().index()
+    source.broken.add("ledger.md")
+    other = CountingEmbedder(name="other")
+
+    report = make_aid(embedder=other).index()
+
+    assert [failure.artifact_id for failure in docs(report).failed] == ["ledger.md"]
+    assert {hit.artifact_id for hit in make_aid(embedder=other).search("ledger", 50)} == {"reader.md", "vector.md"}
+    source.broken.clear()
+    assert docs(make_aid(embedder=other).index()).records == 9
+    assert make_aid(embedder=other).verify() == []
+
+
+def test_a_refused_source_keeps_its_records_when_the_embedder_changed(
+    make_aid: Make, source: MemorySource, embedder: CountingEmbedder
+) -> None:
+    make_aid().index()
+    source.payloads.clear()
+
+    report = make_aid(embedder=CountingEmbedder(name="other")).index()
+
+    assert "refused" in (docs(report).error or "")
+    assert "another embedder made the records of docs" in (report.unpublished or "")
+    assert len(make_aid(embedder=embedder).search("ledger", 50)) == 9
+
+
+def test_equal_texts_are_embedded_once(aid: FindingAid, source: MemorySource, embedder: CountingEmbedder) -> None:
+    source.payloads = {f"{i}.md": PARAGRAPH.format(topic="same") for i in range(5)}
+
+    report = aid.index()
+
+    assert docs(report).records == 10
+    assert len(embedder.seen) == docs(report).calls.embed == 2
+
+
+def test_force_writes_everything_again_without_a_call(aid: FindingAid) -> None:
+    aid.index()
+    before = versions(aid)
+
+    report = aid.index(force=True)
+
+    assert docs(report).changed == 3
+    assert docs(report).calls == NO_CALLS
+    assert versions(aid)["records"] > before["records"]
+
+
+def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()  # the first also adds the columns of its fields
+    source.payloads |= {name: text_about(f"other {name}") for name in source.payloads}
+    before = versions(aid)
+
+    aid.indexer("docs").build(aid.open_run().plan("docs").stale)
+
+    commits = {table: version - before[table] for table, version in versions(aid).items()}
+    assert commits == {
+        "artifacts": 1,
+        "surfaces": 1,
+        "synopses": 1,
+        "embeddings": 1,
+        "records": 1,
+        "calls": 1,
+        "ledger": 2,
+    }
+
+
+def test_a_deleted_artifact_leaves_every_table(aid: FindingAid, source: MemorySource) -> None:
+    aid.index()
+    del source.payloads["ledger.md"]
+
+    report = aid.index()
+
+    assert docs(report).deleted == 1
+    for table in ("artifacts", "surfaces", "synopses", "records", "ledger"):
+        assert "ledger.md" not in aid.store.rows(table, ["artifact_id"])["artifact_id"].to_pylist()
+    assert aid.verify() == []
+
+
+class TestPlan:
+    def test_a_plan_says_what_a_run_then_does(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        source.payloads["ledger.md"] = text_about("ledger", "something new")
+        source.payloads["added.md"] = text_about("added")
+        del source.payloads["reader.md"]
+
+        planned, done = docs(aid.plan()), docs(aid.index())
+
+        for name in ("artifacts", "new", "changed", "unchanged", "deleted", "records"):
+            assert getattr(planned, name) == getattr(done, name), name
+        assert planned.calls.synthesize == done.calls.synthesize
+        # A synopsis to come counts as one text to embed; that of the edited artifact turned out as before.
+        assert planned.calls.embed == done.calls.embed + 1
+
+    def test_a_plan_calls_no_model_and_writes_nothing(
+        self, aid: FindingAid, embedder: CountingEmbedder, synthesizer: ScriptedSynthesizer, tmp_path: Path
+    ) -> None:
+        report = aid.plan()
+
+        assert docs(report).calls == Calls(embed=9, synthesize=3)
+        assert embedder.seen == synthesizer.seen == []
+        assert not (tmp_path / "index").exists()
+
+
+class TestEmptyIsNotFailed:
+    def test_a_failed_synopsis_is_reported_retried_and_invents_nothing(self, make_aid: Make) -> None:
+        failing = ScriptedSynthesizer(script={"ledger": TimeoutError("took too long")})
+
+        report = make_aid(synthesizer=failing).index()
+
+        (failure,) = docs(report).failed
+        assert (failure.artifact_id, failure.stage, failure.kind) == ("ledger.md", "synopses", "timeout")
+        assert not report.ok
+        published = [hit for hit in make_aid().search("ledger", 50) if hit.artifact_id == "ledger.md"]
+        assert [hit.surface_kind for hit in published] == ["chunk", "chunk"]
+
+    def test_the_next_run_tries_only_the_failed_one_again(
+        self, make_aid: Make, synthesizer: ScriptedSynthesizer
+    ) -> None:
+        make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": TimeoutError()})).index()
+
+        report = make_aid().index()
+
+        assert report.ok
+        assert len(synthesizer.seen) == docs(report).calls.synthesize == 1
+        assert make_aid().verify() == []
+
+    def test_a_synopsis_that_comes_late_moves_no_record(self, make_aid: Make) -> None:
+        make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": TimeoutError()})).index()
+        before = records(make_aid())
+
+        make_aid().index()
+
+        after = records(make_aid())
+        assert len(after) == len(before) + 1
+        assert before.items() <= after.items()
+
+    def test_an_empty_synopsis_is_not_asked_for_again(self, make_aid: Make) -> None:
+        quiet = ScriptedSynthesizer(script={"ledger": "  "})
+
+        first, second = make_aid(synthesizer=quiet).index(), make_aid(synthesizer=quiet).index()
+
+        assert first.ok
+        assert docs(first).records == 8
+        assert docs(second).calls == NO_CALLS
+        assert make_aid().status()[0].synopses == {"empty": 1, "ok": 2}
+
+    def test_a_synthesizer_that_returns_no_text_drops_that_surface_alone(self, make_aid: Make) -> None:
+        report = make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": None})).index()  # type: ignore[dict-item]
+
+        assert report.ok
+        assert Ledger(make_aid().store).rows("docs")["ledger.md"].synopsis_outcome == Outcome.EMPTY
+
+
+class TestOneBadArtifact:
+    def test_an_unreadable_artifact_fails_alone(self, aid: FindingAid, source: MemorySource) -> None:
+        source.broken.add("ledger.md")
+
+        report = aid.index()
+
+        (failure,) = docs(report).failed
+        assert (failure.artifact_id, failure.stage, failure.kind) == ("ledger.md", "artifacts", "unreadable")
+        assert docs(report).records == 6
+        assert aid.verify() == []
+
+    def test_it_is_tried_again_and_heals(self, aid: FindingAid, source: MemorySource) -> None:
+        source.broken.add("ledger.md")
+        aid.index()
+        source.broken.clear()
+
+        report = aid.index()
+
+        assert report.ok
+        assert docs(report).records == 9
+        assert aid.status()[0].failed == []
+
+    def test_what_was_published_of_it_before_stays(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        source.broken.add("ledger.md")
+        source.payloads["ledger.md"] = "changed, but cannot be read"
+
+        report = aid.index()
+
+        assert not report.ok
+        assert "ledger.md" in {hit.artifact_id for hit in aid.search("ledger", 50)}
+
+    def test_a_poisoned_text_fails_its_artifact_and_no_other(self, make_aid: Make) -> None:
+        report = make_aid(embedder=CountingEmbedder(poison="ledger again")).index()
+
+        (failure,) = docs(report).failed
+        assert (failure.artifact_id, failure.stage) == ("ledger.md", "embeddings")
+        assert docs(report).records == 6
+
+    def test_a_strategy_that_raises_fails_that_artifact(self, make_aid: Make, source: MemorySource) -> None:
+        source.payloads["odd.md"] = {"no text here": "at all"}
+
+        report = make_aid().index()
+
+        (failure,) = docs(report).failed
+        assert (failure.artifact_id, failure.stage, failure.kind) == ("odd.md", "surfaces", "parse")
+        assert "text_key" in failure.message
+
+    def test_a_text_no_table_can_hold_fails_alone(self, aid: FindingAid, source: MemorySource) -> None:
+        source.payloads["odd.md"] = "half a pair \ud800 of surrogates"
+
+        report = aid.index()
+
+        assert [failure.kind for failure in docs(report).failed] == ["encoding"]
+        assert docs(report).records == 9
+
+
+class TestLoss:
+    def test_a_source_that_yields_nothing_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        source.payloads.clear()
+
+        report = aid.index()
+
+        assert not report.ok
+        assert "--allow-loss" in (docs(report).error or "")
+        assert len(aid.search("ledger", 50)) == 9
+
+    def test_a_source_that_loses_most_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        for name in ("ledger.md", "vector.md"):
+            del source.payloads[name]
+
+        assert "refused" in (docs(aid.index()).error or "")
+
+    def test_loss_can_be_allowed(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        source.payloads.clear()
+
+        report = aid.index(allow_loss=True)
+
+        assert docs(report).deleted == 3
+        assert aid.search("ledger") == []
+
+    def test_moving_everything_is_no_loss(self, aid: FindingAid, source: MemorySource) -> None:
+        aid.index()
+        source.payloads = {f"moved/{name}": text for name, text in source.payloads.items()}
+
+        report = aid.index()
+
+        assert report.ok
+        assert docs(report).calls == NO_CALLS
+
+
+def test_tokens_are_foreseen_and_counted(make_aid: Callable[..., FindingAid]) -> None:
+    aid = make_aid(synthesizer=None)
+
+    foreseen = aid.plan().corpora["docs"].tokens
+
+    assert foreseen == aid.index().corpora["docs"].tokens > 0
+    assert aid.index().corpora["docs"].tokens == 0

@@ -1,0 +1,81 @@
+"""One run, as the CLI, the index job and materializations call it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from findingaid import FindingAid, SourceError
+from findingaid.model import Discovery
+from findingaid.reports import BatchReport, Calls
+from findingaid.testing import MemorySource
+
+
+def test_a_plan_needs_no_prepared_tables(make_aid: Callable[..., FindingAid], tmp_path: Path) -> None:
+    before_the_first_run = make_aid().open_run().plan("docs")
+    make_aid().index()
+    shutil.rmtree(tmp_path / "index" / "records.lance")
+
+    after_a_loss = make_aid().open_run().plan("docs")
+
+    assert len(before_the_first_run.stale) == len(after_a_loss.stale) == 3
+    assert set(after_a_loss.lost) == {listing.artifact_id for listing in after_a_loss.stale}
+
+
+def test_a_run_step_by_step_publishes_like_index(make_aid: Callable[..., FindingAid]) -> None:
+    run = make_aid().open_run("run 1")
+    run.prepare()
+    plan = run.plan("docs")
+    run.indexer("docs").begin(plan)
+    reports = [make_aid().open_run("run 1").indexer("docs").build(batch) for batch in plan.batches()]
+
+    report = run.finish_corpus(plan, reports)
+    closed = run.close(["docs"])
+
+    assert (report.new, report.unchanged, closed.unpublished) == (3, 0, None)
+    assert all(result.passed for result in closed.checks)
+    assert make_aid().index().corpora["docs"].unchanged == 3
+
+
+def test_a_run_has_one_indexer_per_corpus(aid: FindingAid) -> None:
+    run = aid.open_run()
+
+    assert run.indexer("docs") is run.indexer("docs")
+
+
+def test_a_selection_is_built_also_when_it_is_current(aid: FindingAid) -> None:
+    aid.index()
+
+    plan = aid.open_run().plan_selected("docs", ["ledger.md", "gone.md"])
+
+    assert [listing.artifact_id for listing in plan.stale] == ["ledger.md"]
+    assert (plan.artifacts, plan.deleted) == (1, ["gone.md"])
+
+
+def test_any_error_of_a_source_fails_its_corpus_alone(make_aid: Callable[..., FindingAid]) -> None:
+    class Broken(MemorySource):
+        def discover(self) -> Discovery:
+            raise RuntimeError("no disk")
+
+    run = make_aid(source=Broken({})).open_run()
+
+    with pytest.raises(SourceError, match="source: cannot be listed: RuntimeError: no disk"):
+        run.plan_selected("docs", ["ledger.md"])
+    with pytest.raises(SourceError, match="source: cannot be listed: RuntimeError: no disk"):
+        run.plan("docs")
+
+
+def test_reports_of_batches_add_up() -> None:
+    first = BatchReport(new=1, calls=Calls(embed=2), cost=0.5, refused=["a.md: one"])
+    second = BatchReport(new=2, calls=Calls(embed=3, extract=1), cost=0.25, waiting="the budget is spent")
+    unpriced = BatchReport(cost=None, waiting="a batch")
+
+    both = first + second
+
+    assert (both.new, both.calls, both.cost) == (3, Calls(embed=5, extract=1), 0.75)
+    assert (both.refused, both.waiting) == (["a.md: one"], "the budget is spent")
+    assert sum([first, second, unpriced], BatchReport()).cost is None
+    assert (both + unpriced).waiting == "the budget is spent"

@@ -1,0 +1,1 @@
+"""Tests of the calls of language models."""

@@ -1,0 +1,475 @@
+"""Answers, passages and provenance over a real index: citations can be opened and follow decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
+from findingaid.claims.decisions import DecisionLog, Verdict
+from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.claims.model import Action, Tier, Truth, claim_id
+from findingaid.corpus import Claiming
+from findingaid.embedding.minilm import MiniLM
+from findingaid.protocols import Bullet, Draft, Member, NodeProducer
+from findingaid.query.answers.compose import CITATION
+from findingaid.query.answers.generation import OpenAIAnswerer
+from findingaid.query.search.components import SearchDefaults
+from findingaid.query.search.probes import probe_scores
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer
+from tests.conftest import Cli
+
+TOKENS = "Auth signs every token with a rotating key."
+HOURS = "Auth tokens expire after one hour of use."
+DAYS = "Auth tokens expire after seven days of use."
+LEDGER = "The ledger keeps one row an artifact."
+UMLAUT = "Die Größe der Tür beträgt genau zwei Meter, sagt Anaïs."
+
+TEXTS = {
+    "auth.md": f"# Auth\n\nHow it works. {TOKENS} {HOURS}\n\nNothing else is said here about it.\n",
+    "old.md": f"# Old\n\n{DAYS}\n\n{TOKENS}\n",
+    "ledger.md": f"# Ledger\n\n{LEDGER}\n\n{UMLAUT}\n",
+}
+SECRET = "The secret corpus says auth tokens are worthless."
+
+
+def the_id(text: str, corpus: str = "docs") -> str:
+    return claim_id(corpus, text)
+
+
+def decide(aid: FindingAid, action: Action, text: str, other: str = "", truth: Truth | None = None) -> None:
+    verdict = Verdict(action, "docs", the_id(text), "auth.md", the_id(other) if other else "", truth)
+    DecisionLog(aid.store).decide(lambda _: [verdict], "ann", "so it is")
+
+
+def cited(aid: FindingAid, query: str = "auth tokens", **how: Any) -> list[str]:
+    return [claim.text for claim in aid.answer(query, **how).claims]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., FindingAid]:
+    """Builds the aid anew over sources in memory; the store stays."""
+    cut = Chunked(chunk_size=200, overlap=0)
+    sources = {"docs": MemorySource(dict(TEXTS)), "secret": MemorySource({"s.md": SECRET})}
+
+    def build(nodes: NodeProducer | None = None, **changed: Any) -> FindingAid:
+        claiming = Claiming(ExtractiveClaims(), nodes=nodes, at_least=2)
+        corpora = {name: Corpus(name, source, cut, claims=claiming) for name, source in sources.items()}
+        return FindingAid(Store(str(tmp_path / "index")), CountingEmbedder(), corpora, **changed)
+
+    return build
+
+
+@pytest.fixture
+def aid(make: Callable[..., FindingAid]) -> FindingAid:
+    aid = make()
+    aid.index()
+    return aid
+
+
+# -- answers -------------------------------------------------------------------------------------------
+
+
+def test_every_citation_of_an_answer_can_be_opened_at_its_passage(aid: FindingAid) -> None:
+    answer = aid.answer("how long do auth tokens live?", corpora=["docs"])
+
+    views = [aid.passages(found) for found in CITATION.findall(answer.answer)]
+    assert answer.claims
+    assert len(views) == len(answer.claims)
+    for view, claim in zip(views, answer.claims, strict=True):
+        assert view is not None
+        assert view.text == claim.text
+        assert all(TEXTS[p.artifact_id][slice(*p.span or ())] == p.quote and not p.broken for p in view.passages)
+    assert answer.confidence == "medium"
+    assert answer.gaps == ["long", "live"]
+
+
+def test_what_no_claim_speaks_of_has_no_answer(aid: FindingAid) -> None:
+    answer = aid.answer("kubernetes billing")
+
+    assert answer.to_dict()["answer"] == ""
+    assert (answer.to_dict()["claims"], answer.to_dict()["gaps"]) == ([], ["kubernetes", "billing"])
+    assert answer.to_dict()["meta"]["confidence"] is None
+
+
+def test_a_claim_of_two_artifacts_is_cited_once_with_both_places(aid: FindingAid) -> None:
+    answer = aid.answer("rotating key", corpora=["docs"])
+
+    assert [claim.text for claim in answer.claims] == [TOKENS]
+    assert [place.artifact_id for place in answer.claims[0].places] == ["auth.md", "old.md"]
+
+
+def test_a_retracted_claim_is_gone_at_once_from_everywhere_and_takes_no_place(aid: FindingAid) -> None:
+    before = cited(aid, "expire use", depth=1, corpora=["docs"])
+    retracted = before[0]
+    record = next(h.record_id for h in aid.search("expire", 50, surfaces=["claim"]) if h.text == retracted)
+
+    decide(aid, Action.ARCHIVE, retracted)
+
+    other = ({HOURS, DAYS} - {retracted}).pop()
+    assert cited(aid, "expire use", depth=1, corpora=["docs"]) == [other]
+    for ask in (aid.passages, aid.why):
+        with pytest.raises(QueryError, match="is archived") as error:
+            ask(the_id(retracted))
+        assert retracted not in str(error.value)
+    with pytest.raises(QueryError):
+        aid.why(record)
+    assert retracted not in [claim.text for claim in aid.impact("auth.md").claims + aid.impact("old.md").claims]
+
+
+def test_what_people_decided_shows_in_tier_and_confidence(aid: FindingAid) -> None:
+    decide(aid, Action.APPROVE, LEDGER, truth=Truth.STABLE)
+
+    answer = aid.answer("ledger row")
+
+    assert (answer.claims[0].tier, answer.confidence) == (Tier.APPROVED, "high")
+    assert cited(aid, tiers=["approved"]) == []
+    assert cited(aid, "ledger", tiers=["approved"]) == [LEDGER]
+    with pytest.raises(QueryError, match="unknown tier"):
+        aid.answer("ledger", tiers=["best"])
+
+
+def test_a_contested_claim_comes_with_its_other_side(aid: FindingAid) -> None:
+    decide(aid, Action.CONTEST, HOURS, DAYS)
+
+    answer = aid.answer("tokens one hour", corpora=["docs"])
+
+    assert [claim.text for claim in answer.claims] == [HOURS, DAYS]
+    assert "Contested by: Auth tokens expire after seven days of use [" in answer.answer
+    assert answer.confidence == "low"
+    decide(aid, Action.REJECT, DAYS)
+    assert cited(aid, "tokens one hour", corpora=["docs"]) == [HOURS]
+    assert aid.answer("tokens one hour", corpora=["docs"]).contradictions == []
+
+
+def test_no_answer_shows_what_another_corpus_says(aid: FindingAid) -> None:
+    everything = aid.answer("auth tokens worthless secret", depth=50)
+    docs = aid.answer("auth tokens worthless secret", depth=50, corpora=["docs"])
+
+    assert SECRET in [claim.text for claim in everything.claims]
+    assert {claim.corpus for claim in docs.claims} == {"docs"}
+    assert docs.gaps == ["worthless", "secret"]
+    assert aid.passages(the_id(SECRET, "secret"), ["docs"]) is None
+
+
+def test_a_word_is_no_gap_where_a_claim_far_behind_has_it(make: Callable[..., FindingAid]) -> None:
+    aid = make()
+    many = " ".join(f"Auth token number {n} belongs to a user of the system." for n in range(120))
+    aid.corpora["docs"].source.payloads["many.md"] = f"{many} A zebra may hold one of the tokens, too.\n"  # type: ignore[attr-defined]
+    aid.index()
+
+    answer = aid.answer("auth token number user system zebra unicorn", depth=2, corpora=["docs"])
+
+    assert answer.gaps == ["unicorn"]
+    assert len(answer.claims) == 2
+
+
+def test_claims_are_reranked_as_all_hits_are(make: Callable[..., FindingAid]) -> None:
+    def seven(_: str, texts: Sequence[str]) -> list[float]:
+        return [float("seven" in text) for text in texts]
+
+    aid = make(search_defaults=SearchDefaults(rerank=seven))  # type: ignore[arg-type]  # a function will do
+    aid.index()
+
+    assert cited(aid, "hour expire", depth=1, corpora=["docs"]) == [DAYS]
+
+
+def test_a_corpus_without_claims_is_told_what_to_do(make_aid: Callable[..., FindingAid]) -> None:
+    aid = make_aid()
+    aid.index()
+
+    with pytest.raises(QueryError, match="claims: true"):
+        aid.answer("ledger")
+
+
+@pytest.mark.parametrize("how", [{"depth": 0}, {"depth": 1000}, {"max_chars": 0}, {"query": " ", "depth": 1}])
+def test_what_cannot_be_answered_is_refused(aid: FindingAid, how: dict[str, Any]) -> None:
+    with pytest.raises(QueryError):
+        aid.answer(**{"query": "auth"} | how)
+
+
+ACTIONS = st.sampled_from([Action.APPROVE, Action.REJECT, Action.ARCHIVE, Action.CONTEST, Action.SUPERSEDE])
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(ACTIONS, st.permutations([TOKENS, HOURS, DAYS, LEDGER])), max_size=4), st.integers(20, 500))
+def test_whatever_is_decided_an_answer_cites_only_what_may_be_seen(
+    aid: FindingAid, decisions: Sequence[tuple[Action, Sequence[str]]], max_chars: int
+) -> None:
+    for action, (text, other, *_) in decisions:
+        decide(aid, action, text, other if action in {Action.CONTEST, Action.SUPERSEDE} else "")
+
+    answer = aid.answer("auth tokens ledger", depth=9, max_chars=max_chars, corpora=["docs"])
+
+    eligible = aid.eligibility.now()
+    assert len(answer.answer) <= max_chars
+    assert eligible.retracted.isdisjoint(CITATION.findall(answer.answer))
+    assert all(aid.passages(found) for found in CITATION.findall(answer.answer))
+    assert answer.gaps == aid.answer("auth tokens ledger", depth=1, max_chars=4000, corpora=["docs"]).gaps
+
+
+# -- answers that do no harm ---------------------------------------------------------------------------
+
+PRINTING = "A printer in the cups of a department is shared. CUPS prints PDF files since version 1.2 of the system."
+
+
+@pytest.fixture
+def meaning(tmp_path: Path) -> FindingAid:
+    """An aid with an embedder that knows meaning."""
+    claimed = MemorySource({"cups.md": PRINTING, "auth.md": TEXTS["auth.md"], "ledger.md": TEXTS["ledger.md"]})
+    plain = MemorySource({"plain.md": "A lease keeps two runs from writing the same artifact, and ends by itself."})
+    cut = Chunked(chunk_size=200, overlap=0)
+    corpora = {
+        "docs": Corpus("docs", claimed, cut, claims=Claiming(ExtractiveClaims())),
+        "plain": Corpus("plain", plain, cut),
+    }
+    aid = FindingAid(Store(str(tmp_path / "index")), MiniLM(), corpora)
+    aid.index()
+    return aid
+
+
+def test_a_question_about_something_else_has_no_answer_though_a_word_of_it_is_there(meaning: FindingAid) -> None:
+    found = meaning.answer("who won the 1998 world cup")
+
+    assert (found.answer, found.claims, found.passages) == ("", [], [])
+    assert "well enough" in found.note
+    assert meaning.answer("how long is an auth token valid").confidence is not None
+
+
+def test_confidence_tells_a_right_answer_from_a_doubtful_one(meaning: FindingAid) -> None:
+    right = meaning.answer("what signs auth tokens")
+    doubtful = meaning.answer("which documents can a school print")
+
+    assert (right.confidence, right.note, right.passages) == ("high", "", ())
+    assert doubtful.confidence == "low"
+    assert doubtful.note.startswith("weak: these claims may not answer the question (relevance ")
+    assert doubtful.passages[0].artifact_id == "cups.md"
+
+
+def test_where_no_claim_answers_the_passages_that_a_search_finds_are_named(meaning: FindingAid) -> None:
+    found = meaning.answer("when does a lease end by itself")
+
+    assert found.answer == ""
+    assert [(p.corpus, p.artifact_id, p.span) for p in found.passages] == [("plain", "plain.md", (0, 74))]
+    assert found.to_dict()["passages"][0]["artifact_id"] == "plain.md"
+    assert meaning.answer("when does a lease end by itself", corpora=["docs"]).passages == []
+
+
+def test_a_question_without_a_word_has_no_answer_and_no_passages(meaning: FindingAid) -> None:
+    found = meaning.answer("😀")
+
+    assert (found.answer, found.gaps, found.passages) == ("", [], [])
+
+
+def test_the_scores_of_an_embedder_that_knows_meaning_count(meaning: FindingAid) -> None:
+    assert probe_scores(meaning.searcher.reader(), ["docs"]).meaning
+
+
+def test_the_scores_of_a_hash_say_nothing_and_words_alone_decide(aid: FindingAid) -> None:
+    assert not probe_scores(aid.searcher.reader(), ["docs"]).meaning
+    assert aid.answer("auth tokens kubernetes billing invoice refund").claims == []
+    assert aid.answer("auth tokens kubernetes").claims
+
+
+def test_a_model_is_not_asked_to_answer_from_claims_about_something_else(meaning: FindingAid) -> None:
+    class Eager:
+        model = "eager"
+
+        def write(self, query: str, claims: Any, max_chars: int) -> list[Any]:
+            raise AssertionError("asked")
+
+    assert meaning.answer("who won the 1998 world cup", llm=Eager()).answer == ""
+
+
+# -- a model that writes -------------------------------------------------------------------------------
+
+
+def test_a_model_is_an_explicit_request_and_never_replaced(
+    make: Callable[..., FindingAid], server: OpenAIServer
+) -> None:
+    answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k", retries=0)
+    aid = make(answerer=answerer)
+    aid.index()
+    server.answer = lambda _: {
+        "sentences": [
+            {"text": "A token of auth expires after one hour.", "claims": [the_id(HOURS)]},
+            {"text": "Auth is magic.", "claims": ["0" * 32]},
+        ]
+    }
+
+    answer = aid.answer("expire hour", llm=True, corpora=["docs"])
+
+    assert answer.answer == f"A token of auth expires after one hour [{the_id(HOURS)}]."
+    assert (answer.producer, answer.invented) == ("small", ("0" * 32,))
+    with pytest.raises(ConfigError, match="no model is configured"):
+        make().answer("expire hour", llm=True)
+    with pytest.raises(ModelError):
+        make().answer(
+            "expire hour", llm={"kind": "openai", "model": "x", "base_url": "http://127.0.0.1:9/v1", "retries": 0}
+        )
+
+
+# -- provenance ----------------------------------------------------------------------------------------
+
+
+def test_why_walks_from_a_claim_to_its_source_and_names_what_is_broken(aid: FindingAid) -> None:
+    decide(aid, Action.APPROVE, HOURS)
+
+    link = aid.why(the_id(HOURS))[0]
+
+    assert [below.what for below in link.walk()] == ["claim", "evidence", "producer", "artifact", "source", "decision"]
+    assert not any(below.broken for below in link.walk())
+    source: Any = aid.corpora["docs"].source
+    source.payloads["auth.md"] += "More."
+    assert [b.what for b in aid.why(the_id(HOURS))[0].walk() if b.broken] == ["source"]
+    del source.payloads["auth.md"]
+    source.broken.add("auth.md")
+    assert "cannot be read" in next(b.broken for b in aid.why(the_id(HOURS))[0].walk() if b.what == "source")
+
+
+def test_why_knows_records_and_artifacts_too(aid: FindingAid) -> None:
+    chunk = next(hit for hit in aid.search("ledger row", 1, surfaces=["chunk"]))
+
+    assert [b.what for b in aid.why(chunk.record_id)[0].walk()] == ["chunk", "artifact", "source"]
+    assert [b.what for b in aid.why("ledger.md")[0].walk()] == ["artifact", "source"]
+    assert not any(b.broken for b in aid.why(chunk.record_id)[0].walk())
+    with pytest.raises(QueryError, match="'nothing'"):
+        aid.why("nothing")
+
+
+class Heading:
+    """Writes bullets that are alike, each over all claims."""
+
+    id = "heading"
+
+    def summarize(self, members: Sequence[Member]) -> Draft:
+        bullet = Bullet("All of it in short.", tuple(member.claim_id for member in members))
+        return Draft((bullet,) * min(3, len(members)), ("auth",))
+
+
+def test_why_walks_from_a_summary_by_its_bullets_to_the_text(make: Callable[..., FindingAid]) -> None:
+    aid = make(nodes=Heading())
+    aid.index()
+    node = aid.search("in short", 1, surfaces=["summary"], corpora=["docs"], where="artifact_id = 'old.md'")[0]
+
+    walked = list(aid.why(node.record_id)[0].walk())
+
+    assert [b.what for b in walked[:5]] == ["summary node", "producer", "bullet", "claim", "evidence"]
+    assert {b.said for b in walked if b.what == "evidence"} == {DAYS, TOKENS}
+    assert not any(b.broken for b in walked)
+    assert [(n.id, n.text) for n in aid.impact("old.md").nodes] == [(walked[0].id, node.text)]
+    decide(aid, Action.ARCHIVE, DAYS)
+    with pytest.raises(QueryError):
+        aid.why(node.record_id)
+    assert aid.impact("old.md").nodes == []
+
+
+def test_who_may_look_into_one_corpus_is_told_of_no_other(aid: FindingAid) -> None:
+    for wanted in (the_id(SECRET, "secret"), "s.md"):
+        with pytest.raises(QueryError, match="is published") as error:
+            aid.why(wanted, ["docs"])
+        assert "secret" not in str(error.value)
+        assert aid.why(wanted)
+    with pytest.raises(QueryError, match=r"^no summary node or artifact 's\.md'$"):
+        aid.summary_node("s.md", "docs")
+    with pytest.raises(QueryError, match=r"set corpora\.secret\.summary_nodes"):
+        aid.summary_node("s.md")
+
+
+def test_impact_has_all_that_stands_on_an_artifact(aid: FindingAid) -> None:
+    decide(aid, Action.CONTEST, HOURS, DAYS)
+
+    found = aid.impact("auth.md")
+
+    assert {claim.text: claim.also for claim in found.claims} == {
+        "Nothing else is said here about it.": (), TOKENS: ("old.md",), HOURS: ()
+    }  # fmt: skip
+    assert found.records["claim"] == len(found.claims)
+    assert [decision["action"] for decision in found.decisions] == ["contest"]
+
+
+# -- the command line ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(cli: Cli) -> Cli:
+    for name, text in TEXTS.items():
+        cli.write(name, text)
+    cli.settings["corpora"]["docs"]["claims"] = True
+    assert cli.run("index").exit_code == 0
+    return cli
+
+
+def test_the_command_shows_sentences_and_below_them_their_claims(asked: Cli) -> None:
+    shown = asked.run("answer", "ledger row zebra").stdout.splitlines()
+
+    assert shown[0] == "The ledger keeps one row an artifact [1]."
+    assert shown[2] == f"[1] {the_id(LEDGER)}  accepted without review"
+    assert shown[3].startswith("    docs/ledger.md [")
+    assert LEDGER in shown[3]
+    assert shown[-1] == "gaps: zebra"
+    assert shown[-2] == "confidence medium, relevance 80%"
+    assert "no answer" in asked.run("answer", "zebra").stdout
+
+
+def test_the_command_and_the_library_say_the_same(asked: Cli) -> None:
+    import findingaid
+
+    aid = findingaid.open(asked.config)
+
+    said = json.loads(json.dumps(aid.answer("auth tokens", 2).to_dict()))
+
+    assert asked.json("answer", "auth tokens", "--depth", "2") == said
+
+
+def test_show_prints_the_passage_with_the_quote_marked(asked: Cli) -> None:
+    shown = asked.run("show", the_id(UMLAUT)).stdout
+
+    assert f">>{UMLAUT}<<" in shown
+    assert "docs/ledger.md:5" in shown
+    assert asked.json("show", the_id(UMLAUT))["passages"][0]["quote"] == UMLAUT
+
+
+def test_why_and_impact_name_files_and_what_is_broken(asked: Cli) -> None:
+    whole = asked.run("why", the_id(LEDGER))
+    asked.write("ledger.md", "something else")
+    broken = asked.run("why", the_id(LEDGER))
+
+    assert (whole.exit_code, broken.exit_code) == (0, 1)
+    assert str(asked.docs / "ledger.md") in whole.stdout
+    assert "BROKEN: its content has changed since" in broken.stdout
+    assert f"  {the_id(LEDGER)}  {LEDGER}" in asked.run("impact", "ledger.md").stdout
+
+
+def test_an_answer_without_sentences_says_whether_there_is_no_claim_or_no_room(asked: Cli) -> None:
+    assert "no claim that may be cited" in asked.run("answer", "a zebra").stdout
+    assert "no sentence fits" in asked.run("answer", "ledger row", "--max-chars", "10").stdout
+
+
+def test_answers_are_graded_over_a_set(asked: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text(
+        f'{{"_id": "a", "title": "", "text": "{TOKENS}"}}\n{{"_id": "l", "title": "", "text": "{LEDGER}"}}\n'
+    )
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "1", "text": "ledger row?", "answer": "one row an artifact"}\n{"_id": "2", "text": "rotating zebra"}\n'
+    )
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tl\t1\n2\ta\t1\n")
+
+    found = asked.json("eval", "answers", "--set", str(folder))
+
+    scores = {name: score and score["value"] for name, score in found["scores"].items()}
+    assert scores == {
+        "supported": 1.0, "evidence": 1.0, "cited well": 1.0, "gaps right": 1.0, "reference": 1.0, "answered": 1.0
+    }  # fmt: skip
+    assert found["scores"]["reference"]["n"] == 1
+    assert "supported" in asked.run("eval", "answers", "--set", str(folder), "-n", "1").stdout

@@ -1,0 +1,164 @@
+"""Names of artifacts: everything that findingaid prints is accepted wherever an id is, and nothing else is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from findingaid import Corpus, FindingAid, NotFoundError, QueryError
+from findingaid.edges import LinkEdges
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.query.lookup.resolve import NamedPlace, parse_place
+from findingaid.sources.files import Files
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from tests.conftest import Cli
+
+FILES = {
+    "mine": {"py/secrets.py": "def key():\n    return 1\n", "a/notes.md": "# Notes of a\n", "odd:7": "A name.\n"},
+    "theirs": {"b/notes.md": "# Notes of b\n\nSee [others](c.md).\n", "b/c.md": "# C\n", "README.md": "# Theirs\n"},
+}
+
+
+@pytest.fixture(scope="module")
+def aid(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    """Two corpora of files."""
+    folder = tmp_path_factory.mktemp("resolve")
+    corpora = {}
+    for name, files in FILES.items():
+        for path, text in files.items():
+            (folder / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / path).write_text(text)
+        corpora[name] = Corpus(name, Files(folder / name), Chunked(), edges=LinkEdges())
+    aid = FindingAid(Store(str(folder / "index")), HashEmbedder(), corpora)
+    assert aid.index().ok
+    return aid
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a.md", NamedPlace("a.md")),
+        ("docs/a.md:12", NamedPlace("docs/a.md", 12)),
+        ("docs/a.md:12:5", NamedPlace("docs/a.md", 12)),
+        ("docs/a.md [30:75]", NamedPlace("docs/a.md", None, (30, 75))),
+        ("docs/a.md[30:75]", NamedPlace("docs/a.md", None, (30, 75))),
+        ("docs/a.md:12  [30:75]", NamedPlace("docs/a.md", 12, (30, 75))),
+        ("docs/a.md 30:75", NamedPlace("docs/a.md", None, (30, 75))),
+        ("docs/a.md synopsis 0", NamedPlace("docs/a.md")),
+        ("my file.md", NamedPlace("my file.md")),
+        ("", NamedPlace("")),
+        ("x" * 100_000 + ":1", NamedPlace("x" * 100_000 + ":1")),
+    ],
+)
+def test_a_printed_place_is_split_into_name_line_and_span(text: str, place: NamedPlace) -> None:
+    assert parse_place(text) == place
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["py/secrets.py", "mine/py/secrets.py", "secrets.py", "./py/secrets.py", "secrets.py:2", "mine/py/secrets.py:2:1",
+     "mine/py/secrets.py [4:7]", "mine/py/secrets.py 4:7", "mine/py/secrets.py chunk 1"],
+)  # fmt: skip
+def test_an_artifact_is_found_by_every_form_of_its_name(aid: FindingAid, name: str) -> None:
+    assert aid.resolve(name) == ("mine", "py/secrets.py")
+    assert aid.show(name).artifact_id == "py/secrets.py"
+    assert aid.impact(name).artifact_id == "py/secrets.py"
+    assert aid.disclose(name, "body").body == FILES["mine"]["py/secrets.py"]
+    assert aid.history(name) == []
+    assert [link.id for link in aid.why(name)] == ["mine/py/secrets.py"]
+
+
+def test_neighbours_are_those_of_the_named_artifact(aid: FindingAid) -> None:
+    assert [n.artifact_id for n in aid.neighbours("theirs/b/notes.md:3")] == ["b/c.md"]
+    assert [n.artifact_id for n in aid.neighbours("c.md", reverse=True)] == ["b/notes.md"]
+
+
+def test_an_id_that_looks_like_a_place_is_an_id(aid: FindingAid) -> None:
+    assert aid.show("odd:7").artifact_id == "odd:7"
+
+
+def test_a_name_of_several_artifacts_lists_them_and_a_corpus_decides(aid: FindingAid) -> None:
+    with pytest.raises(
+        QueryError, match=r"^'notes\.md' may be mine/a/notes\.md or theirs/b/notes\.md: name one of them$"
+    ):
+        aid.show("notes.md")
+    assert aid.show("notes.md", "theirs").artifact_id == "b/notes.md"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/", "md", "otes.md", "theirs/py/secrets.py", "nowhere/secrets.py", "p/secrets.py"]
+)
+def test_a_name_is_the_end_of_an_id_from_a_slash_on_and_no_other_part(aid: FindingAid, name: str) -> None:
+    assert aid.resolve(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("secret.py", "; did you mean mine/py/secrets.py?"),
+        ("SECRETS.PY", "; did you mean mine/py/secrets.py?"),
+        ("docs/readme.md:4", "; did you mean theirs/README.md?"),
+        ("notes", "; did you mean mine/a/notes.md or theirs/b/notes.md?"),
+        ("zzz", "search` shows ids"),
+    ],
+)
+def test_an_error_suggests_artifacts_of_a_similar_name(aid: FindingAid, name: str, suggested: str) -> None:
+    with pytest.raises(NotFoundError) as raised:
+        aid.show(name)
+    assert str(raised.value).endswith(suggested)
+
+
+@pytest.mark.parametrize("look_up", [FindingAid.show, FindingAid.neighbours, FindingAid.why, FindingAid.impact])
+@pytest.mark.parametrize("name", ["mine/py/secrets.py", "secrets.py", "secret.py", "py/secrets.py:1"])
+def test_a_limited_caller_finds_and_is_suggested_nothing_of_other_corpora(
+    aid: FindingAid, look_up: Callable[..., Any], name: str
+) -> None:
+    with pytest.raises(NotFoundError) as raised:
+        look_up(aid.within(["theirs"]), name)
+    assert "mine" not in str(raised.value).replace(name, "")
+    assert "did you mean" not in str(raised.value)
+
+
+def test_the_path_of_a_file_names_its_artifact(aid: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(str(aid.store.uri)).parent
+    monkeypatch.chdir(folder / "mine" / "py")
+
+    assert aid.artifact_of_file("secrets.py:2") == "mine/py/secrets.py:2"
+    assert aid.artifact_of_file("../../theirs/README.md") == "theirs/README.md"
+    assert aid.artifact_of_file(str(folder / "theirs" / "b" / "c.md") + ":1") == "theirs/b/c.md:1"
+    assert aid.artifact_of_file("nothing.md") == "nothing.md"
+    assert aid.artifact_of_file(__file__) == __file__
+
+
+def test_a_file_below_two_roots_belongs_to_the_deeper_one_unless_a_corpus_is_named(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.md").write_text("Text.")
+    corpora = {
+        "all": Corpus("all", Files(tmp_path), Chunked()),
+        "deep": Corpus("deep", Files(tmp_path / "deep"), Chunked()),
+    }
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), corpora)
+
+    assert aid.artifact_of_file(f"{tmp_path}/deep/a.md:1") == "deep/a.md:1"
+    assert aid.artifact_of_file(f"{tmp_path}/deep/a.md:1", "all") == "all/deep/a.md:1"
+
+
+def test_every_command_that_takes_an_artifact_takes_what_search_prints(cli: Cli) -> None:
+    cli.write("py/secrets.md", "# Secrets\n\nThe secret key opens the vault, and is kept by the keeper of the house.\n")
+    cli.settings["corpora"]["docs"]["claims"] = True
+    assert cli.run("index").exit_code == 0
+
+    printed = cli.run("search", "secret key", "-k", "1").stdout.split()[1]
+    assert printed.endswith("docs/py/secrets.md:1")
+    for name in (printed, "docs/py/secrets.md", "secrets.md", "docs/py/secrets.md:3"):
+        for command in (["show"], ["show", "--pieces"], ["why"], ["neighbours"], ["impact"], ["summary"]):
+            result = cli.run(*command, name)
+            assert result.exit_code == 0 or "has no summary node" in result.stderr, (command, result.stderr)
+        listed = cli.json("claims", "list", "--artifact", name)
+        assert {claim["evidences"][0]["artifact_id"] for claim in listed} == {"py/secrets.md"}
+        proposed = cli.run("claims", "propose", name, f"It is named {name}.", "--actor", "ann")
+        assert proposed.exit_code == 0, proposed.stderr

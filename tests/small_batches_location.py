@@ -1,9 +1,0 @@
-"""A code location whose runs have many small batches, each a step of its own."""
-
-import os
-
-from findingaid import plan
-from findingaid_dagster.pipelines.code_location import build_definitions
-
-plan.BATCH_ARTIFACTS = 6
-defs = build_definitions(os.environ["FINDINGAID_CONFIG"])

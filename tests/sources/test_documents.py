@@ -1,0 +1,572 @@
+"""PDF, Word, PowerPoint, EPUB, HTML and notebooks: extracted text, positions, and errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from findingaid import FindingAid
+from findingaid.errors import ReadError
+from findingaid.model import Artifact
+from findingaid.sources import convert
+from findingaid.sources.documents import FORMATS, Converter, convert_document, converter_id
+from findingaid.sources.files import Files
+from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.whole_text import WholeText
+from findingaid.synthesis.extractive import Extractive
+from tests.conftest import Cli
+from tests.paths import ROOT
+from tests.support.documents import changed, epub, notebook, pdf, scanned_pdf, slides, word, zipped
+
+LIMIT = 20_000_000
+
+SENTENCE = "The {} is described here in a sentence that stands for itself."
+
+MADE: dict[str, bytes] = {
+    "report.pdf": pdf("Of the ledger", "Of the vector\nand more", title="Annual report", author="Ada"),
+    "plan.docx": word(("Install", "Of the ledger."), ("Use", "Of the vector."), title="The plan", author="Ada"),
+    "deck.pptx": slides(("Install", "Of the ledger"), ("Use", "Of the vector"), notes="Say it slowly"),
+    "book.epub": epub("<h1>Install</h1><p>Of the ledger.</p>", "<h1>Use</h1>", title="The book", author="Ada"),
+    "page.html": b"<title>The page</title><h1>Install</h1><p>Of the <b>ledger</b><script>no()</script>",
+    "study.ipynb": notebook(("markdown", "# Install\n\nOf the ledger."), ("code", "print(1)")),
+    "table.csv": b"name,about\nledger,of the ledger\n",
+}
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., Artifact]:
+    """Reads one file by the files source."""
+
+    def read(name: str, payload: bytes, **settings: Any) -> Artifact:
+        (tmp_path / name).write_bytes(payload)
+        return Files(tmp_path, **settings).read(name)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "metadata"),
+    [
+        (
+            "report.pdf",
+            "Of the ledger\n\n\f\n\nOf the vector\nand more",
+            {"title": "Annual report", "author": "Ada", "media_type": "application/pdf", "n_pages": 2},
+        ),
+        (
+            "plan.docx",
+            "# Install\n\nOf the ledger.\n\n# Use\n\nOf the vector.",
+            {
+                "title": "The plan",
+                "author": "Ada",
+                "media_type": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+                "text_type": "text/markdown",
+            },
+        ),
+        (
+            "deck.pptx",
+            "# Install\nOf the ledger\n\n\f\n\n# Use\nOf the vector\n\n### Notes:\nSay it slowly",
+            {
+                "title": "Install",
+                "media_type": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+                "n_pages": 2,
+                "text_type": "text/markdown",
+            },
+        ),
+        (
+            "book.epub",
+            "**Title:** The book\n**Authors:** Ada\n\n# Install\n\nOf the ledger.\n\n# Use",
+            {
+                "title": "The book",
+                "author": "Ada",
+                "media_type": "application/epub+zip",
+                "text_type": "text/markdown",
+            },
+        ),
+        (
+            "page.html",
+            "# Install\n\nOf the **ledger**",
+            {"title": "The page", "media_type": "text/html", "text_type": "text/markdown"},
+        ),
+        (
+            "study.ipynb",
+            "# Install\n\nOf the ledger.\n\n```python\nprint(1)\n```",
+            {"title": "Install", "media_type": "application/x-ipynb+json", "text_type": "text/markdown"},
+        ),
+        (
+            "table.csv",
+            "name,about\nledger,of the ledger\n",
+            {"title": "table.csv", "media_type": "text/csv", "encoding": "utf-8"},
+        ),
+    ],
+)
+def test_a_document_becomes_text_with_what_it_says_of_itself(
+    read: Callable[..., Artifact], name: str, text: str, metadata: dict[str, Any]
+) -> None:
+    assert read(name, MADE[name]) == Artifact(name, text, {"path": name} | metadata)
+
+
+def test_a_title_that_nobody_gave_is_none(read: Callable[..., Artifact]) -> None:
+    assert read("a.pdf", pdf("text", title="untitled")).metadata["title"] == "a.pdf"
+    assert read("a.docx", word(("Install", "text"))).metadata["title"] == "Install"
+
+
+def test_a_word_parted_at_the_end_of_a_line_is_joined(read: Callable[..., Artifact]) -> None:
+    assert read("a.pdf", pdf("an exam-\nple of COVID-\n19")).raw == "an example of COVID-19"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "<p>Größe, naïve façade".encode("latin-1"),
+        '<meta charset="latin-1"><p>Größe, naïve façade'.encode("latin-1"),
+        '<meta charset="latin-1"><p>Größe, naïve façade'.encode(),
+        "<p>Größe, naïve façade".encode("utf-16"),
+    ],
+)
+def test_a_page_is_decoded_whatever_its_encoding(read: Callable[..., Artifact], payload: bytes) -> None:
+    assert read("a.html", payload).raw == "Größe, naïve façade"
+
+
+def test_a_page_may_leave_open_what_html_lets_it(read: Callable[..., Artifact]) -> None:
+    """An unclosed paragraph would be nested in the one before it, too deep for a converter that recurses."""
+    artifact = read("a.html", b"<h1>Head</h1>" + b"<p>A paragraph." * 5000)
+
+    assert str(artifact.raw).startswith("# Head\n\nA paragraph.\n\nA paragraph.")
+
+
+def test_a_page_is_without_what_only_leads_elsewhere(read: Callable[..., Artifact]) -> None:
+    page = b'<nav><a href="/">Home</a></nav>before<nav/> <h1>Head<a class="headerlink" href="#head">#</a></h1>text'
+
+    assert read("a.html", page).raw == "before\n\n# Head\n\ntext"
+
+
+@pytest.mark.parametrize("payload", [b"", b" \n", b"<!-- nothing -->", b"<html></html>"])
+def test_a_page_without_text_is_an_empty_text(read: Callable[..., Artifact], payload: bytes) -> None:
+    assert read("a.html", payload).raw == ""
+
+
+def test_a_chunk_says_on_which_pages_it_stands(read: Callable[..., Artifact]) -> None:
+    artifact = read("a.pdf", pdf(*(f"{SENTENCE.format('ledger')}\n{i} is the last word" for i in range(1, 5))))
+    text = str(artifact.raw)
+
+    chunks = Chunked(chunk_size=100, overlap=0).decompose("a.pdf", text, artifact.metadata).surfaces
+    (whole,) = Chunked(chunk_size=1000).decompose("a.pdf", text, artifact.metadata).surfaces
+
+    assert [(c.metadata["page"], c.metadata.get("pages"), c.text[-18:]) for c in chunks] == [
+        (i, None, f"{i} is the last word") for i in range(1, 5)
+    ]
+    assert all(c.span and text[slice(*c.span)] == c.text for c in chunks)
+    assert (whole.metadata["page"], whole.metadata["pages"]) == (1, [1, 4])
+
+
+def test_form_feeds_of_a_text_without_pages_are_none() -> None:
+    plan = Chunked(chunk_size=100).decompose("a.txt", "one\n\f\ntwo", {"media_type": "text/plain"})
+
+    assert "page" not in plan.surfaces[0].metadata
+
+
+def test_a_slide_has_both_its_number_and_its_headings(read: Callable[..., Artifact]) -> None:
+    artifact = read("a.pptx", slides(("Install", SENTENCE.format("ledger")), ("", ""), ("Use", "of it"), notes="Note"))
+
+    chunks = Chunked(chunk_size=70, overlap=0).decompose("a.pptx", artifact.raw, artifact.metadata).surfaces
+
+    assert [(c.metadata["page"], c.metadata["headings"]) for c in chunks][::2] == [
+        (1, ["Install"]),
+        (3, ["Use"]),
+    ]
+
+
+def test_an_extract_of_a_document_holds_no_markup(read: Callable[..., Artifact]) -> None:
+    sections = [(topic, SENTENCE.format(topic)) for topic in ("ledger", "vector")]
+    artifact = read("a.docx", word(*sections))
+
+    synopsis = Extractive().synthesize(str(artifact.raw), artifact.metadata)
+
+    assert synopsis == " ".join(text for _, text in sections)
+
+
+def test_one_of_each_is_found_with_its_page_and_headings(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"].pop("include")
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 60, "overlap": 0}
+    for name, payload in MADE.items():
+        cli.write(name, payload)
+
+    assert cli.run("index").exit_code == 0
+    hits = {hit["artifact_id"]: hit for hit in cli.json("search", "ledger", "--mode", "lexical", "-k", "50")}
+
+    assert set(hits) == set(MADE)
+    assert {name: hit["metadata"].get("page") for name, hit in hits.items() if "n_pages" in hit["metadata"]} == {
+        "report.pdf": 1,
+        "deck.pptx": 1,
+    }
+    assert {name for name, hit in hits.items() if hit["metadata"].get("headings") == ["Install"]} == {
+        "plan.docx",
+        "deck.pptx",
+        "book.epub",
+        "page.html",
+        "study.ipynb",
+    }
+    for name, hit in hits.items():
+        text = str(Files(cli.docs).read(name).raw)
+        assert text[slice(*hit["span"])] == hit["text"]
+    report = cli.json("index")["corpora"]["docs"]
+    assert (report["unchanged"], report["calls"]["embed"]) == (len(MADE), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "kind", "said"),
+    [
+        ("a.pdf", b"", "parse", "an empty file, not a valid PDF"),
+        ("a.docx", b"", "parse", "an empty file, not a valid Word document"),
+        ("a.pdf", pdf(""), "no_text", r"no text on its pages \(1\)"),
+        ("a.pdf", scanned_pdf(), "no_text", "OCR"),
+        ("a.pdf", pdf("text")[:-300], "parse", "cut short"),
+        ("a.pdf", pdf("text", password="secret"), "encrypted", "with a password: save it without"),
+        ("a.pdf", b"<html>Please log in</html>", "parse", "not a PDF despite its name"),
+        ("a.pdf", b"%PDF-1.7\nnothing\n%%EOF", "parse", "damaged, or not a valid PDF"),
+        ("a.docx", MADE["plan.docx"][:-500], "parse", "damaged, or not a valid Word document"),
+        ("a.docx", MADE["deck.pptx"], "parse", "not a valid Word document"),
+        ("a.docx", zipped({"a.txt": "text"}), "parse", "not a valid Word document"),
+        ("a.docx", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted", "with a password"),
+        ("a.pptx", b"no slides", "parse", "not a valid PowerPoint file"),
+        ("a.pptx", MADE["plan.docx"], "parse", "not a valid PowerPoint file"),
+        ("a.epub", zipped({"mimetype": "application/epub+zip"}), "parse", "not a valid EPUB"),
+        ("a.epub", epub("<p>text</p>", locked=True), "encrypted", "DRM"),
+        ("a.html", b"\x7fELF\x00\x01\x02\x00", "binary", "binary, not text"),
+        ("a.ipynb", MADE["study.ipynb"][:-9], "parse", "not a valid Jupyter notebook"),
+        ("a.ipynb", b"[]", "parse", "no list of cells"),
+        ("a.ipynb", b'{"worksheets": [], "nbformat": 3}', "parse", "no list of cells"),
+        ("a.ipynb", b'{"cells": [1]}', "parse", "not a valid Jupyter notebook"),
+    ],
+)
+def test_what_is_wrong_with_a_document_is_said_in_one_line(
+    read: Callable[..., Artifact], name: str, payload: bytes, kind: str, said: str
+) -> None:
+    with pytest.raises(ReadError, match=said) as raised:
+        read(name, payload)
+
+    assert raised.value.kind == kind
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+def test_a_document_of_more_text_than_the_limit_is_refused(read: Callable[..., Artifact]) -> None:
+    long = word(*(("Head", SENTENCE.format(i) * 20) for i in range(100)))
+    assert len(long) < 100_000
+
+    with pytest.raises(ReadError, match=r"its text has 1\d\d,\d{3} bytes, more than source\.max_bytes = 100,000"):
+        read("a.docx", long, max_bytes=100_000)
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.epub"])
+def test_a_zip_bomb_is_not_unpacked(read: Callable[..., Artifact], name: str) -> None:
+    bomb = zipped({"word/document.xml": bytes(300_000_000)})
+    assert len(bomb) < 400_000
+
+    with pytest.raises(ReadError, match=r"unpacks to 300,000,000 bytes, more than 10 times source\.max_bytes"):
+        read(name, bomb)
+
+
+def test_documents_that_fail_fail_alone_and_by_name(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"].pop("include")
+    cli.write("good.pdf", pdf("A text that is fine."))
+    cli.write("bad.pdf", pdf("text", password="secret"))
+
+    result = cli.run("index")
+
+    assert result.exit_code == 1
+    assert "docs: bad.pdf: a PDF with a password" in result.stderr
+    assert [hit["artifact_id"] for hit in cli.json("search", "fine")] == ["good.pdf"]
+
+
+@pytest.mark.parametrize("name", ["new\nline.pdf", "quote'\".pdf", "emoji 🗂.pdf", "dots...pdf", "UPPER.PDF"])
+def test_odd_names_of_documents_go_all_the_way(cli: Cli, name: str) -> None:
+    cli.settings["corpora"]["docs"]["source"].pop("include")
+    cli.write(name, pdf("A text that is found."))
+
+    assert cli.run("index").exit_code == 0
+    assert cli.json("search", "text that is found")[0]["artifact_id"] == name
+
+
+def test_a_document_without_permission_fails_alone(unprivileged: Path) -> None:
+    uid = os.geteuid()
+    os.seteuid(os.getuid())
+    (unprivileged / "a.pdf").write_bytes(pdf("text"))
+    (unprivileged / "a.pdf").chmod(0)
+    os.seteuid(uid)
+
+    with pytest.raises(ReadError, match="cannot be read: Permission denied"):
+        Files(unprivileged).read("a.pdf")
+
+
+# -- the process in which converters work -----------------------------------------------------------------
+
+
+def test_a_converter_that_is_not_done_in_time_is_ended_and_the_next_document_gets_another() -> None:
+    converter = Converter(seconds=0.01)  # less than any process takes to start
+
+    with pytest.raises(ReadError, match="did not finish within 0 s") as raised:
+        converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    converter.seconds = 60
+    answer = converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    converter.end()
+
+    assert raised.value.kind == "timeout"
+    assert answer["metadata"]["n_pages"] == 2
+
+
+def test_a_converter_that_crashes_fails_one_document_and_the_next_gets_another() -> None:
+    converter = Converter()
+    thread = threading.Thread(target=_kill, args=[converter])
+    thread.start()
+
+    with pytest.raises(ReadError, match="crashed"):
+        converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    thread.join()
+    answer = converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    converter.end()
+
+    assert answer["metadata"]["n_pages"] == 2
+
+
+def _kill(converter: Converter) -> None:
+    """Kill the converter's process as soon as there is one, which is long before it can answer."""
+    while (process := converter._process) is None:
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_converter_that_died_between_documents_costs_none() -> None:
+    converter = Converter()
+    converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    assert converter._process
+    converter._process.kill()
+    converter._process.wait()
+
+    answer = converter.convert(".pdf", MADE["report.pdf"], LIMIT)
+    converter.end()
+
+    assert answer["metadata"]["n_pages"] == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by what Linux has for it")
+def test_a_document_that_takes_too_much_memory_fails_alone() -> None:
+    import resource
+
+    long = changed(
+        MADE["plan.docx"], "word/document.xml", lambda xml: xml.replace(b"Of the ledger", b"<w:br/>" * 300_000)
+    )
+    converter = Converter()
+    converter.convert(".docx", MADE["plan.docx"], LIMIT)
+    assert converter._process
+    (held,) = re.findall(r"VmData:\s+(\d+) kB", Path(f"/proc/{converter._process.pid}/status").read_text())
+    limit = int(held) * 1024 + 20_000_000
+    resource.prlimit(converter._process.pid, resource.RLIMIT_DATA, (limit, limit))
+
+    answer = converter.convert(".docx", long, LIMIT)
+    again = converter.convert(".docx", MADE["plan.docx"], LIMIT)
+    converter.end()
+
+    assert answer["kind"] == "too_large"
+    assert "of memory" in answer["error"]
+    assert again["metadata"]["title"] == "The plan"
+
+
+def test_nothing_of_a_converter_is_imported_by_whoever_reads(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(MADE["report.pdf"])
+    code = f"""
+import sys
+from pathlib import Path
+from findingaid.sources.files import Files
+files = Files(Path({str(tmp_path)!r}))
+files.discover()
+print([m for m in ("findingaid.sources.convert", "multiprocessing") if m in sys.modules])
+files.read("a.pdf")
+print([m for m in ("markitdown", "pypdfium2", "lxml", "onnxruntime") if m in sys.modules])
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["[]", "[]"]
+
+
+def test_a_converter_imports_nothing_from_the_folder_that_is_indexed(root: Path) -> None:
+    for module in ("orjson", "lxml", "signal"):
+        (root / f"{module}.py").write_text("raise SystemExit('run from a folder of documents')")
+    code = """
+from pathlib import Path
+from findingaid.sources.files import Files
+print(Files(Path()).read("page.html").raw)
+"""
+    said = subprocess.check_output([sys.executable, "-P", "-c", code], cwd=root, text=True)
+
+    assert said == "# Install\n\nOf the **ledger**\n"
+
+
+# -- installed distributions --------------------------------------------------------------------------------
+
+
+def without(folder: Path, *distributions: str) -> dict[str, str]:
+    """An environment of everything that is installed except these distributions."""
+    folder.mkdir()
+    installed = Path(sysconfig.get_path("purelib"))
+    for entry in installed.iterdir():
+        if not entry.name.lower().startswith(distributions) and entry.suffix != ".pth":
+            (folder / entry.name).symlink_to(entry)
+    checkout = ROOT
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (checkout, folder)))}
+
+
+READ_ALL = """
+import json, sys
+from pathlib import Path
+from findingaid.errors import ReadError
+from findingaid.sources.files import Files
+files = Files(Path(sys.argv[1]))
+found = {}
+for listing in files.discover().listings:
+    try:
+        artifact = files.read(listing.artifact_id)
+        found[listing.artifact_id] = [listing.stamp, artifact.raw, artifact.metadata]
+    except ReadError as error:
+        found[listing.artifact_id] = [listing.stamp, error.kind, str(error)]
+print(json.dumps(found))
+"""
+
+
+def read_all(root: Path, environment: dict[str, str]) -> dict[str, Any]:
+    """Convert the files below a folder in another process that has other distributions."""
+    command = [sys.executable, "-S", "-c", READ_ALL, str(root)]
+    return dict(json.loads(subprocess.check_output(command, env=environment, text=True)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    for name, payload in MADE.items():
+        (folder / name).write_bytes(payload)
+    return folder
+
+
+def test_without_the_extra_a_binary_document_says_what_to_install_and_text_is_read_as_it_is(
+    root: Path, tmp_path: Path
+) -> None:
+    found = read_all(root, without(tmp_path / "bare", "markitdown", "pypdfium2"))
+
+    for name in ("report.pdf", "plan.docx", "deck.pptx", "book.epub"):
+        assert found[name][1] == "no_converter"
+        assert "pip install 'findingaid[documents]', or exclude it" in found[name][2]
+    for name in ("page.html", "study.ipynb", "table.csv"):
+        assert found[name][1].encode() == MADE[name]
+        assert found[name][2]["encoding"] == "utf-8"
+        assert "text_type" not in found[name][2]
+
+
+def test_another_version_of_a_converter_changes_the_stamps_of_what_it_converts(root: Path, tmp_path: Path) -> None:
+    environment = without(tmp_path / "older", "markitdown-")
+    older = tmp_path / "older" / "markitdown-0.0.1.dist-info"
+    older.mkdir()
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: markitdown\nVersion: 0.0.1\n")
+
+    now = {listing.artifact_id: listing.stamp.rstrip("?") for listing in Files(root).discover().listings}
+    before = {name: stamp.rstrip("?") for name, (stamp, *_) in read_all(root, environment).items()}
+
+    assert {name for name in now if now[name] != before[name]} == set(MADE) - {"report.pdf", "table.csv"}
+    assert "markitdown-0.0.1" in before["plan.docx"]
+
+
+def test_what_is_read_as_it_is_has_no_converter() -> None:
+    assert converter_id("a.md") == converter_id("pdf") == ""
+    assert convert_document("a.md", b"\x00", LIMIT) is None
+    assert all(converter_id(f"a{suffix}") for suffix in FORMATS)
+
+
+# -- anything at all ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=2000))
+def test_random_bytes_fail_with_a_word_or_are_text(suffix: str, payload: bytes) -> None:
+    answer = json.loads(convert.answer(suffix, payload, LIMIT))
+
+    assert set(answer) in ({"text", "metadata"}, {"error", "kind"})
+
+
+@pytest.mark.slow
+def test_damaged_documents_never_stop_a_run(make_aid: Callable[..., FindingAid], tmp_path: Path) -> None:
+    """Every damaged document is either converted or named."""
+    root, chance = tmp_path / "root", random.Random(20260101)
+    root.mkdir()
+    for name, payload in MADE.items():
+        for i in range(40):
+            damaged = bytearray(payload)
+            for _ in range(chance.choice((1, 5, 50))):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            (root / f"{i} {name}").write_bytes(damaged[: chance.choice((len(damaged), chance.randrange(len(damaged))))])
+    (root / "good.pdf").write_bytes(pdf("A text that is fine."))
+
+    aid = make_aid(source=Files(root), synthesizer=None, max_failures=1.0)
+    report = aid.index().corpora["docs"]
+
+    assert report.error is None
+    assert report.artifacts + len(report.skipped) == 40 * len(MADE) + 1
+    assert report.new + len(report.failed) == report.artifacts
+    assert "good.pdf" in {hit.artifact_id for hit in aid.search("fine", mode="lexical")}
+
+
+# -- while it is read -------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_indexed(tmp_path: Path) -> None:
+    """Content that was read may mix two editions."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 200_000_000)
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            os.utime(path)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with pytest.raises(ReadError, match="changed each of 3 times that it was read") as raised:
+            Files(tmp_path, max_bytes=300_000_000).payload("a.txt")
+    finally:
+        done.set()
+        thread.join()
+
+    assert raised.value.kind == "changed"
+    assert len(Files(tmp_path, max_bytes=300_000_000).payload("a.txt")) == 200_000_000
+
+
+@pytest.mark.slow
+def test_a_large_file_is_refused_or_indexed_as_the_limit_says(
+    make_aid: Callable[..., FindingAid], tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    line = SENTENCE.format("ledger") + "\n\n"
+    (root / "large.txt").write_text(line * (100_000_000 // len(line) + 1))
+
+    refused = make_aid(source=Files(root), strategy=WholeText(), synthesizer=None).index().corpora["docs"]
+    raised = make_aid(source=Files(root, max_bytes=200_000_000), strategy=WholeText(), synthesizer=None)
+    indexed = raised.index().corpora["docs"]
+
+    (failure,) = refused.failed
+    assert (failure.artifact_id, failure.kind) == ("large.txt", "too_large")
+    assert "more than source.max_bytes = 20,000,000: exclude it or raise the limit" in failure.message
+    assert (indexed.records, list(indexed.failed)) == (1, [])

@@ -1,0 +1,222 @@
+"""Files source: listing, refusals, and detection of changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from findingaid import SourceError
+from findingaid.errors import ReadError
+from findingaid.sources.files import RACY_NANOSECONDS, Files
+from tests.conftest import Cli
+
+OLD = 1_600_000_000
+
+
+def listed(files: Files) -> list[str]:
+    return [listing.artifact_id for listing in files.discover().listings]
+
+
+def failed(files: Files) -> dict[str, str]:
+    return {failure.artifact_id: failure.kind for failure in files.discover().failures}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+def put(root: Path, name: str, content: str | bytes = "text") -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_patterns_are_those_of_gitignore(root: Path) -> None:
+    for name in ("a.md", "b.txt", "sub/c.md", "sub/deep/d.md", "drafts/e.md"):
+        put(root, name)
+
+    assert listed(Files(root, ("**/*.md",))) == ["a.md", "drafts/e.md", "sub/c.md", "sub/deep/d.md"]
+    assert listed(Files(root, ("/*.md",))) == ["a.md"]
+    assert listed(Files(root, ("**/*.md",), ("drafts/", "**/deep/**"))) == ["a.md", "sub/c.md"]
+
+
+def test_hidden_files_are_left_out_unless_asked_for(root: Path) -> None:
+    put(root, ".git/x.md")
+    put(root, ".hidden.md")
+
+    assert listed(Files(root)) == []
+    assert listed(Files(root, hidden=True)) == [".git/x.md", ".hidden.md"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "text", "encoding"),
+    [
+        ("naïve".encode(), "naïve", "utf-8"),
+        (b"\xef\xbb\xbfwith a mark", "with a mark", "utf-8"),
+        ("Größe, naïve façade à Besançon".encode("latin-1"), "Größe, naïve façade à Besançon", "cp1252"),
+        ("café".encode("latin-1"), "café", "cp1252"),
+        ("“quoted” — 5 €".encode("cp1252"), "“quoted” — 5 €", "cp1252"),
+        ("Zażółć gęślą jaźń, wszystko po polsku".encode("cp1250"), "Zażółć gęślą jaźń, wszystko po polsku", "cp1250"),
+        ("Привет, это текст на русском языке".encode("cp1251"), "Привет, это текст на русском языке", "cp1251"),
+        ("これは日本語のテキストです。".encode("shift_jis"), "これは日本語のテキストです。", "cp932"),
+        ("Größe, 長さ".encode("utf-16"), "Größe, 長さ", "utf-16"),
+        (b"line\r\nends", "line\r\nends", "utf-8"),
+        (b"", "", "utf-8"),
+    ],
+)
+def test_text_is_decoded_whatever_its_encoding(root: Path, payload: bytes, text: str, encoding: str | None) -> None:
+    put(root, "a.txt", payload)
+
+    artifact = Files(root).read("a.txt")
+
+    assert artifact.raw == text
+    assert encoding is None or artifact.metadata["encoding"] == encoding
+
+
+def test_a_binary_file_is_a_failed_artifact_if_the_source_says_so(root: Path) -> None:
+    put(root, "a.md", b"\x7fELF\x00\x01\x02\x00")
+
+    with pytest.raises(ReadError, match="binary") as raised:
+        Files(root, unreadable="fail").read("a.md")
+    assert raised.value.kind == "binary"
+
+
+def test_a_file_over_the_limit_is_a_failed_artifact_that_names_the_setting(root: Path) -> None:
+    put(root, "a.md", "x" * 100)
+
+    with pytest.raises(ReadError, match="max_bytes"):
+        Files(root, max_bytes=99).read("a.md")
+
+
+def test_a_link_out_of_the_root_is_refused(root: Path, tmp_path: Path) -> None:
+    outside = put(tmp_path, "secret.md")
+    (root / "link.md").symlink_to(outside)
+    (root / "folder").symlink_to(tmp_path)
+
+    assert listed(Files(root)) == []
+    assert failed(Files(root)) == {"link.md": "outside_root", "folder/": "outside_root"}
+    with pytest.raises(ReadError, match="outside the root"):
+        Files(root).read("link.md")
+
+
+def test_patterns_match_below_folders_whose_names_hold_line_ends(root: Path) -> None:
+    put(root, "new\nline/sub/a.md")
+    put(root, "new\nline/drafts/b.md")
+
+    assert listed(Files(root)) == ["new\nline/drafts/b.md", "new\nline/sub/a.md"]
+    assert listed(Files(root, ("**/*.md",), ("**/drafts/",))) == ["new\nline/sub/a.md"]
+
+
+@pytest.mark.parametrize("escape", ["../secret.md", "sub/../../secret.md"])
+def test_an_id_cannot_climb_out_of_the_root(root: Path, tmp_path: Path, escape: str) -> None:
+    put(tmp_path, "secret.md")
+    (root / "sub").mkdir()
+
+    with pytest.raises(ReadError, match="outside the root"):
+        Files(root).read(escape)
+
+
+def test_a_link_that_loops_is_refused_and_the_rest_is_listed(root: Path) -> None:
+    put(root, "sub/a.md")
+    (root / "sub" / "loop").symlink_to(root)
+
+    assert listed(Files(root)) == ["sub/a.md"]
+    assert failed(Files(root)) == {"sub/loop/": "outside_root"}
+
+
+def test_a_link_within_the_root_is_followed(root: Path) -> None:
+    put(root, "sub/a.md")
+    (root / "link.md").symlink_to(root / "sub" / "a.md")
+
+    assert listed(Files(root)) == ["link.md", "sub/a.md"]
+
+
+def test_a_dangling_link_is_a_failed_artifact(root: Path) -> None:
+    (root / "gone.md").symlink_to(root / "nowhere.md")
+
+    assert failed(Files(root)) == {"gone.md": "unreadable"}
+
+
+def test_artifacts_below_a_folder_without_permission_are_unknown_not_gone(unprivileged: Path) -> None:
+    uid = os.geteuid()
+    os.seteuid(os.getuid())
+    put(unprivileged, "sub/a.md")
+    (unprivileged / "sub").chmod(0)
+    os.seteuid(uid)
+
+    discovery = Files(unprivileged).discover()
+
+    assert discovery.unknown == ["sub/"]
+    assert [failure.kind for failure in discovery.failures] == ["unreadable"]
+
+
+def test_a_name_that_is_not_utf8_is_a_failed_artifact(root: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(root) + b"/\xff.md"))).write_text("x")
+
+    assert failed(Files(root)) == {"\\xff.md": "encoding"}
+
+
+def test_a_missing_root_is_named(root: Path) -> None:
+    with pytest.raises(SourceError, match="no such directory"):
+        Files(root / "nowhere").discover()
+
+
+def test_a_file_that_was_just_written_has_no_stamp_to_trust(root: Path) -> None:
+    path = put(root, "a.md", "one")
+    os.utime(path, (OLD, OLD))  # the entry's own time cannot be set back
+
+    assert not Files(root).discover().listings[0].settled
+
+
+def test_a_stamp_stays_with_the_file_and_changes_with_it(root: Path) -> None:
+    path = put(root, "a.md", "one")
+    time.sleep(RACY_NANOSECONDS / 1e9)
+
+    first, second = (Files(root).discover().listings[0] for _ in range(2))
+    path.write_text("two")
+    time.sleep(RACY_NANOSECONDS / 1e9)
+
+    assert first == second
+    assert first.settled
+    assert Files(root).discover().listings[0].stamp != first.stamp
+
+
+@pytest.mark.parametrize(
+    "name", ["new\nline.md", "quote'\".md", "emoji 🗂.md", "dots...md", "back\\slash.md", "per%cent.md"]
+)
+def test_odd_names_go_all_the_way(cli: Cli, name: str) -> None:
+    cli.write(name, f"A text about {name.encode('unicode_escape').decode()} that is found.")
+
+    assert cli.run("index").exit_code == 0
+    assert cli.json("search", "text that is found")[0]["artifact_id"] == name
+    assert cli.json("show", name)["artifact_id"] == name
+    assert cli.json("verify") == {"ok": True, "problems": []}
+
+
+def test_touching_a_file_costs_nothing(cli: Cli) -> None:
+    path = cli.write("a.md", "A text that stays as it is.")
+    cli.run("index")
+    os.utime(path, (OLD, OLD))
+
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert (report["unchanged"], report["changed"], report["calls"]["embed"]) == (1, 0, 0)
+
+
+def test_files_that_cannot_be_read_fail_alone_and_the_exit_status_says_so(cli: Cli) -> None:
+    cli.write("good.md", "A text that is fine.")
+    cli.write("bad.md", b"\x00\x01\x02\x00binary")
+
+    result = cli.run("index")
+
+    assert result.exit_code == 1
+    assert "bad.md: binary" in result.stderr
+    assert [hit["artifact_id"] for hit in cli.json("search", "fine")] == ["good.md"]
+    assert cli.json("status")[0]["failed"][0]["artifact_id"] == "bad.md"

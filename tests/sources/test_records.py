@@ -1,0 +1,303 @@
+"""Records source: rows of files and tables, including invalid rows."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from findingaid import Source, SourceError
+from findingaid.errors import ConfigError, ReadError
+from findingaid.sources import SOURCES
+from findingaid.sources.records import BLOCKS, WRITING_SECONDS, RecordFile, Records
+from tests.conftest import Cli
+
+PEOPLE = [
+    {"id": 1, "title": "Ada", "text": "wrote about engines", "born": 1815},
+    {"id": 2, "title": "Grace", "text": "wrote compilers", "born": 1906},
+]
+
+
+def put(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def listed(source: Source) -> list[str]:
+    return [listing.artifact_id for listing in source.discover().listings]
+
+
+def failed(source: Source) -> dict[str, tuple[str, str]]:
+    return {failure.artifact_id: (failure.kind, failure.message) for failure in source.discover().failures}
+
+
+@pytest.fixture(params=["jsonl", "csv", "tsv", "parquet", "mappings", "frame"])
+def people(request: pytest.FixtureRequest, tmp_path: Path) -> RecordFile | Records:
+    columns: dict[str, Any] = {"text": ("title", "text"), "metadata": "born"}
+    frame = pd.DataFrame(PEOPLE)
+    path = tmp_path / f"people.{request.param}"
+    match request.param:
+        case "jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        case "csv" | "tsv":
+            frame.to_csv(path, index=False, sep="," if request.param == "csv" else "\t")
+        case "parquet":
+            pq.write_table(pa.Table.from_pylist(PEOPLE), path)
+        case "mappings":
+            return Records(PEOPLE, **columns)
+        case "frame":
+            return Records(frame, **columns)
+    return RecordFile(path, **columns)
+
+
+def test_a_row_is_an_artifact_whatever_the_format(people: Source) -> None:
+    artifact = people.read("1")
+
+    assert listed(people) == ["1", "2"]
+    assert artifact.raw == "Ada\n\nwrote about engines"
+    assert str(artifact.metadata["born"]) == "1815"
+
+
+def test_without_text_columns_the_payload_is_the_row() -> None:
+    assert Records(PEOPLE).read("2").raw == PEOPLE[1]
+
+
+def test_a_row_that_changed_has_another_stamp_and_its_neighbours_have_not(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "id,text\na,one\nb,two\n")
+    source = RecordFile(path, text="text")
+    before = {listing.artifact_id: listing.stamp for listing in source.discover().listings}
+    put(tmp_path, "a.csv", "id,text\nnew,zero\na,one\nb,changed\n")
+
+    after = {listing.artifact_id: listing.stamp for listing in source.discover().listings}
+
+    assert after["a"] == before["a"]
+    assert after["b"] != before["b"]
+    assert source.read("b").raw == "changed"
+
+
+def test_a_missing_id_and_a_duplicate_fail_alone_by_file_and_line(tmp_path: Path) -> None:
+    rows = '{"id": "a", "text": "1"}\n{"text": "2"}\n\n{"id": "a", "text": "3"}\n{"id": null, "text": "4"}\n'
+
+    source = RecordFile(put(tmp_path, "a.jsonl", rows), text="text")
+
+    assert listed(source) == ["a"]
+    assert source.read("a").raw == "1"
+    assert failed(source) == {
+        "a.jsonl:2": ("missing", "no 'id': give the row an id"),
+        "a.jsonl:4": ("duplicate", "duplicate id 'a' (first at a.jsonl:1); keeping the first"),
+        "a.jsonl:5": ("missing", "no 'id': give the row an id"),
+    }
+    assert source.discover().unknown == ()
+
+
+def rested(path: Path) -> Path:
+    """Age a file, as if it had not been written to for a while."""
+    os.utime(path, (0, time.time() - 2 * WRITING_SECONDS))
+    return path
+
+
+def test_half_a_jsonl_line_at_the_end_waits_for_the_next_run(tmp_path: Path) -> None:
+    """Half a line is not a failure: the rest may still be written."""
+    source = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b", "te'))
+
+    assert listed(source) == ["a"]
+    assert failed(source) == {}
+    assert source.discover().unknown == ("",)
+
+
+def test_half_a_last_line_that_nobody_goes_on_with_is_a_failure(tmp_path: Path) -> None:
+    source = RecordFile(rested(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b", "te')))
+
+    assert failed(source) == {"b": ("parse", "a.jsonl:2: not JSON: unexpected end of data")}
+    assert source.discover().unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"id": "b", "te', "b"),
+        ('{"id": "b"', "b"),
+        ('{"text": {"id": "x", "y": "z"}, "id": 12, "tag": "t", "te', "12"),
+        ('{"id": "b", "text": "Gr', "b"),
+        ('{"id": "b', None),
+        ('{"id": 12', None),
+        ('{"text": {"id": "x"', None),
+        ('{"te', None),
+        ('{"id": "b", "te{"id": "c", "text": "two rows, the first cut short"}', None),
+        ('{"id": "b"}{"id": "c", "te', None),
+        ("[1]", None),
+        ("\x07", None),
+    ],
+)
+def test_a_broken_line_fails_alone_and_keeps_others_from_being_deleted_only_if_it_may_be_theirs(
+    tmp_path: Path, line: str, told: str | None
+) -> None:
+    source = RecordFile(put(tmp_path, "a.jsonl", f'{{"id": "a"}}\n{line}\n{{"id": "d"}}\n'))
+
+    assert listed(source) == ["a", "d"]
+    ((where, (kind, message)),) = failed(source).items()
+    assert (where, kind) == (told or "a.jsonl:2", "parse")
+    assert source.discover().unknown == (() if told else ("",))
+    assert ("nothing is deleted" in message) == (not told)
+
+
+def test_a_line_cut_short_whose_id_stands_elsewhere_too_does_that_row_no_harm(tmp_path: Path) -> None:
+    source = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a", "te\n{"id": "a"}\n'))
+
+    assert listed(source) == ["a"]
+    assert list(failed(source)) == ["a.jsonl:1"]
+    assert source.discover().unknown == ()
+
+
+def test_a_csv_row_of_another_length_fails_alone_by_its_first_line(tmp_path: Path) -> None:
+    rows = 'id,text\na,"two\nlines"\nb,too,many\nc,fine\nd,"never closed\n'
+
+    source = RecordFile(rested(put(tmp_path, "a.csv", rows)), text="text")
+
+    assert listed(source) == ["a", "c"]
+    assert source.read("a").raw == "two\nlines"
+    assert failed(source)["a.csv:4"] == ("parse", "3 fields, but the header has 2" + BLOCKS)
+    assert failed(source)["a.csv:6"][0] == "parse"
+
+
+def test_long_fields_are_read_whole(tmp_path: Path) -> None:
+    source = RecordFile(put(tmp_path, "a.csv", f"id,text\na,{'x' * 200_000}\n"), text="text")
+
+    assert len(str(source.read("a").raw)) == 200_000
+
+
+@pytest.mark.parametrize("artifact_id", ["new\nline", "quote'\"", "emoji 🗂", "../up", "ä", "0", "False"])
+def test_odd_ids_stand_as_they_are(tmp_path: Path, artifact_id: str) -> None:
+    path = tmp_path / "a.csv"
+    pd.DataFrame([{"id": artifact_id, "text": "x"}]).to_csv(path, index=False)
+
+    assert listed(RecordFile(path)) == [artifact_id]
+    assert listed(Records([{"id": artifact_id}])) == [artifact_id]
+
+
+def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
+    assert listed(RecordFile(put(tmp_path, "a.jsonl", ""))) == []
+    assert listed(RecordFile(put(tmp_path, "a.csv", ""))) == []
+    with pytest.raises(SourceError, match="not Parquet"):
+        RecordFile(put(tmp_path, "a.parquet", "")).discover()
+
+
+def test_a_latin1_csv_is_read_and_a_latin1_line_of_jsonl_fails_alone(tmp_path: Path) -> None:
+    table = RecordFile(put(tmp_path, "a.csv", "id;text\na;Größe\n".encode("latin-1")), text="text", delimiter=";")
+    lines = RecordFile(put(tmp_path, "a.jsonl", '{"id": "Größe"}\n'.encode("latin-1") + b'{"id": "b"}\n'))
+
+    assert table.read("a").raw == "Größe"
+    assert listed(lines) == ["b"]
+    assert failed(lines)["a.jsonl:1"][0] == "parse"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
+def test_a_column_that_no_row_has_is_named_with_those_there_are(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path, name, '{"key": 1}\n' if name == "a.jsonl" else "key,text\n1,x\n")
+    if name == "a.parquet":
+        pq.write_table(pa.table({"key": [1]}), path)
+
+    with pytest.raises(SourceError, match=r"no column 'id'. Known: key"):
+        RecordFile(path).discover()
+    with pytest.raises(ReadError, match="no column 'id'"):
+        RecordFile(path).read("1")
+
+
+def test_a_file_that_is_not_there_or_of_another_kind_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No such file"):
+        RecordFile(tmp_path / "gone.csv").discover()
+    with pytest.raises(ConfigError, match=r"unknown suffix. Known: .jsonl"):
+        SOURCES.create({"kind": "records", "path": "a.xlsx"}, "source")
+    with pytest.raises(ConfigError, match="expected one character"):
+        SOURCES.create({"kind": "records", "path": "a.csv", "delimiter": "||"}, "source")
+
+
+def test_a_row_over_the_limit_fails_alone_and_names_the_setting() -> None:
+    source = Records([{"id": "a", "text": "x" * 100}, {"id": "b", "text": "x"}], text="text", max_bytes=99)
+
+    assert source.read("b").raw == "x"
+    with pytest.raises(ReadError, match=r"row 0: 100 bytes, more than source\.max_bytes = 99"):
+        source.read("a")
+
+
+def test_what_pandas_puts_for_nothing_is_nothing() -> None:
+    frame = pd.DataFrame(
+        {"id": [1, None, 3], "text": ["a", "b", None], "at": pd.to_datetime(["2024-01-02", None, None])}
+    )
+    frame["note"] = pd.array(["x", None, None], dtype="string")
+
+    source = Records(frame, text="text", metadata=("at", "note"))
+
+    assert listed(source) == ["1", "3"]
+    assert list(failed(source)) == ["row 1"]
+    assert source.read("3").raw == ""
+    assert source.read("3").metadata == {"at": None, "note": None}
+
+
+def test_text_that_is_no_unicode_fails_alone() -> None:
+    source = Records([{"id": "a", "text": "\ud800"}, {"id": "b", "text": "x"}], text="text")
+
+    assert listed(source) == ["b"]
+    assert failed(source)["row 0"][0] == "encoding"
+
+
+def test_rows_changed_in_memory_are_seen_by_the_next_run() -> None:
+    rows = [{"id": "a", "text": "one"}]
+    source = Records(rows, text="text")
+    source.discover()
+    rows.append({"id": "b", "text": "two"})
+
+    assert listed(source) == ["a", "b"]
+    assert source.read("b").raw == "two"
+
+
+def test_records_are_indexed_and_only_the_changed_row_again(cli: Cli) -> None:
+    put(cli.docs, "a.csv", "id,text,tag\na,Ledgers are kept,x\nb,Vectors are counted,y\n")
+    source = {"kind": "records", "path": "docs/a.csv", "text": "text", "metadata": ["tag"]}
+    cli.settings["corpora"] = {"docs": {"source": source}}
+    assert cli.run("index").exit_code == 0
+    put(cli.docs, "a.csv", "id,text,tag\na,Ledgers are kept,x\nb,Vectors are drawn,y\n")
+
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert (report["unchanged"], report["changed"], report["calls"]["embed"]) == (1, 1, 1)
+    assert cli.json("search", "vectors drawn")[0]["metadata"]["tag"] == "y"
+
+
+def test_a_row_whose_line_is_cut_short_stays_indexed_until_it_is_whole_again_while_others_are_deleted(cli: Cli) -> None:
+    rows = [f'{{"id": "{i}", "text": "{i} kept"}}' for i in "cdef"]
+    whole = '{"id": "a", "text": "Ledgers are kept"}\n{"id": "b", "text": "Vectors are counted"}\n'
+    put(cli.docs, "a.jsonl", "\n".join([*rows, whole]))
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "records", "path": "docs/a.jsonl", "text": "text"}}}
+    cli.run("index")
+    put(cli.docs, "a.jsonl", "\n".join([*rows[1:], whole[:-20], ""]))
+
+    broken = cli.run("index")
+    kept = {hit["artifact_id"] for hit in cli.json("search", "vectors counted")}
+    put(cli.docs, "a.jsonl", "\n".join([*rows[1:], whole]))
+
+    assert broken.exit_code == 1
+    assert "docs: b: a.jsonl:5: not JSON" in broken.stderr
+    assert kept == {"a", "b", "d", "e", "f"}
+    assert cli.run("index").exit_code == 0
+    assert [(c["artifacts"], c["failed"]) for c in cli.json("status")] == [(5, [])]
+
+
+def test_half_a_jsonl_line_does_not_fail_a_run_and_is_indexed_by_the_next(cli: Cli) -> None:
+    whole = '{"id": "a", "text": "Ledgers are kept"}\n{"id": "b", "text": "Vectors are counted"}\n'
+    put(cli.docs, "a.jsonl", whole[:-20])
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "records", "path": "docs/a.jsonl", "text": "text"}}}
+
+    half = cli.run("index")
+    put(cli.docs, "a.jsonl", whole)
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert half.exit_code == 0
+    assert (report["new"], report["unchanged"]) == (1, 1)

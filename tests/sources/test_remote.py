@@ -1,0 +1,620 @@
+"""Files source over remote roots and archives: the same ids and the same safeguards as for local folders."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import findingaid
+from findingaid import FindingAid, SourceError
+from findingaid.config.loading import load
+from findingaid.errors import ReadError
+from findingaid.protocols import ConcurrentSource
+from findingaid.sources.addresses import Address
+from findingaid.sources.files import Files
+from findingaid.sources.sessions import Sessions
+from findingaid.sources.skills import Skills
+from findingaid.sources.trees import RACY_SECONDS
+from tests.code_location import test_code_location as test_dagster
+from tests.conftest import Cli, error_of, text_about
+from tests.indexing.test_incremental import docs, records
+from tests.store import test_object_storage as test_s3
+from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
+
+bucket, endpoint = test_s3.bucket, test_s3.endpoint
+
+KINDS = ("s3", "http", "zip", "tar", "git", "memory")
+NAMES = ("a.md", "sub/b.md", "sub/deep/c d.md")
+
+
+class Reading(Files):
+    """Folder that records reads."""
+
+    def read(self, artifact_id: str) -> findingaid.Artifact:
+        self.__dict__.setdefault("seen", []).append(artifact_id)
+        return super().read(artifact_id)
+
+    def reads(self) -> list[str]:
+        return sorted(self.__dict__.pop("seen", []))
+
+
+@pytest.fixture
+def http(tmp_path: Path) -> Iterator[Http]:
+    place = Http(tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    made: dict[str, Callable[[], Place]] = {
+        "s3": lambda: S3(request.getfixturevalue("bucket")),
+        "http": lambda: request.getfixturevalue("http"),
+        "zip": lambda: Zip(tmp_path),
+        "tar": lambda: Tar(tmp_path),
+        "git": lambda: Git(tmp_path),
+        "memory": lambda: Memory(tmp_path),
+    }
+    filled = made[request.param]()
+    for name in NAMES:
+        filled.put(name, text_about(name))
+    return filled
+
+
+every_kind = pytest.mark.parametrize("place", KINDS, indirect=True)
+
+
+def source_of(place: Place, **settings: object) -> Reading:
+    return Reading(place.root, storage_options=place.options, **settings)  # type: ignore[arg-type]  # by keyword
+
+
+@every_kind
+def test_a_run_costs_what_changed_and_what_is_gone_goes(place: Place, make_aid: Callable[..., FindingAid]) -> None:
+    source = source_of(place)
+    first = make_aid(source=source).index()
+    built = source.reads()
+    make_aid(source=source).index()
+    source.reads()
+    place.put("sub/b.md", text_about("edited"))
+
+    edited = make_aid(source=source).index()
+    read_again = source.reads()
+    place.delete("a.md")
+    shrunk = make_aid(source=source).index()
+    aid = make_aid(source=source)
+
+    assert (docs(first).new, docs(first).failed, built) == (3, [], sorted(NAMES))
+    assert (docs(edited).changed, docs(edited).unchanged) == (1, 2)
+    assert "sub/b.md" in read_again
+    assert (docs(shrunk).deleted, docs(shrunk).unchanged) == (1, 2)
+    assert {hit.artifact_id for hit in aid.search("edited", mode="lexical")} == {"sub/b.md"}
+    assert aid.verify() == []
+
+
+@pytest.mark.parametrize("place", ["s3", "http", "zip", "git"], indirect=True)
+def test_what_did_not_change_is_not_read(place: Place, make_aid: Callable[..., FindingAid]) -> None:
+    source = source_of(place)
+    make_aid(source=source).index()
+    source.reads()
+
+    make_aid(source=source).index()
+    nothing = source.reads()
+    place.put("sub/b.md", text_about("edited"))
+    make_aid(source=source).index()
+
+    assert nothing == []
+    assert source.reads() == ["sub/b.md"]
+
+
+@every_kind
+def test_ids_and_contents_are_those_of_the_same_files_in_a_folder(
+    place: Place, tmp_path: Path, make_aid: Callable[..., FindingAid]
+) -> None:
+    for name in ("naïve ü.md", "per%20cent.md", "sub/plus+and&.md", "emoji 🗂.md", "quote'.md", "semi;colon,.md"):
+        place.put(name, text_about(name))
+    folder = Folder(tmp_path / "folder")
+    for name, content in place.files.items():
+        folder.put(name, content)
+
+    moved = make_aid(source=Files(tmp_path / "folder"))
+    moved.index()
+    before = records(moved)
+    report = make_aid(source=source_of(place)).index()
+
+    assert (docs(report).unchanged, docs(report).failed) == (len(place.files), [])
+    assert records(make_aid()) == before
+
+
+@every_kind
+def test_patterns_hidden_files_and_limits_mean_the_same(place: Place, tmp_path: Path) -> None:
+    for name in (".config/x.md", ".hidden.md", "drafts/e.md", "drafts/keep.md", "sub/f.txt", "large.md"):
+        place.put(name, "x" * 3000 if name == "large.md" else text_about(name))
+    folder = Folder(tmp_path / "folder")
+    for name, content in place.files.items():
+        folder.put(name, content)
+
+    for settings in (
+        {},
+        {"hidden": True},
+        {"include": ("*.md",), "exclude": ("drafts/", "!drafts/keep.md")},
+        {"include": ("/*.md",)},
+        {"exclude": ("**/deep/**", "*.txt")},
+    ):
+        local = Files(tmp_path / "folder", **settings)  # type: ignore[arg-type]  # by keyword
+
+        here, there = local.discover(), source_of(place, **settings).discover()
+
+        assert [x.artifact_id for x in there.listings] == [x.artifact_id for x in here.listings], settings
+        assert there.failures == here.failures == []
+
+    for limited in (source_of(place, max_bytes=2000), listed(source_of(place, max_bytes=2000))):
+        with pytest.raises(ReadError, match="max_bytes") as raised:
+            limited.read("large.md")
+        assert raised.value.kind == "too_large"
+
+
+def listed(source: Reading) -> Reading:
+    source.discover()
+    return source
+
+
+@every_kind
+def test_a_source_that_cannot_be_listed_loses_nothing_and_says_so(
+    place: Place, make_aid: Callable[..., FindingAid]
+) -> None:
+    make_aid(source=source_of(place)).index()
+    before = records(make_aid())
+    place.lose()
+
+    report = make_aid(source=source_of(place)).index()
+
+    error = docs(report).error
+    assert not report.ok
+    assert error is not None
+    assert "source.root: " in error
+    assert error.count("\n") == 0
+    assert PASSWORD not in error
+    assert records(make_aid()) == before
+
+
+@every_kind
+def test_what_is_not_there_is_a_read_error_in_a_process_that_never_listed(place: Place) -> None:
+    with pytest.raises(ReadError, match="cannot be read: there is no such file") as raised:
+        source_of(place).read("nowhere.md")
+    assert raised.value.kind == "unreadable"
+    assert source_of(place).read("a.md").raw == text_about("a.md")
+
+
+@every_kind
+@pytest.mark.parametrize("escape", ["../secret.md", "sub/../../secret.md"])
+def test_an_id_cannot_climb_out_of_the_root(place: Place, escape: str) -> None:
+    with pytest.raises(ReadError, match="out of the root"):
+        source_of(place).read(escape)
+
+
+@pytest.mark.parametrize("place", ["s3", "http", "memory"], indirect=True)
+def test_a_root_can_be_one_file(place: Place) -> None:
+    name = "sub/deep/c%20d.md" if place.root.startswith("http") else "sub/deep/c d.md"
+    source = Files(f"{place.root.rstrip('/')}/{name}", storage_options=place.options)
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["c d.md"]
+    assert source.read("c d.md").raw == text_about("sub/deep/c d.md")
+
+
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_a_root_can_be_a_folder_within(place: Place) -> None:
+    roots = {Zip: "zip://sub::{root}", Tar: "tar://sub/::{root}", Git: "{root}sub"}
+    source = Files(
+        roots.get(type(place), "{slashless}/sub").format(root=place.root, slashless=place.root.rstrip("/")),
+        storage_options=place.options,
+    )
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["b.md", "deep/c d.md"]
+    assert source.read("deep/c d.md").raw == text_about("sub/deep/c d.md")
+
+
+@pytest.mark.parametrize("place", ["s3", "http", "memory"], indirect=True)
+def test_an_archive_may_lie_anywhere(place: Place, tmp_path: Path) -> None:
+    for archive in (Zip(tmp_path / "zip"), Tar(tmp_path / "tar")):
+        archive.put("docs/a.md", "in an archive")
+        place.put(archive.path.name, archive.path.read_bytes())
+
+    for scheme, name in (("zip", "docs.zip"), ("tar", "docs.tar.gz")):
+        root = f"{scheme}://docs::{place.root.rstrip('/')}/{name}"
+        source = Files(root, storage_options=place.options)
+
+        assert [listing.artifact_id for listing in source.discover().listings] == ["a.md"]
+        assert source.read("a.md").raw == "in an archive"
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4, 5])
+def test_a_tar_that_is_cut_short_cannot_be_listed(tmp_path: Path, blocks: int) -> None:
+    with tarfile.open(tmp_path / "docs.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in ("a.md", "b.md", "c.md"):  # each a block of its own after one for its header
+            (tmp_path / name).write_text("text")
+            archive.add(tmp_path / name, name)
+    whole = (tmp_path / "docs.tar").read_bytes()
+
+    (tmp_path / "docs.tar").write_bytes(whole[: blocks * tarfile.BLOCKSIZE])
+
+    with pytest.raises(SourceError, match=r"cut short|unexpected end of data"):
+        Files(tmp_path / "docs.tar").discover()
+
+
+def test_paths_of_this_machine_in_urls_are_relative_to_the_configuration(cli: Cli) -> None:
+    Zip(cli.folder / "archive").put("a.md", text_about("zipped"))
+    shutil.copy(cli.folder / "archive" / "docs.zip", cli.folder / "archive.bin")
+    Git(cli.folder / "kept").put("a.md", text_about("committed"))
+
+    for root in ("archive/docs.zip", "zip://::archive.bin", "git://kept/repository:main@"):
+        cli.settings["corpora"] = {re.sub(r"\W", "_", root): {"source": {"kind": "files", "root": root}}}
+
+        (report,) = cli.json("index")["corpora"].values()
+
+        assert (report["new"], report["failed"], report["error"]) == (1, [], None), root
+
+
+def test_the_empty_objects_that_stand_for_folders_are_no_files(bucket: test_s3.Bucket) -> None:
+    place = S3(bucket)
+    for name in ("", "sub/", "bare/", "sub/a.md"):
+        place.put(name, "")
+
+    assert [listing.artifact_id for listing in source_of(place).discover().listings] == ["sub/a.md"]
+
+
+def test_a_git_checkout_is_as_of_its_ref(tmp_path: Path) -> None:
+    git = Git(tmp_path)
+    git.put("a.md", "first")
+    git.git("tag", "v1")
+    git.put("a.md", "second")
+    (git.folder / "a.md").write_text("not committed")
+
+    tagged, head = (Files(f"git://{git.folder}:{ref}@") for ref in ("v1", "main"))
+
+    assert (tagged.read("a.md").raw, head.read("a.md").raw) == ("first", "second")
+    assert head.discover().listings[0].stamp == git.git("rev-parse", "main:a.md").strip()
+
+
+def test_links_in_a_repository_fail_by_name(tmp_path: Path) -> None:
+    git = Git(tmp_path)
+    (git.folder / "link.md").symlink_to("/etc/passwd")
+    git.put("a.md", "text")
+
+    found = Files(git.root).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+    assert [(failure.artifact_id, failure.kind) for failure in found.failures] == [("link.md", "unreadable")]
+
+
+def test_a_repository_within_a_repository_is_left_out(tmp_path: Path) -> None:
+    inner, git = Git(tmp_path / "inner"), Git(tmp_path)
+    inner.put("b.md", "text")
+    git.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.folder), "module")
+    git.put("a.md", "text")
+
+    assert [listing.artifact_id for listing in Files(git.root).discover().listings] == ["a.md"]
+
+
+def test_folders_that_a_server_fails_to_show_are_unknown_not_gone(
+    http: Http, make_aid: Callable[..., FindingAid]
+) -> None:
+    for name in NAMES:
+        http.put(name, text_about(name))
+    make_aid(source=source_of(http)).index()
+    before = records(make_aid())
+    http.failing = re.compile("^/sub/$")
+
+    found = source_of(http).discover()
+    report = make_aid(source=source_of(http)).index()
+
+    assert (found.unknown, [failure.artifact_id for failure in found.failures]) == (["sub/"], ["sub/"])
+    assert docs(report).deleted == 0
+    assert not report.ok
+    assert records(make_aid()) == before
+
+
+def test_a_file_that_a_server_fails_to_give_fails_alone_and_stays(
+    http: Http, make_aid: Callable[..., FindingAid]
+) -> None:
+    for name in NAMES:
+        http.put(name, text_about(name))
+    make_aid(source=source_of(http)).index()
+    before = records(make_aid())
+    http.failing = re.compile("^/a.md$")
+
+    report = make_aid(source=source_of(http)).index()
+
+    assert [failure.artifact_id for failure in docs(report).failed] == ["a.md"]
+    assert PASSWORD not in str(docs(report).failed)
+    assert records(make_aid()) == before
+
+
+def test_a_page_just_written_has_no_stamp_to_trust(http: Http) -> None:
+    http.put("a.md", "text")
+    now = (http.folder / "a.md").stat().st_atime_ns  # of the clock that files have
+    os.utime(http.folder / "a.md", ns=(now, now))
+    assert Files(http.root).discover().listings[0].settled
+
+    os.utime(http.folder / "a.md")
+
+    assert not Files(http.root).discover().listings[0].settled
+    assert RACY_SECONDS > 60, "some servers tell minutes"
+
+
+def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -> None:
+    page = (
+        '<a href="?C=N;O=D">Name</a> <a href="/">up</a> <a href="../">up</a> <a href="mailto:x@example.org">x</a>'
+        '<a href="http://elsewhere.example/b.md">b</a> <a href="./">here</a> <a href="a%20b.md">a b</a>'
+        '<a href="#top">top</a> <a href="./c.md">c</a> <a href="/listing/d.md">d</a>'
+    )
+    http.put("listing/index.html", page)
+    for name in ("a b.md", "c.md", "d.md"):
+        http.put(f"listing/{name}", name)
+
+    source = Files(f"{http.root}listing/")
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["a b.md", "c.md", "d.md"]
+    assert source.read("a b.md").raw == "a b.md"
+
+
+def test_what_shows_no_page_of_links_cannot_be_listed(http: Http) -> None:
+    http.put("listing/index.html", "")
+    http.put("plain.txt", "text")
+
+    assert [x.artifact_id for x in Files(f"{http.root}plain.txt").discover().listings] == ["plain.txt"]
+    assert Files(f"{http.root}listing/").discover().listings == []
+    with pytest.raises(SourceError, match="there is no such file or folder"):
+        Files(f"{http.root}nowhere/").discover()
+    http.media_type = "text/plain"
+    with pytest.raises(SourceError, match=rf"^source.root: http://{http.host}/listing/: expected a page of links, got"):
+        Files(f"{http.root}listing/").discover()
+
+
+def test_a_ref_that_a_repository_does_not_have_is_named(tmp_path: Path) -> None:
+    git = Git(tmp_path)
+    git.put("a.md", "text")
+
+    assert Files(f"git://{git.folder}").discover().listings
+    for root, message in (
+        (f"git://{git.folder}:v2@", "no branch, tag or commit 'v2'"),
+        (f"git://{git.folder}:main@nowhere", "there is no such file or folder"),
+        (f"zip://::git://{git.folder}:main@a.zip", "there is no such file or folder"),
+    ):
+        with pytest.raises(SourceError, match=f"^source.root: .*: {message}$"):
+            Files(root).discover()
+
+
+ANSWERS = {
+    "s3://no-such-bucket-at-all/x": "the bucket does not exist",
+    "http://127.0.0.1:9/": "no answer: is the host right, running and reachable?",
+    "http://name.invalid/": "no answer: is the host right, running and reachable?",
+    "memory://nowhere-at-all": "there is no such file or folder",
+    "zip://::nowhere.zip": "there is no such file or folder",
+    "git:///nowhere:main@": "Repository not found at /nowhere",
+    "nonsense://x": "Protocol not known: nonsense",
+    "sftp://someone@example.org/x": 'SFTPFileSystem requires "paramiko" to be installed',
+}
+
+
+@pytest.mark.parametrize("root", ANSWERS)
+def test_what_cannot_be_opened_is_one_line(cli: Cli, request: pytest.FixtureRequest, root: str) -> None:
+    options = request.getfixturevalue("bucket").options if root.startswith("s3") else {}
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": root, "storage_options": options}
+
+    done = cli.run("index")
+
+    assert done.exit_code == 1
+    assert ANSWERS[root] in error_of(done)
+
+
+def test_options_that_are_wrong_are_one_line(cli: Cli) -> None:
+    given = cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "s3://any/x"}
+    wrong = (({"secret_key": PASSWORD}, "'secret_key' is not valid"), (PASSWORD, "expected names and values"))
+    for options, message in wrong:
+        given["storage_options"] = options  # type: ignore[assignment]  # the tested error
+
+        done = cli.run("index")
+
+        assert done.exit_code == 1
+        assert message in error_of(done)
+        assert PASSWORD not in done.output
+
+
+def test_several_files_are_read_at_once_and_stay_in_order(http: Http, make_aid: Callable[..., FindingAid]) -> None:
+    for number in range(40):
+        http.put(f"{number:02d}.md", b"\x00" if number == 7 else text_about(str(number)))
+
+    source = source_of(http, unreadable="fail")
+    report = make_aid(source=source).index()
+    aid = make_aid()
+
+    assert isinstance(source, ConcurrentSource)
+    assert (docs(report).new, [failure.artifact_id for failure in docs(report).failed]) == (39, ["07.md"])
+    for number in (0, 39):
+        assert aid.search(f"# {number}", mode="lexical", k=1)[0].artifact_id == f"{number:02d}.md"
+
+
+def test_a_folder_is_read_by_one_thread(tmp_path: Path) -> None:
+    assert Files(tmp_path).readers == 1
+
+
+# -- secrets -----------------------------------------------------------------------------------------------
+
+
+SECRET_ROOTS = {
+    "https://lovelace:pa55@example.org/x/?sig=t0ken#y": "https://example.org/x/",
+    "zip://docs::https://t0ken@example.org/a.zip": "zip://docs::https://example.org/a.zip",
+    "sftp://lovelace:p@55@example.org/x": "sftp://example.org/x",
+    "github://org:repo@main/docs": "github://org:repo@main/docs",
+    "abfs://container@account.dfs.core.windows.net/x": "abfs://container@account.dfs.core.windows.net/x",
+    "git:///srv/repo:v1@docs": "git:///srv/repo:v1@docs",
+    "https://example.org/@scope/x": "https://example.org/@scope/x",
+}
+
+
+@pytest.mark.parametrize("root", SECRET_ROOTS)
+def test_an_address_is_shown_without_credentials(root: str) -> None:
+    assert Address(root).shown == SECRET_ROOTS[root]
+    assert SECRET_ROOTS[root] in repr(Files(root))
+    assert not [secret for secret in Address(root).secrets() if secret and secret in repr(Files(root))]
+
+
+def test_no_credential_is_in_any_output(cli: Cli, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+    http.put("a.md", text_about("ledger"))
+    http.put("bad.md", b"\x00")
+    given = cli.settings["corpora"]["docs"]["source"] = {
+        "kind": "files",
+        "root": http.root,
+        "storage_options": {"client_kwargs": {"headers": {"X-Key": "h3ader-of-the-test"}}},
+    }
+    outputs = [cli.run(*command).output for command in (["index"], ["status"], ["plan"], ["show", "a.md"])]
+    config = load(cli.config)
+    outputs += [repr(x) for x in (config, config.settings, config.settings.model_dump(), config.corpora, vars(config))]
+    http.failing = re.compile("a.md")
+    outputs += [cli.run("index", "--force").output]
+    http.close()
+    outputs += [cli.run("index").output]
+    monkeypatch.setenv("FINDINGAID__CORPORA__DOCS__SOURCE__STORAGE_OPTIONS__AUTH", "envir0nment: [of the test")
+    outputs += [cli.run("index").output, repr(load(cli.config).settings)]
+    given["nonsense"] = "x"
+    outputs += [cli.run("index").output]
+
+    for output in outputs:
+        assert not re.search(f"{PASSWORD}|h3ader|{USER}:|envir0nment", output), output
+    written = [path.read_bytes() for path in (cli.folder / "index").rglob("*") if path.is_file()]
+    assert not any(PASSWORD.encode() in content for content in written)
+
+
+def test_an_error_keeps_no_credential_in_its_trace(http: Http) -> None:
+    http.failing = re.compile("")
+
+    for call in (Files(http.root).discover, lambda: Files(http.root).read("a.md")):
+        with pytest.raises((SourceError, ReadError)) as raised:
+            call()
+
+        assert PASSWORD not in "".join(traceback.format_exception(raised.value))
+
+
+def test_options_from_the_environment_are_taken_as_they_are(
+    cli: Cli, bucket: test_s3.Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    S3(bucket).put("a.md", text_about("ledger"))
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": S3(bucket).root}
+    for name, value in bucket.options.items():
+        monkeypatch.setenv(f"FINDINGAID__CORPORA__DOCS__SOURCE__STORAGE_OPTIONS__{name.upper()}", value)
+
+    assert cli.json("index")["corpora"]["docs"]["new"] == 1
+
+
+def test_the_variables_of_aws_are_enough(cli: Cli, bucket: test_s3.Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    S3(bucket).put("a.md", text_about("ledger"))
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": S3(bucket).root}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", test_s3.KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", test_s3.SECRET)
+
+    assert cli.json("index")["corpora"]["docs"]["new"] == 1
+
+
+def test_a_refused_key_is_one_line(cli: Cli, bucket: test_s3.Bucket) -> None:
+    S3(bucket).put("a.md", text_about("ledger"))
+    cli.settings["corpora"]["docs"]["source"] = {
+        "kind": "files",
+        "root": S3(bucket).root,
+        "storage_options": bucket.options,
+    }
+
+    with test_s3.refusing_keys(bucket):
+        done = cli.run("index")
+
+    assert done.exit_code == 1
+    assert f"source.root: {S3(bucket).root}: access is refused: check the key" in done.stderr
+    assert not [value for value in (test_s3.KEY, test_s3.SECRET) if value in done.output]
+
+
+# -- other readers of remote files -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_dagster_sees_what_changed_elsewhere_and_keeps_no_credential(
+    cli: Cli, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.md", "b.md"):
+        http.put(name, text_about(name))
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": http.root}
+    for location in test_dagster.open_location(cli, monkeypatch):
+        first, second = location.index(), test_dagster.TestSensor().tick(location)
+        http.put("a.md", text_about("edited"))
+        asked, _, _ = test_dagster.TestSensor().tick(location)
+        observed = test_dagster.observe(location)
+        third = location.index()
+        http.lose()
+        _, reason, _ = test_dagster.TestSensor().tick(location)
+        failed = location.index()
+
+        assert first.success
+        assert second[:2] == ([], "nothing changed")
+        assert asked == [{"ops": {"discover": {"config": {"corpora": ["docs"]}}}}]
+        assert observed == {"a.md"}
+        assert third.success
+        assert reason is not None
+        assert "the server fails with 503" in reason
+        assert not failed.success
+    written = [path.read_bytes() for path in (cli.folder / "dagster_home").rglob("*") if path.is_file()]
+    assert any(b"the server fails with 503" in content for content in written)
+    assert not any(PASSWORD.encode() in content for content in written)
+
+
+def test_sessions_and_skills_may_lie_elsewhere_too(bucket: test_s3.Bucket) -> None:
+    place = S3(bucket)
+    place.put("project/s.jsonl", '{"type": "user", "message": {"content": "Why?"}}\n')
+    place.put("plugin/skills/sew/SKILL.md", "---\ndescription: How to sew.\n---\nWith a needle.")
+    place.put("plugin/skills/odd/SKILL.md", "no front matter")
+
+    sessions = Sessions(place.root, storage_options=place.options)
+    skills = Skills((place.root,), storage_options=place.options)
+
+    assert [listing.artifact_id for listing in sessions.discover().listings] == ["project/s"]
+    assert sessions.read("project/s").metadata["title"] == "Why?"
+    assert [listing.artifact_id for listing in skills.discover().listings] == ["odd", "sew"]
+    assert skills.read("sew").metadata["path"] == "plugin/skills/sew/SKILL.md"
+    assert isinstance(skills, ConcurrentSource)
+    with pytest.raises(ReadError, match=re.escape(f"{place.root}/plugin/skills/odd/SKILL.md:1: the front matter is")):
+        skills.read("odd")
+
+
+@pytest.mark.parametrize(
+    ("root", "package", "extra"),
+    [
+        ("s3://b/x", "obstore", "remote"),
+        ("zip://::https://h/a.zip", "aiohttp", "remote"),
+        ("git://r:main@", "pygit2", "git"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_what_installs_it(
+    cli: Cli, root: str, package: str, extra: str
+) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": root}
+    cli.run("status")  # writes the configuration
+    without = f"import sys; sys.modules[{package!r}] = None; from findingaid.cli import main; main()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", without, "index", "--config", str(cli.config)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert f"needs {package}: pip install 'findingaid[{extra}]'" in error_of(done)

@@ -1,0 +1,342 @@
+"""Sessions source: transcripts as turns, including growing and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from findingaid import Artifact, FindingAid, Surface, SurfacePlan
+from findingaid.errors import ReadError, SourceError
+from findingaid.model import Raw
+from findingaid.sources.sessions import Sessions
+from findingaid.testing import CountingEmbedder
+
+SESSION = "-home-ada-shop/84a7e050"
+
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    line = {"type": "user", "cwd": "/home/ada/shop", "gitBranch": "main", "timestamp": "2026-02-01T10:00:00Z"}
+    return {**line, "message": {"role": "user", "content": content}, **more}
+
+
+def assistant(*blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"model": "claude-x", "content": list(blocks)}, **more}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def used(tool: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "1", "name": tool, "input": {}}
+
+
+FIRST = [
+    user("Fix the basket."),
+    assistant({"type": "thinking", "thinking": "Hm."}, said("I will look."), used("Read")),
+    user([{"type": "tool_result", "tool_use_id": "1", "content": "code"}]),
+    assistant(used("Edit"), used("Read")),
+    assistant(said("The basket is fixed.")),
+]
+SECOND = [user([said("Now the till."), {"type": "image"}], timestamp="2026-02-01T11:00:00Z"), assistant(said("Done."))]
+
+
+def put(root: Path, lines: list[Any], name: str = SESSION, end: str = "\n") -> Path:
+    path = root / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end)
+    return path
+
+
+def turns(root: Path, **more: Any) -> list[dict[str, Any]]:
+    source = Sessions(root, **more)
+    raw = source.read(source.discover().listings[0].artifact_id).raw
+    assert isinstance(raw, dict)
+    return list(raw["turns"])
+
+
+def test_a_session_is_its_turns(tmp_path: Path) -> None:
+    put(tmp_path, [{"type": "summary", "summary": "Basket and till"}, *FIRST, *SECOND])
+
+    artifact = Sessions(tmp_path).read(SESSION)
+
+    assert turns(tmp_path) == [
+        {
+            "user_prompt": "Fix the basket.",
+            "assistant_summary": "The basket is fixed.",
+            "assistant_full": "I will look.\n\nThe basket is fixed.",
+            "tools": ["Read", "Edit"],
+            "model": "claude-x",
+            "time": "2026-02-01T10:00:00Z",
+        },
+        {
+            "user_prompt": "Now the till.",
+            "assistant_summary": "Done.",
+            "assistant_full": "Done.",
+            "tools": [],
+            "model": "claude-x",
+            "time": "2026-02-01T11:00:00Z",
+        },
+    ]
+    assert artifact.metadata == {
+        "title": "Basket and till",
+        "session": "84a7e050",
+        "project": "/home/ada/shop",
+        "branch": "main",
+        "started": "2026-02-01T10:00:00Z",
+        "damaged_lines": 0,
+    }
+
+
+def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
+    noise = [user("x", isMeta=True), user("x", isSidechain=True), user("x", isCompactSummary=True), user("  ")]
+    put(tmp_path, [assistant(said("before")), *noise, *FIRST, assistant(said("aside"), isSidechain=True)])
+
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
+    assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
+
+
+def test_transcripts_of_subagents_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    side = [{**line, "isSidechain": True} for line in FIRST]
+    put(tmp_path, side, "-p/agent-1")
+    put(tmp_path, side, "-p/84a7e050/subagents/agent-2")
+
+    assert Sessions(tmp_path).discover().listings == []
+    assert len(Sessions(tmp_path, subagents=True).discover().listings) == 2
+    assert len(turns(tmp_path, subagents=True)) == 1
+
+
+def test_half_a_last_line_waits_for_the_next_run(tmp_path: Path) -> None:
+    path = put(tmp_path, FIRST)
+    before = Sessions(tmp_path).discover().listings[0].stamp
+    whole = json.dumps(SECOND[0])
+    put(tmp_path, [*FIRST, whole[:40]], end="")
+
+    assert len(turns(tmp_path)) == 1
+    assert Sessions(tmp_path).read(SESSION).metadata["damaged_lines"] == 0
+    assert Sessions(tmp_path).discover().listings[0].stamp != before
+    with path.open("a") as file:
+        file.write(whole[40:] + "\n")
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket.", "Now the till."]
+
+
+def test_the_turns_before_a_new_one_stay_as_they_were(tmp_path: Path) -> None:
+    put(tmp_path, FIRST)
+    before = turns(tmp_path)
+    put(tmp_path, [*FIRST, *SECOND])
+
+    assert turns(tmp_path)[: len(before)] == before
+
+
+@pytest.mark.parametrize("damage", ["{half a li", "[1]", '"text"', "\x07"])
+def test_a_damaged_line_is_counted_and_the_rest_is_read(tmp_path: Path, damage: str) -> None:
+    put(tmp_path, [FIRST[0], damage, *FIRST[1:]])
+
+    assert len(turns(tmp_path)) == 1
+    assert Sessions(tmp_path).read(SESSION).metadata["damaged_lines"] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"type": "user"},
+        {"type": "user", "message": "text"},
+        {"type": "user", "message": {"content": None}},
+        {"type": "user", "message": {"content": [1, {"type": "text", "text": 3}]}},
+        {"type": "assistant", "message": {"content": [{"type": "tool_use"}], "model": 3}},
+        {"type": "summary", "summary": None, "cwd": 3},
+    ],
+)
+def test_lines_of_other_shapes_do_no_harm(tmp_path: Path, line: dict[str, Any]) -> None:
+    put(tmp_path, [line, *FIRST[:1], line])
+
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
+
+
+def test_an_empty_file_is_a_session_without_turns(tmp_path: Path) -> None:
+    put(tmp_path, [], end="")
+
+    assert turns(tmp_path) == []
+    assert Sessions(tmp_path).read(SESSION).metadata["title"] == "84a7e050"
+
+
+@pytest.mark.parametrize("name", ["new\nline/a", "quote'\"/b", "emoji 🗂", "dot.s"])
+def test_odd_names_stand_as_they_are(tmp_path: Path, name: str) -> None:
+    put(tmp_path, FIRST, name)
+
+    assert [listing.artifact_id for listing in Sessions(tmp_path).discover().listings] == [name]
+    assert turns(tmp_path)
+
+
+def test_a_line_in_another_encoding_is_damaged_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = put(tmp_path, [])
+    lines = [json.dumps(user(f"Größe {number}"), ensure_ascii=False) for number in (1, 2)]
+    path.write_bytes(lines[0].encode("latin-1") + b"\n" + lines[1].encode() + b"\n")
+
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Größe 2"]
+
+
+def test_a_file_that_ends_within_a_letter_is_read_up_to_that_line(tmp_path: Path) -> None:
+    path = put(tmp_path, [json.dumps(user("Größe"), ensure_ascii=False)])
+    with path.open("ab") as file:
+        file.write('{"type": "ö'.encode()[:-1])
+
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Größe"]
+
+
+class Prompts:
+    """A surface a turn."""
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        assert isinstance(raw, Mapping)
+        return SurfacePlan(dict(metadata), [Surface("user_prompt", turn["user_prompt"]) for turn in raw["turns"]])
+
+    def text(self, raw: Raw) -> str:
+        return ""
+
+
+def test_of_a_session_that_grew_only_the_new_turn_is_embedded(
+    tmp_path: Path, make_aid: Callable[..., FindingAid], embedder: CountingEmbedder
+) -> None:
+    put(tmp_path / "projects", FIRST)
+    given = {"source": Sessions(tmp_path / "projects"), "strategy": Prompts(), "synthesizer": None}
+    make_aid(**given).index()
+    put(tmp_path / "projects", [*FIRST, *SECOND])
+
+    make_aid(**given).index()
+
+    assert embedder.seen == ["Fix the basket.", "Now the till."]
+
+
+def test_a_transcript_over_the_limit_is_a_failed_artifact_that_names_the_setting(tmp_path: Path) -> None:
+    put(tmp_path, FIRST)
+
+    with pytest.raises(ReadError, match="max_bytes"):
+        Sessions(tmp_path, max_bytes=10).read(SESSION)
+
+
+def test_a_root_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no such directory"):
+        Sessions(tmp_path / "nowhere").discover()
+
+
+def encoded(*lines: dict[str, Any]) -> list[bytes]:
+    return [json.dumps(line, ensure_ascii=False).encode() for line in lines]
+
+
+PIECES = [
+    *encoded(*FIRST, *SECOND, user("Größe 🗂"), user("x", isMeta=True), assistant(said("ß"), isSidechain=True)),
+    *encoded({"type": "summary", "summary": "Ein Überblick"}, user("Where?", cwd="/elsewhere", gitBranch="")),
+    b"{half a li",
+    b"[1]",
+    b"",
+    b"  ",
+    "Größe".encode("latin-1"),
+    json.dumps(user("with a return")).encode() + b"\r",
+]
+
+
+def as_stored(artifact: Artifact) -> Artifact:
+    """Return the payload as read back from the artifacts table."""
+    assert isinstance(artifact.raw, Mapping)
+    return Artifact(artifact.artifact_id, json.loads(json.dumps(artifact.raw)), dict(artifact.metadata))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from(PIECES), max_size=14),
+    cuts=st.lists(st.floats(0, 1), max_size=6),
+    name=st.sampled_from(["p/s", "p/agent-1"]),
+    guard=st.sampled_from([1, 40, 4096]),
+)
+def test_a_transcript_read_on_step_by_step_is_the_one_read_whole(
+    lines: list[bytes], cuts: list[float], name: str, guard: int
+) -> None:
+    """Wherever the steps end: between lines, within one, within a letter."""
+    whole = b"\n".join(lines)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("findingaid.sources.sessions.GUARD", guard)
+        source = Sessions(Path(folder), subagents=True)
+        path = Path(folder) / f"{name}.jsonl"
+        path.parent.mkdir()
+        path.touch()
+        before = source.read(name)
+        for cut in sorted({*cuts, 1.0}):
+            path.write_bytes(whole[: round(cut * len(whole))])
+
+            before = source.read_on(name, as_stored(before))
+
+            assert before == source.read(name)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        FIRST,
+        [*SECOND, *FIRST],
+        [{"type": "summary", "summary": "Put first"}, *FIRST, *SECOND],
+        [*FIRST, *SECOND[::-1]],
+        [*FIRST, json.dumps(SECOND[0]) + " and more", SECOND[1]],
+    ],
+)
+def test_a_transcript_that_was_written_anew_is_read_whole(tmp_path: Path, lines: list[Any]) -> None:
+    put(tmp_path, [*FIRST, SECOND[0]], end="")
+    before = as_stored(Sessions(tmp_path).read(SESSION))
+    put(tmp_path, lines)
+
+    assert Sessions(tmp_path).read_on(SESSION, before) == Sessions(tmp_path).read(SESSION)
+
+
+@pytest.mark.parametrize("raw", ["text", {}, {"read_to": None}, {"read_to": {"format": 0}, "turns": []}])
+def test_what_another_source_or_version_read_is_read_whole(tmp_path: Path, raw: Raw) -> None:
+    put(tmp_path, FIRST)
+
+    assert Sessions(tmp_path).read_on(SESSION, Artifact(SESSION, raw)) == Sessions(tmp_path).read(SESSION)
+
+
+@dataclass
+class Watched:
+    """Sessions, and how each was read."""
+
+    sessions: Sessions
+    how: list[str] = field(default_factory=list)
+
+    def discover(self) -> Any:
+        return self.sessions.discover()
+
+    def read(self, artifact_id: str) -> Artifact:
+        self.how.append("whole")
+        return self.sessions.read(artifact_id)
+
+    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
+        self.how.append("on")
+        return self.sessions.read_on(artifact_id, before)
+
+
+def test_runs_and_plans_read_on_and_force_reads_whole(
+    tmp_path: Path, make_aid: Callable[..., FindingAid], embedder: CountingEmbedder
+) -> None:
+    put(tmp_path / "projects", FIRST)
+    source = Watched(Sessions(tmp_path / "projects"))
+    given = {"source": source, "strategy": Prompts(), "synthesizer": None}
+    make_aid(**given).index()
+    put(tmp_path / "projects", [*FIRST, *SECOND])
+
+    make_aid(**given).plan()
+    report = make_aid(**given).index()
+    forced = make_aid(**given).index(force=True)
+
+    assert source.how == ["whole", "on", "on", "whole"]
+    assert (report.corpora["docs"].changed, report.corpora["docs"].calls.embed) == (1, 1)
+    assert forced.corpora["docs"].calls.embed == 0
+    assert make_aid(**given).verify() == []

@@ -1,0 +1,218 @@
+"""Lost and damaged tables are detected, and the next run repairs them without paying a model again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from findingaid import FindingAid, QueryError, StoreError, TornError
+from findingaid.reports import NO_CALLS
+from findingaid.store import Store
+from findingaid.testing import MemorySource
+from tests.conftest import Cli, error_of, text_about
+from tests.indexing.test_incremental import docs, records
+
+TABLES = ("artifacts", "surfaces", "synopses", "records", "ledger")
+
+
+def lose(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def lose_data(folder: Path) -> None:
+    next((folder / "data").iterdir()).unlink()
+
+
+def cut_data(folder: Path) -> None:
+    path = next((folder / "data").iterdir())
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def cut_manifest(folder: Path) -> None:
+    for path in (folder / "_versions").glob("*.manifest"):
+        path.write_bytes(path.read_bytes()[:10])
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("harm", [lose, lose_data, cut_data, cut_manifest])
+def test_a_harmed_table_is_noticed_and_healed(
+    make_aid: Callable[..., FindingAid], tmp_path: Path, table: str, harm: Callable[[Path], None]
+) -> None:
+    make_aid().index()
+    before = records(make_aid())
+    harm(tmp_path / "index" / f"{table}.lance")
+
+    noticed = make_aid().verify()
+    report = make_aid().index()
+
+    assert any(table in problem for problem in noticed)
+    assert any(table in line for line in report.repaired)
+    assert report.ok
+    assert docs(report).calls == NO_CALLS
+    assert records(make_aid()) == before
+    assert make_aid().verify() == []
+
+
+@pytest.mark.parametrize("table", ["artifacts", "surfaces", "synopses", "records"])
+def test_lost_rows_are_noticed_and_healed(aid: FindingAid, table: str) -> None:
+    aid.index()
+    before = records(aid)
+    aid.store.dataset(table).delete("artifact_id = 'ledger.md'")
+
+    noticed = aid.verify()
+    report = aid.index()
+
+    assert any("docs/ledger.md" in problem for problem in noticed)
+    assert docs(report).changed == 1
+    assert docs(report).calls == NO_CALLS
+    assert records(aid) == before
+    assert aid.verify() == []
+
+
+def test_a_lost_ledger_leaves_no_ghosts(
+    make_aid: Callable[..., FindingAid], source: MemorySource, tmp_path: Path
+) -> None:
+    make_aid().index()
+    lose(tmp_path / "index" / "ledger.lance")
+    del source.payloads["ledger.md"]
+
+    make_aid().index()
+
+    assert {hit.artifact_id for hit in make_aid().search("ledger", 50)} == {"reader.md", "vector.md"}
+    assert make_aid().verify() == []
+
+
+def test_a_damaged_table_is_kept_aside(aid: FindingAid, tmp_path: Path) -> None:
+    aid.index()
+    cut_data(tmp_path / "index" / "surfaces.lance")
+
+    aid.index()
+
+    assert (tmp_path / "index" / "surfaces.damaged-1").is_dir()
+
+
+def test_searching_before_indexing_says_what_to_do(aid: FindingAid, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="run `findingaid index`"):
+        aid.search("anything")
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_torn_artifact_is_told_from_an_unknown_one(make_aid: Callable[..., FindingAid], lost: int) -> None:
+    aid = make_aid()
+    aid.index()
+    aid.store.dataset("records").delete(f"artifact_id = 'ledger.md' AND surface_index = {lost}")
+    aid.publisher.publish(aid.store.dataset("records").version)
+
+    with pytest.raises(TornError, match=r"docs/ledger\.md: some of its records are lost: run `findingaid index`"):
+        aid.show("ledger.md")
+    with pytest.raises(QueryError, match="no published artifact or record 'nothing': `findingaid search` shows ids"):
+        aid.show("nothing")
+
+    make_aid().index()
+    assert [record.surface_index for record in aid.show("ledger.md").records] == [0, 1, 2]
+
+
+def test_a_store_with_a_long_path_is_not_taken_for_damaged(aid: FindingAid, tmp_path: Path) -> None:
+    far = replace(aid, store=Store(str(tmp_path.joinpath(*["a folder with a long name"] * 12))))
+
+    with pytest.raises(StoreError, match=r"nothing is published in .*: run `findingaid index`$"):
+        far.search("ledger")
+    assert far.index().repaired == []
+
+
+# -- altered bytes -----------------------------------------------------------------------------------------
+
+
+def alter(folder: Path, old: bytes, new: bytes) -> None:
+    """Put other bytes of the same length into the data files of a table."""
+    assert len(old) == len(new)
+    files = [path for path in (folder / "data").iterdir() if old in path.read_bytes()]
+    assert files, f"{old!r} is in no file of {folder.name}"
+    for path in files:
+        path.write_bytes(path.read_bytes().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("artifacts", "1 artifacts whose payload or metadata was altered: docs/ledger.md"),
+        ("surfaces", "surfaces whose text was altered: docs/ledger.md/0"),
+        ("synopses", "1 artifacts whose synopsis is not the one in their records: docs/ledger.md"),
+        ("records", "1 artifacts with an altered text in their records: docs/ledger.md"),
+    ],
+)
+def test_an_altered_word_on_disk_is_noticed(aid: FindingAid, tmp_path: Path, table: str, problem: str) -> None:
+    aid.index()
+    assert aid.verify() == []
+
+    alter(tmp_path / "index" / f"{table}.lance", b"The ledger", b"The lodger")
+
+    (found,) = aid.verify()
+    assert problem in found
+
+
+def test_an_altered_place_of_a_record_is_noticed(aid: FindingAid) -> None:
+    aid.index()
+    aid.store.dataset("records").update({"surface_index": "7"}, "artifact_id = 'ledger.md' AND surface_index = 1")
+    aid.publisher.publish()
+
+    (found,) = aid.verify()
+
+    assert "1 records whose id does not match their position" in found
+
+
+def test_texts_in_context_and_claims_are_compared_too(cli: Cli, tmp_path: Path) -> None:
+    cli.settings["corpora"]["docs"] |= {"synopsis": {"context": True}, "claims": True, "summary_nodes": True}
+    cli.write("ledger.md", text_about("ledger", "vector"))
+    cli.write("empty.md", "")
+    cli.run("index")
+    assert cli.json("verify")["ok"]
+
+    alter(tmp_path / "index" / "records.lance", b"The vector", b"The victor")
+
+    assert "with an altered text in their records: docs/ledger.md" in cli.run("verify").stdout
+
+
+@pytest.mark.parametrize("part", ["tokens", "docs", "invert", "metadata"])
+def test_a_damaged_index_is_one_line_to_searches_and_is_named_and_healed(cli: Cli, tmp_path: Path, part: str) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.run("index")
+    (path,) = (tmp_path / "index" / "records.lance" / "_indices").rglob(f"*{part}.lance")
+    path.write_bytes(path.read_bytes()[:50])
+
+    searched = cli.run("search", "ledger")
+    noticed = cli.run("verify")
+    purged = cli.run("purge")
+
+    assert "is damaged: " in error_of(searched)
+    assert "an index of the records is damaged (text_idx): run `findingaid purge`" in noticed.stdout
+    assert purged.exit_code == 0, purged.output
+    assert len(cli.json("search", "ledger")) == 1
+    assert cli.json("verify")["ok"]
+
+
+@pytest.mark.parametrize("harm", [lose_data, cut_data])
+def test_damaged_records_are_one_line_to_whoever_reads_them(
+    cli: Cli, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.run("index")
+    harm(tmp_path / "index" / "records.lance")
+
+    for command in (["search", "ledger"], ["show", "a.md"]):
+        assert "is damaged: " in error_of(cli.run(*command))
+
+
+def test_a_damaged_tag_is_a_problem_and_not_a_traceback(cli: Cli, tmp_path: Path) -> None:
+    cli.write("a.md", text_about("ledger"))
+    cli.run("index")
+    (tmp_path / "index" / "records.lance" / "_refs" / "tags" / "published.json").write_bytes(b"{")
+
+    for command in (["search", "ledger"], ["versions"], ["status"], ["index"]):
+        assert error_of(cli.run(*command))
+    assert "is damaged" in cli.run("verify").stdout

@@ -1,0 +1,318 @@
+"""Search indexes: full text by the settings, and a vector index as long as its recall is sufficient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from findingaid import Corpus, FindingAid
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.model import Vectors
+from findingaid.query.search import Reader
+from findingaid.query.search.reader import CANDIDATE_COLUMNS, RowHit
+from findingaid.store import Store, lexical, vectors
+from findingaid.strategies.whole_text import WholeText
+from findingaid.testing import CountingEmbedder, MemorySource
+from findingaid.text.analyzer import ENGLISH, Lexical
+from tests.conftest import Cli, error_of
+from tests.query.search.test_routing import Counted
+
+WORDS = {
+    "why": "Why does any of it happen before or after?",
+    "german": "Die Häuser der Städte",
+    "runner": "Runners run a running race",
+    "names": "snake_case and the café",
+}
+
+
+def of_words(store: Path, settings: Lexical, texts: dict[str, str] | None = None) -> FindingAid:
+    """An aid as another process would open it, with these settings."""
+    corpora = {"words": Corpus("words", MemorySource(dict(texts or WORDS)), WholeText())}
+    return FindingAid(Store(str(store), lexical=settings), CountingEmbedder(), corpora)
+
+
+def found(aid: FindingAid, query: str) -> set[str]:
+    return {hit.artifact_id for hit in aid.search(query, mode="lexical")}
+
+
+def test_english_stop_words_are_left_out_and_words_are_stemmed(tmp_path: Path) -> None:
+    aid = of_words(tmp_path / "index", Lexical())
+    aid.index()
+
+    assert not found(aid, ENGLISH)  # also words with other stems: why, does, any, before
+    assert found(aid, "happens") == {"why"}
+    assert found(aid, "runs") == {"runner"}
+    assert found(aid, "cafe snake") == {"names"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "query", "wanted"),
+    [
+        (Lexical(stop_words=False), "why", {"why"}),
+        (Lexical(stem=False), "runs", set()),
+        (Lexical(stem=False), "running", {"runner"}),
+        (Lexical(stem=False), "why does any", set()),
+        (Lexical(stop_words=("race", "Happen")), "race happen", set()),
+        (Lexical(stop_words=("race",)), "why", {"why"}),
+        (Lexical(language="German"), "haus stadt", {"german"}),
+        (Lexical(language="German"), "die der", set()),
+        (Lexical(), "haus", set()),
+    ],
+)
+def test_a_changed_setting_makes_the_index_anew_and_nothing_else(
+    tmp_path: Path, settings: Lexical, query: str, wanted: set[str]
+) -> None:
+    first = of_words(tmp_path / "index", Lexical(language="Finnish"))
+    first.index()
+    embedder, version = CountingEmbedder(), first.publisher.served()
+    aid = FindingAid(Store(first.store.uri, lexical=settings), embedder, first.corpora)
+
+    report = aid.index()
+
+    assert found(aid, query) == wanted
+    assert not report.corpora["words"].active
+    assert not embedder.seen
+    assert aid.publisher.served() != version
+    aid.index()
+    assert aid.publisher.served() == aid.publisher.newest()
+    assert lexical.made_with(aid.store.published()) == settings
+
+
+def test_what_was_indexed_before_there_were_settings_is_indexed_again(tmp_path: Path) -> None:
+    aid = of_words(tmp_path / "index", Lexical())
+    aid.index()
+    aid.store.dataset("records").update_config({lexical.KEY: json.dumps([0, "English", True, True])})
+    aid.publish()
+    assert lexical.made_with(aid.store.published()) is None
+    assert found(aid, "runs") == {"runner"}  # until then it is searched as it is
+
+    aid.index()
+
+    assert lexical.made_with(aid.store.published()) == Lexical()
+
+
+def test_a_word_that_no_record_has_makes_the_others_count_for_less(tmp_path: Path) -> None:
+    aid = of_words(tmp_path / "index", Lexical())
+    aid.index()
+    reader = aid.searcher.reader()
+    for word in ("race", "runners", "zebras"):
+        reader.load_word_maximum(word)
+
+    race = aid.search("race", 1, mode="lexical")[0].score
+    assert reader.max_bm25("the race of the race") == pytest.approx(race)
+    assert reader.max_bm25("race zebras") > 2 * race
+    assert reader.max_bm25("why before") == 0
+
+
+def test_the_configuration_says_how_words_are_taken(cli: Cli) -> None:
+    cli.settings["lexical"] = {"language": "German", "stop_words": ["haus"]}
+    cli.write("one.md", "Die Häuser der Stadt")
+    assert cli.run("index").exit_code == 0
+
+    assert [hit["artifact_id"] for hit in cli.json("search", "städte", "--mode", "lexical")] == ["one.md"]
+    assert cli.json("search", "haus", "--mode", "lexical") == []
+    cli.settings["lexical"] = {"language": "Klingon"}
+    refused = cli.run("search", "x")
+    assert refused.exit_code == 1
+    assert "lexical.language" in error_of(refused)
+    assert "'English'" in error_of(refused)
+
+
+# -- vectors -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Near:
+    """Places all texts around a few centres, so that partitions of an index mean something; or anywhere at all."""
+
+    centres: int
+    inner: ClassVar = HashEmbedder(64)
+    dim: ClassVar = 64
+    max_tokens: ClassVar = None
+    id: ClassVar = "near-64"
+
+    def count_tokens(self, text: str) -> int:
+        return 1
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        at = [f"centre {int(text.split()[-1]) % self.centres}" for text in texts]
+        moved: Vectors = self.inner.embed(at) + 0.5 * self.inner.embed(texts)
+        return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
+
+@dataclass
+class Many:
+    """An aid with so many records, one a text, and the source to add more."""
+
+    folder: Path
+    source: MemorySource = field(default_factory=MemorySource)
+
+    def aid(self, count: int, centres: int = 20) -> FindingAid:
+        self.source.payloads = {f"{i:05d}": f"text number {i}" for i in range(count)}
+        corpora = {"many": Corpus("many", self.source, WholeText())}
+        return FindingAid(Store(str(self.folder / "index")), Near(centres), corpora)
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Many:
+    monkeypatch.setattr(vectors, "INDEX_ROWS", 1_000)
+    return Many(tmp_path)
+
+
+def has_index(aid: FindingAid) -> bool:
+    return any(index.field_names == ["vector"] for index in aid.store.published().describe_indices())
+
+
+def test_below_a_size_a_search_is_exact(many: Many) -> None:
+    aid = many.aid(900)
+    aid.index()
+
+    assert not has_index(aid)
+    assert aid.status()[0].vector_index is None
+    assert "vector" not in aid.store.unindexed()
+
+
+def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(many: Many) -> None:
+    aid = many.aid(1_500)
+    aid.index()
+    (status,) = aid.status()
+
+    assert has_index(aid)
+    assert status.vector_index == vectors.Measured(20, 1.0, 1_500)
+    assert status.to_dict()["vector_index"] == {"probes": 20, "recall": 1.0, "rows": 1_500}
+    assert str(status.vector_index) == "index, 20 probes: finds 100.0% of the nearest 10"
+    exact = Reader(aid.store.published(), aid.embedder, lambda: aid.store.dataset("edges"))
+    vector = aid.embedder.embed_query("number 7")
+    by_index = [f.rowid for f in exact.nearest(vector, 10)]
+    assert by_index == [f.rowid for f in exact.nearest(vector, 10, selective=True)]
+
+
+@pytest.mark.parametrize("condition", ["artifact_id < '00040'", "corpus = 'many'", "artifact_id = 'none'"])
+@pytest.mark.parametrize("selective", [True, False])
+def test_records_of_a_condition_are_compared_in_memory_as_by_lance(many: Many, condition: str, selective: bool) -> None:
+    many.source.payloads = {f"{i:05d}": f"text number {i // 2}" for i in range(900)}  # each twice, so that they tie
+    corpora = {"many": Corpus("many", many.source, WholeText())}
+    aid = FindingAid(Store(str(many.folder / "index")), Near(20), corpora)
+    aid.index()
+    records = aid.store.published()
+    vector = aid.embedder.embed_query("number 7")
+
+    def nearest(few: int, depth: int) -> list[RowHit]:
+        reader = Reader(records, aid.embedder, lambda: aid.store.dataset("edges"), exact_limit=few)
+        return reader.nearest(vector, depth, condition, selective, CANDIDATE_COLUMNS)
+
+    for depth in (1, 7, 30, 901):
+        by_lance, in_memory = nearest(0, depth), nearest(900, depth)
+        assert [f.score for f in in_memory] == pytest.approx([f.score for f in by_lance], abs=1e-4)
+        assert all(f.row and f.row.keys() == set(CANDIDATE_COLUMNS) for f in in_memory)
+        assert [f.rowid for f in in_memory] == [f.rowid for f in nearest(900, 901)][:depth]
+        assert [f.rowid for f in nearest(3, depth)] == [f.rowid for f in by_lance]  # more than few
+
+
+def test_a_condition_of_few_records_is_read_once(many: Many) -> None:
+    aid = many.aid(50)
+    aid.index()
+    asked: list[dict[str, Any]] = []
+    reader = Reader(Counted(aid.store.published(), asked), aid.embedder, lambda: aid.store.dataset("edges"))
+
+    first = reader.nearest(aid.embedder.embed_query("number 7"), 5, "artifact_id < '00040'", columns=CANDIDATE_COLUMNS)
+    read = len(asked)
+    again = reader.nearest(aid.embedder.embed_query("number 7"), 5, "artifact_id < '00040'", columns=CANDIDATE_COLUMNS)
+
+    assert again == first
+    assert (read, len(asked)) == (1, 1)
+
+
+def test_more_probes_are_taken_where_few_do_not_find_enough(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "PARTITION_ROWS", 60)
+    monkeypatch.setattr(vectors, "PROBES", (1, 2, 1_000))
+    aid = many.aid(1_200, centres=1_200)  # so that near vectors can be anywhere
+    aid.index()
+
+    assert aid.status()[0].vector_index == vectors.Measured(1_000, 1.0, 1_200)
+
+
+def test_an_index_that_finds_too_little_is_dropped_until_there_is_twice_as_much(
+    many: Many, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "PARTITION_ROWS", 60)
+    with monkeypatch.context() as narrow:
+        narrow.setattr(vectors, "PROBES", (1,))
+        aid = many.aid(1_200, centres=1_200)
+        aid.index()
+        (found,) = {status.vector_index for status in aid.status()}
+        assert not has_index(aid)
+        assert found
+        assert (found.probes, found.rows) == (0, 1_200)
+        assert 0 < found.recall < vectors.FLOOR
+        assert str(found) == f"exact: an index found {found.recall:.1%} of the nearest 10, less than 98%"
+        assert all(check.passed for check in aid.check())
+
+    many.aid(1_300, centres=1_200).index()
+    assert not has_index(aid)
+    many.aid(2_400, centres=1_200).index()
+    assert has_index(aid)
+    again = aid.status()[0].vector_index
+    assert again
+    assert again.rows == 2_400
+    assert again.recall >= vectors.FLOOR
+
+
+def test_an_index_is_measured_again_when_there_is_much_more(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuilt index with too little recall is dropped, too."""
+    many.aid(1_200).index()
+    many.aid(1_250).index()
+    assert many.aid(1_250).status()[0].vector_index == vectors.Measured(20, 1.0, 1_200)
+
+    aid = many.aid(2_500)
+    aid.index()
+    assert aid.status()[0].vector_index == vectors.Measured(20, 1.0, 2_500)
+
+    monkeypatch.setattr(vectors, "FLOOR", 1.1)
+    aid = many.aid(4_000)
+    aid.index()
+    assert aid.status()[0].vector_index == vectors.Measured(0, 1.0, 4_000)
+    assert not has_index(aid)
+
+
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_a_narrow_filter_still_leaves_every_hit(many: Many, mode: Any) -> None:
+    """Past a size the index is approximate; a selective filter must still fill k (the trap of IVF with a prefilter)."""
+    aid = many.aid(1_200)
+    aid.index()
+
+    hits = aid.search("number 1", 10, mode=mode, where="artifact_id < '00010'")
+
+    assert has_index(aid)
+    assert {hit.artifact_id for hit in hits} == {f"{i:05d}" for i in range(10)}
+
+
+def test_deep_pages_go_on_where_the_index_ends(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "INDEX_DEPTH", 100)
+    aid = many.aid(1_200)
+    aid.index()
+
+    pages = [aid.search("number 1", 50, mode="dense", offset=start) for start in range(0, 1_200, 50)]
+
+    assert len({hit.record_id for page in pages for hit in page}) == 1_200
+
+
+def test_measuring_reads_more_records_than_a_batch(many: Many) -> None:
+    aid = many.aid(3_000)
+    aid.index()
+    aid.store.drop_indexes("records")
+    records = aid.store.dataset("records")
+
+    measured = vectors.measure(records)
+
+    assert measured == vectors.Measured(20, 1.0, 3_000)  # without an index every search is exact

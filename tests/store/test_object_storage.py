@@ -1,0 +1,475 @@
+"""Store on object storage: moto's S3 server on loopback, reached over HTTP like any other."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import requests
+from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+import findingaid
+from findingaid import FindingAid, UnreachableError
+from findingaid.claims.decisions import DecisionLog, Verdict, broken
+from findingaid.claims.model import Action
+from findingaid.config.loading import load
+from findingaid.reports import NO_CALLS
+from findingaid.store import Store
+from findingaid.testing import CountingEmbedder, MemorySource
+from tests.code_location.test_code_location import open_location
+from tests.conftest import Cli, error_of, text_about
+from tests.indexing.test_incremental import docs, records
+from tests.paths import ROOT
+from tests.store.test_fields import come_through_together
+
+KEY, SECRET = "key-of-the-test", "s3cr3t-of-the-test"
+WORD = "xylophonequartz"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@dataclass
+class Bucket:
+    """Bucket for one test, with access to its objects."""
+
+    client: Any
+    name: str
+    endpoint: str
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.name}/team/index"
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "endpoint": self.endpoint,
+            "region": "us-east-1",
+            "allow_http": "true",
+            "aws_access_key_id": KEY,
+            "aws_secret_access_key": SECRET,
+        }
+
+    def keys(self, part: str = "") -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        return [found["Key"] for page in pages for found in page.get("Contents", []) if part in found["Key"]]
+
+    def contents(self, part: str = "") -> dict[str, bytes]:
+        return {key: self.read(key) for key in self.keys(part)}
+
+    def read(self, key: str) -> bytes:
+        body: bytes = self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return body
+
+    def write(self, key: str, body: bytes) -> None:
+        self.client.put_object(Bucket=self.name, Key=key, Body=body)
+
+    def delete(self, key: str) -> None:
+        self.client.delete_object(Bucket=self.name, Key=key)
+
+
+@pytest.fixture
+def bucket(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    name = re.sub("[^a-z0-9]+", "-", f"{tmp_path.parent.name}-{tmp_path.name}".lower())[-60:].strip("-")
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"
+    )
+    client.create_bucket(Bucket=name)
+    return Bucket(client, name, endpoint)
+
+
+@pytest.fixture
+def remote(cli: Cli, bucket: Bucket) -> Cli:
+    """The command line with three documents, configured for the bucket."""
+    cli.settings |= {"store": bucket.uri, "storage_options": bucket.options, "retain": 2}
+    cli.settings["corpora"]["docs"]["synopsis"] = True
+    for topic in ("ledger", "vector", "reader"):
+        cli.write(f"{topic}.md", text_about(topic, f"{topic} again"))
+    return cli
+
+
+@pytest.fixture
+def remote_aid(make_aid: Callable[..., FindingAid], bucket: Bucket) -> Callable[[], FindingAid]:
+    """Builds the aid anew, as another process would; the bucket stays."""
+
+    def make() -> FindingAid:
+        aid = make_aid()
+        return FindingAid(Store(bucket.uri, bucket.options), aid.embedder, aid.corpora, retain=2)
+
+    return make
+
+
+def in_a_new_process(cli: Cli, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "findingaid", *arguments, "--config", str(cli.config)],
+        cwd=cli.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_everything_works_and_leaves_nothing_on_this_machine(remote: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(remote.folder)
+    planned = remote.json("plan")["corpora"]["docs"]
+    built = remote.json("index")["corpora"]["docs"]
+    remote.write("ledger.md", text_about("ledger", "catalogue"))
+    edited = remote.json("index")["corpora"]["docs"]
+
+    assert (planned["new"], planned["records"]) == (3, built["records"])
+    assert (built["new"], built["failed"]) == (3, [])
+    assert (edited["changed"], edited["unchanged"]) == (1, 2)
+    assert remote.json("search", "catalogue", "--mode", "lexical")[0]["artifact_id"] == "ledger.md"
+    assert remote.json("show", "ledger.md")["artifact_id"] == "ledger.md"
+    assert remote.json("status")[0]["artifacts"] == 3
+    assert remote.json("verify") == {"ok": True, "problems": []}
+    assert {path.name for path in remote.folder.iterdir()} == {"docs", "findingaid.yaml"}
+
+
+def test_a_run_over_unchanged_sources_writes_no_object(remote_aid: Callable[[], FindingAid], bucket: Bucket) -> None:
+    remote_aid().index()
+    before = bucket.contents()
+
+    report = remote_aid().index()
+
+    assert (docs(report).unchanged, docs(report).calls) == (3, NO_CALLS)
+    assert bucket.contents() == before
+
+
+@pytest.mark.slow
+def test_a_new_process_needs_no_more_than_the_variables_of_aws(remote: Cli, bucket: Bucket) -> None:
+    remote.run("index")
+    del remote.settings["storage_options"]
+    remote.run("status")  # writes the configuration
+    variables = {
+        "AWS_ENDPOINT_URL": bucket.endpoint,
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+    }
+    ours = {f"FINDINGAID__STORAGE_OPTIONS__{name.upper()}": value for name, value in bucket.options.items()}
+
+    for environment in (variables, ours):
+        done = in_a_new_process(remote, "search", "ledger", "-k", "2", "--json", **environment)
+
+        assert done.returncode == 0, done.stderr
+        assert [hit["artifact_id"] for hit in json.loads(done.stdout)] == ["ledger.md", "ledger.md"]
+
+
+@pytest.mark.slow
+def test_readers_go_back_and_forth(remote: Cli) -> None:
+    remote.run("index")
+    remote.write("ledger.md", text_about(WORD))
+    remote.run("index")
+
+    versions = remote.json("versions")
+    served = remote.json("rollback")["served"]
+
+    assert [v["served"] for v in versions] == [True, False]
+    assert served == versions[1]["version"]
+    assert remote.json("search", WORD, "--mode", "lexical") == []
+    remote.json("publish")
+    assert len(remote.json("search", WORD, "--mode", "lexical")) == 2
+
+
+@pytest.mark.slow
+def test_what_was_removed_is_in_no_object_after_a_purge(
+    remote_aid: Callable[[], FindingAid], source: MemorySource, bucket: Bucket
+) -> None:
+    source.payloads["secret.md"] = text_about(WORD)
+    remote_aid().index()
+    cut_data(bucket, "surfaces")
+    remote_aid().index()
+    assert bucket.keys(".damaged-")
+    assert bucket_has(bucket, WORD)
+    del source.payloads["secret.md"]
+    remote_aid().index()
+    before = records(remote_aid())
+
+    done = remote_aid().purge()
+
+    assert (done.vectors, done.calls) == (2, 1)
+    assert done.bytes > 0
+    assert not bucket_has(bucket, WORD)
+    assert bucket.keys(".damaged-") == []
+    assert records(remote_aid()) == before
+    assert remote_aid().verify() == []
+
+
+def bucket_has(bucket: Bucket, word: str) -> bool:
+    return any(word.encode() in content for content in bucket.contents().values())
+
+
+def cut(bucket: Bucket, key: str) -> None:
+    bucket.write(key, bucket.read(key)[:20])
+
+
+def lose_all(bucket: Bucket, table: str) -> None:
+    for key in bucket.keys(f"/{table}.lance/"):
+        bucket.delete(key)
+
+
+def lose_data(bucket: Bucket, table: str) -> None:
+    for key in bucket.keys(f"/{table}.lance/data/"):
+        bucket.delete(key)
+
+
+def cut_data(bucket: Bucket, table: str) -> None:
+    for key in bucket.keys(f"/{table}.lance/data/"):
+        cut(bucket, key)
+
+
+def cut_manifests(bucket: Bucket, table: str) -> None:
+    for key in bucket.keys(f"/{table}.lance/_versions/"):
+        cut(bucket, key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["surfaces", "records", "ledger"])
+@pytest.mark.parametrize("harm", [lose_all, lose_data, cut_data, cut_manifests])
+def test_a_harmed_table_is_noticed_set_aside_and_healed(
+    remote_aid: Callable[[], FindingAid], bucket: Bucket, table: str, harm: Callable[[Bucket, str], None]
+) -> None:
+    remote_aid().index()
+    before = records(remote_aid())
+    harm(bucket, table)
+    harmed = bucket.contents(f"/{table}.lance/")
+
+    noticed = remote_aid().verify()
+    report = remote_aid().index()
+
+    assert any(table in problem for problem in noticed)
+    assert any(table in line for line in report.repaired)
+    assert report.ok
+    assert docs(report).calls == NO_CALLS
+    assert records(remote_aid()) == before
+    assert remote_aid().verify() == []
+    aside = bucket.contents(f"/{table}.damaged-1/")
+    assert {key.replace(".damaged-1", ".lance"): content for key, content in aside.items()} == harmed
+
+
+AT_ONCE = """
+import sys
+from findingaid import Corpus, FindingAid
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.with_synopsis import with_synopsis
+from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from tests.store.test_object_storage import texts
+from findingaid.indexing import plan
+
+plan.BATCH_ARTIFACTS = 5
+name = sys.argv[1]
+options = dict(pair.split("=", 1) for pair in sys.argv[3:])
+strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), ScriptedSynthesizer())
+corpus = Corpus(name, MemorySource(texts(name)), strategy)
+report = FindingAid(Store(sys.argv[2], options), CountingEmbedder(), {name: corpus}).index()
+assert not report.corpora[name].failed, report
+"""
+
+
+def texts(corpus: str) -> dict[str, str]:
+    return {f"{i:02d}.md": text_about(f"{corpus} {i}", f"more of {corpus} {i}") for i in range(40)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("left", "right"), ("same", "same")])
+def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
+    bucket: Bucket, names: tuple[str, str]
+) -> None:
+    options = [f"{name}={value}" for name, value in bucket.options.items()]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", AT_ONCE, name, bucket.uri, *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    outputs = [run.communicate() for run in runs]
+
+    store = Store(bucket.uri, bucket.options)
+    aid = FindingAid(store, CountingEmbedder(), {})
+
+    assert [run.returncode for run in runs] == [0, 0], json.dumps(outputs)
+    assert aid.verify() == []
+    found = store.published().to_table(columns=["corpus", "artifact_id", "text"]).to_pylist()
+    for name in names:
+        rows = [row for row in found if row["corpus"] == name]
+        assert {row["artifact_id"] for row in rows} == texts(name).keys()
+        assert len(rows) == 3 * 40
+
+
+@pytest.mark.slow
+def test_runs_that_bring_fields_at_once_lose_nothing(bucket: Bucket) -> None:
+    come_through_together(lambda: Store(bucket.uri, bucket.options))
+
+
+def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
+    remote.settings["store"] = "s3://no-such-bucket/index"
+
+    for command in every_command():
+        assert "the bucket does not exist: create it, or correct `store`" in one_line(remote, *command)
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_refuses_is_one_line(remote: Cli) -> None:
+    remote.run("index")
+    with socket.socket() as taken:  # bound and not listening
+        taken.bind(("127.0.0.1", 0))
+        remote.settings["storage_options"] |= {"endpoint": f"http://127.0.0.1:{taken.getsockname()[1]}"}
+
+        for command in every_command():
+            assert "no answer from the endpoint" in one_line(remote, *command)
+
+
+def test_plain_http_has_to_be_allowed(remote: Cli) -> None:
+    del remote.settings["storage_options"]["allow_http"]
+
+    assert "needs `allow_http: true`" in one_line(remote, "status")
+
+
+@pytest.mark.slow
+def test_a_wrong_key_is_one_line(remote: Cli, bucket: Bucket) -> None:
+    with refusing_keys(bucket):
+        for command in every_command():
+            assert "check the key in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in one_line(remote, *command)
+
+
+@pytest.mark.slow
+def test_storage_that_refuses_is_never_taken_for_damage(
+    remote_aid: Callable[[], FindingAid], bucket: Bucket, source: MemorySource
+) -> None:
+    remote_aid().index()
+    before = bucket.contents()
+    source.payloads["new.md"] = text_about("new")
+    calls: list[Callable[[FindingAid], object]] = [
+        FindingAid.index,
+        FindingAid.plan,
+        FindingAid.verify,
+        FindingAid.status,
+        FindingAid.versions,
+        FindingAid.publish,
+        FindingAid.rollback,
+        FindingAid.purge,
+        lambda aid: aid.search("ledger"),
+    ]
+
+    with refusing_keys(bucket):
+        for call in calls:
+            with pytest.raises(UnreachableError):
+                call(remote_aid())
+
+    assert bucket.contents() == before
+
+
+def test_what_is_refused_half_way_is_told_without_secrets(remote_aid: Callable[[], FindingAid], bucket: Bucket) -> None:
+    remote_aid().index()
+    store = remote_aid().store
+    opened = store.published()
+
+    with refusing_keys(bucket), pytest.raises(UnreachableError) as raised, store.reached():
+        opened.to_table()
+
+    shown = "".join(traceback.format_exception(raised.value))
+    assert not [value for value in (*bucket.options.values(), "127.0.0.1") if value != "true" and value in shown]
+
+
+def test_no_option_is_shown_by_a_repr(remote: Cli) -> None:
+    remote.run("status")
+    config = load(remote.config)
+    aid = findingaid.open(remote.config)
+
+    assert config.storage_options == remote.settings["storage_options"]
+    for shown in (config, config.settings, config.settings.model_dump(), aid, aid.store, vars(aid)):
+        assert_nothing_shown(repr(shown), remote)
+
+
+@pytest.mark.slow
+def test_dagster_keeps_no_option(remote: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the events of a run that went well nor the trace of one that did not hold a value."""
+    for location in open_location(remote, monkeypatch):
+        good = location.index()
+        with refusing_keys(bucket):
+            bad = location.index()
+
+        assert good.success
+        assert not bad.success
+    written = [path.read_bytes() for path in (remote.folder / "dagster_home").rglob("*") if path.is_file()]
+    assert any(b"check the key in AWS_ACCESS_KEY_ID" in content for content in written)
+    for content in written:
+        assert_nothing_shown(content.decode("utf-8", "replace"), remote)
+
+
+@contextmanager
+def refusing_keys(bucket: Bucket) -> Iterator[None]:
+    """While it lasts, the server looks at keys, and knows none."""
+    requests.post(f"{bucket.endpoint}/moto-api/reset-auth", data="0", timeout=10).raise_for_status()
+    yield
+    requests.post(f"{bucket.endpoint}/moto-api/reset-auth", data="inf", timeout=10).raise_for_status()
+
+
+def every_command() -> list[list[str]]:
+    return [["index"], ["plan"], ["status"], ["verify"], ["search", "x"], ["show", "x"], ["versions"], ["purge"]]
+
+
+def one_line(cli: Cli, *command: str) -> str:
+    done = cli.run(*command)
+
+    assert done.exit_code == 1, command
+    assert error_of(done).startswith(f"store {cli.settings['store']}: ")
+    assert_nothing_shown(done.output, cli)
+    return done.stderr
+
+
+def assert_nothing_shown(text: str, cli: Cli) -> None:
+    """No value of the options is in a text, but for `true`."""
+    for name, value in cli.settings["storage_options"].items():
+        assert value == "true" or value not in text, name
+
+
+def test_decisions_taken_at_once_do_not_fork_the_chain(bucket: Bucket) -> None:
+    Store(bucket.uri, bucket.options).prepare(4)
+
+    def decide(name: str) -> None:
+        log = DecisionLog(Store(bucket.uri, bucket.options))
+        for i in range(3):
+            log.decide(lambda _, i=i: [Verdict(Action.ARCHIVE, "docs", f"{name}{i}", "a.md")], name)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(decide, ["ann", "bob", "cyd"]))
+
+    log = DecisionLog(Store(bucket.uri, bucket.options)).all()
+    assert [decision.seq for decision in log] == list(range(1, 10))
+    assert len({decision.claim_id for decision in log}) == 9
+    assert list(broken(log)) == []

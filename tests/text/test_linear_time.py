@@ -1,0 +1,82 @@
+"""Texts that stall other patterns, parsers and splitters take time proportional to their length."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from findingaid.text.front_matter import file_metadata
+from findingaid.text.splitting import chunk_indices
+
+SHAPES = r"""
+import sys
+from findingaid.text.prose import prose_sentences, without_markup
+from findingaid.edges.links import LinkEdges
+from findingaid.text.front_matter import FrontMatter, file_metadata
+from findingaid.model import Artifact
+from findingaid.text.clauses import first_clause
+from findingaid.text.words import stems
+from findingaid.sources.packages import _header
+from findingaid.strategies.chunked import Chunked
+from findingaid.llm.completions import answer_text, strip_fence
+from findingaid.synthesis.extractive import Extractive
+from findingaid.llm.prompts import enclose
+
+N = 4_000
+UNITS = ("[", "![", "*", "`", "<!--", "a\n", "\r", " ", "\t", "x", "word ", "# ", "a.", "1", "<", "](", "e.g. ", "- ")
+for unit in UNITS:
+    run = (unit * N)[:N]
+    for text in (run, "# Title" + run + "x", "](a " + run, "```" + run + "x", "<" + run + "y", "Name: a" + run + "x"):
+        file_metadata(text, "x.md"), FrontMatter.of(text), without_markup(text), strip_fence(text), enclose(text)
+        list(prose_sentences(text, False)), list(prose_sentences(text, True)), stems([text]), first_clause(text)
+        _header(text, "Name")
+        list(LinkEdges().extract(Artifact("a.md", text, {"media_type": "text/markdown"}), {}))
+    Chunked().cut(run, "text/plain"), Chunked().cut(run, "text/markdown")
+"""
+
+
+@pytest.mark.slow
+def test_every_pattern_that_sees_text_ends_soon_on_runs_of_its_own_characters() -> None:
+    subprocess.run([sys.executable, "-c", SHAPES], check=True, timeout=420)
+
+
+def test_a_heading_with_a_long_run_of_blanks_is_read_at_once() -> None:
+    code = (
+        "from findingaid.text.front_matter import file_metadata;"
+        " print(file_metadata('# T' + ' ' * 10**6 + 'x', 'n')['title'][-1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout.strip() == "x"
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [("# A ##", "A"), ("# A#", "A"), ("# # #", "#"), ("# ##", "#"), ("#  ", "n"), ("## A \t# \t\r", "A \t#")],
+)
+def test_a_heading_is_its_text_without_the_closing_marks(line: str, title: str) -> None:
+    assert file_metadata(f"{line}\n\nbody", "n")["title"] == title
+
+
+@pytest.mark.parametrize("unit", ["This is a sentence. ", "word ", "x", "Ab. c; "])
+def test_a_very_long_line_is_cut_as_the_splitter_alone_would(unit: str) -> None:
+    from semantic_text_splitter import TextSplitter
+
+    text = (unit * 60_000)[:60_000]
+    splitter = TextSplitter(1200, 200)
+
+    assert list(chunk_indices(splitter, text, 1200)) == splitter.chunk_indices(text)
+
+
+@pytest.mark.parametrize(("unit", "size"), [("word ", 5_000_000), ("x", 3_000_000), ("\r\n", 1_000_000)])
+def test_a_text_in_one_line_or_without_words_is_indexed_in_seconds(unit: str, size: int, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text((unit * size)[:size])
+    (tmp_path / "findingaid.yaml").write_text(
+        "store: store\nembedder: {kind: hash}\ncorpora: {docs: {source: {kind: files, root: docs}}}\n"
+    )
+    command = [sys.executable, "-m", "findingaid", "index", "--config", str(tmp_path / "findingaid.yaml")]
+    done = subprocess.run(command, timeout=90, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
