@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +16,7 @@ from findingaid.reports import group_failures, skipped_lines
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.model import Failure
     from findingaid.query.lookup.status import CorpusStatus
     from findingaid.query.search.filter_fields import Field
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.command()
 @corpus_option
 @click.option("--fields", is_flag=True, help="List the fields that `search --where` can use, with their types.")
-@click.option("--failed", is_flag=True, help="Only failures, one line each.")
+@click.option("--failed", is_flag=True, help="Only failures, one line for each artifact.")
 @common
 def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool, as_json: bool) -> None:
     """Show the counts and failures of each corpus, and the usage of synthesizers.
@@ -41,7 +42,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     if as_json:
         return say_json([s.to_dict() for s in found])
     if failed:
-        return _print_failures(found)
+        return _print_lines(found, lambda failures: map(str, failures))
     table = plain_table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
@@ -61,12 +62,12 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
             say(escape(f"{s.corpus}: {line}"))
     for quality in {s.vector_index for s in found if s.vector_index}:
         say(escape(f"vectors: {quality}"))
-    return _print_failures(found)
+    return _print_lines(found, group_failures)
 
 
-def _print_failures(found: Sequence[CorpusStatus]) -> None:
+def _print_lines(found: Sequence[CorpusStatus], lines_of: Callable[[Sequence[Failure]], Iterable[str]]) -> None:
     for s in found:
-        for line in group_failures(s.failed):
+        for line in lines_of(s.failed):
             say(escape(f"{s.corpus}: {line}"))
 
 

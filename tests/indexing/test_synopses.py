@@ -285,13 +285,17 @@ class TestFailures:
         (cli.folder / "failing.py").write_text("def no(text, metadata):\n    raise TimeoutError('after 3 s')\n")
         monkeypatch.syspath_prepend(cli.folder)
         cli.write("a.md", text_about("a"))
+        cli.write("b.md", text_about("b"))
         cli.settings["synthesizer"] = {"kind": "custom", "function": "failing:no"}
         cli.settings["corpora"]["docs"]["synopsis"] = True
 
         assert cli.run("index").exit_code == 1
         found = cli.run("status", "--failed")
 
-        assert found.stdout == "docs: a.md: TimeoutError: after 3 s [synopses: timeout]\n"
+        assert found.stdout.splitlines() == [
+            f"docs: {name}: TimeoutError: after 3 s [synopses: timeout]" for name in ("a.md", "b.md")
+        ]
+        assert "docs: 2 artifacts (a.md, b.md): TimeoutError" in cli.run("status").stdout
 
 
 class TestBudget:
