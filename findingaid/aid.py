@@ -551,16 +551,12 @@ class FindingAid:
         start, and comes with an outline. `next_offset` is where the next part begins. Raises QueryError for an unknown
         id, and for a place that is not in the text.
         """
-        names = self._one(corpus)
-        return read_text(
-            self.store,
-            self.corpora,
+        return self._look_up(
             artifact_or_record_id,
-            names,
-            file=file,
-            offset=offset,
-            span=span,
-            chars=chars,
+            self._one(corpus),
+            lambda i, within: read_text(
+                self.store, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
+            ),
         )
 
     def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:

@@ -79,7 +79,7 @@ class Unclaimed:
     @classmethod
     def of(cls, absences: Mapping[str, str]) -> Unclaimed:
         """Count artifacts by the reason for which they have no claims, given by artifact id."""
-        return sum((cls({reason: {_suffix(i): 1}}) for i, reason in absences.items()), cls())
+        return sum((cls({reason: {suffix_of(i): 1}}) for i, reason in absences.items()), cls())
 
     def __add__(self, other: Unclaimed) -> Unclaimed:
         counts = {reason: Counter(of) for reason, of in self.counts.items()}
@@ -99,10 +99,6 @@ class Unclaimed:
 
 NAMED_SUFFIXES = 5
 """Number of suffixes that a line names for each reason."""
-
-
-def _suffix(artifact_id: str) -> str:
-    return PurePosixPath(artifact_id).suffix
 
 
 def _by_suffix(counts: Mapping[str, int]) -> str:

@@ -290,28 +290,13 @@ def test_a_purge_takes_the_edges_of_strangers_and_keeps_the_others(linking: Find
 
 
 CHILD = """
-import os, signal
 from findingaid.store import Publisher, Store
 from tests.edges.test_edges import aid_of
+from tests.support.kills import Kill
 
-step = 0
-
-def dying(method):
-    def call(*arguments, **named):
-        global step
-        step += 1
-        if step == {die_at} and not {after}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = method(*arguments, **named)
-        if step == {die_at} and {after}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
-for name in ("_replace", "_rewrite", "append", "clean"):
-    setattr(Store, name, dying(getattr(Store, name)))
-for name in ("_serve", "_tag", "_untag"):
-    setattr(Publisher, name, dying(getattr(Publisher, name)))
+kill = Kill({die_at}, {after})
+kill.watch(Store, "_replace", "_rewrite", "append", "clean")
+kill.watch(Publisher, "_serve", "_tag", "_untag")
 aid_of({store!r}, {edition}, {edges}).index()
 """
 

@@ -28,27 +28,14 @@ BATCH = 8
 
 # Runs in a process of its own; dies at the Nth of the steps that change something on disk, before or after it.
 CHILD = """
-import json, os, signal, sys
 from findingaid.indexing import plan
 from findingaid.store import Publisher, Store
 from findingaid.testing import CountingEmbedder
 from tests.indexing.test_crash import aid_of, payloads
+from tests.support.kills import Kill
 
 plan.BATCH_ARTIFACTS = {batch}
-step, die_at, after = 0, {die_at}, {after}
-
-def dying(method):
-    def call(*arguments, **named):
-        global step
-        step += 1
-        if step == die_at and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = method(*arguments, **named)
-        if step == die_at and after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
+kill = Kill({die_at}, {after})
 paid = open({store!r} + ".paid", "w")
 embed = CountingEmbedder.embed
 
@@ -58,12 +45,10 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-for name in ("_replace", "_rewrite", "append", "clean"):
-    setattr(Store, name, dying(getattr(Store, name)))
-for name in ("_serve", "_tag", "_untag"):
-    setattr(Publisher, name, dying(getattr(Publisher, name)))
+kill.watch(Store, "_replace", "_rewrite", "append", "clean")
+kill.watch(Publisher, "_serve", "_tag", "_untag")
 aid_of({store!r}, payloads({edition})).index()
-print("steps", step)
+print("steps", kill.steps)
 """
 
 

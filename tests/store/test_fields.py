@@ -348,27 +348,14 @@ def test_a_row_written_while_a_column_widens_is_not_lost(tmp_path: Path) -> None
 
 # Runs in a process of its own; dies at the Nth change of the table's columns or rows, before or after it.
 CHILD = """
-import os, signal
 import lance
 from findingaid.store import Store
 from tests.store.test_fields import grown
-step = 0
+from tests.support.kills import Kill
 
-def dying(method):
-    def call(*arguments, **named):
-        global step
-        step += 1
-        if step == {die_at} and not {after}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = method(*arguments, **named)
-        if step == {die_at} and {after}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
-for name in ("add_columns", "alter_columns", "drop_columns"):
-    setattr(lance.LanceDataset, name, dying(getattr(lance.LanceDataset, name)))
-Store._replace = dying(Store._replace)
+kill = Kill({die_at}, {after})
+kill.watch(lance.LanceDataset, "add_columns", "alter_columns", "drop_columns")
+kill.watch(Store, "_replace")
 grown({store!r}, {metadata}).index()
 """
 

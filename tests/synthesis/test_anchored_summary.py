@@ -722,7 +722,7 @@ class TestSpending:
 
 
 CHILD = """
-import os, signal, sys
+import sys
 from pathlib import Path
 from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.sources.sessions import Sessions
@@ -732,25 +732,11 @@ from findingaid.synthesis.anchored import Anchored
 from findingaid.synthesis.openai_summary import OpenAISummarizer
 from findingaid.testing import CountingEmbedder
 from findingaid.indexing import calls
+from tests.support.kills import Kill
 
 folder, url, die_at, after = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
 calls.GROUP = 1
-step = 0
-
-def dying(method):
-    def call(*arguments, **named):
-        global step
-        step += 1
-        if step == die_at and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = method(*arguments, **named)
-        if step == die_at and after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return call
-
-for name in ("_replace", "append", "clean"):
-    setattr(Store, name, dying(getattr(Store, name)))
+Kill(die_at, after).watch(Store, "_replace", "append", "clean")
 summarizer = OpenAISummarizer("m", url, context_tokens=4000, concurrency=1)
 strategy = with_synopsis(ClaudeSession(), Anchored(summarizer))
 corpora = {"sessions": Corpus("sessions", Sessions(folder / "projects"), strategy)}
@@ -768,7 +754,7 @@ def test_a_run_that_is_killed_pays_at_most_one_call_twice_and_ends_the_same(
     with OpenAIServer(answer=writes_on) as server:
         run = [sys.executable, "-c", CHILD, str(tmp_path), server.base_url, str(die_at), after]
         transcript(*numbers)
-        killed = subprocess.run(run, capture_output=True, text=True, check=False)
+        killed = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False)
         paid = len(server.completions)
 
         aid = make(model(server, context_tokens=4000, concurrency=1))

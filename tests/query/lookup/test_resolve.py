@@ -68,6 +68,7 @@ def test_an_artifact_is_found_by_every_form_of_its_name(aid: FindingAid, name: s
     assert aid.show(name).artifact_id == "py/secrets.py"
     assert aid.impact(name).artifact_id == "py/secrets.py"
     assert aid.disclose(name, "body").body == FILES["mine"]["py/secrets.py"]
+    assert aid.read(name).text == FILES["mine"]["py/secrets.py"]
     assert aid.history(name) == []
     assert [link.id for link in aid.why(name)] == ["mine/py/secrets.py"]
 
@@ -112,7 +113,9 @@ def test_an_error_suggests_artifacts_of_a_similar_name(aid: FindingAid, name: st
     assert str(raised.value).endswith(suggested)
 
 
-@pytest.mark.parametrize("look_up", [FindingAid.show, FindingAid.neighbours, FindingAid.why, FindingAid.impact])
+@pytest.mark.parametrize(
+    "look_up", [FindingAid.show, FindingAid.read, FindingAid.neighbours, FindingAid.why, FindingAid.impact]
+)
 @pytest.mark.parametrize("name", ["mine/py/secrets.py", "secrets.py", "secret.py", "py/secrets.py:1"])
 def test_a_limited_caller_finds_and_is_suggested_nothing_of_other_corpora(
     aid: FindingAid, look_up: Callable[..., Any], name: str
