@@ -54,7 +54,8 @@ def aid_of(store: Store) -> FindingAid:
 
 def serve(uri: str) -> None:
     """Run a server in this process; its port is the first line that it prints."""
-    app = create_app(Session.of(aid_of(Store(uri))), ServeSettings(), None)
+    limits = ServeSettings(caller_waiting=max(CLIENTS))  # all clients share an address, and count as one caller
+    app = create_app(Session.of(aid_of(Store(uri))), limits, None)
     socket = (config := uvicorn.Config(app, port=0, log_level="error")).bind_socket()
     socket.listen()
     print(socket.getsockname()[1], flush=True)
