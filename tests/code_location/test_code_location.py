@@ -20,7 +20,8 @@ import findingaid
 from findingaid import FindingAid
 from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.assets import artifact_id_of, partition_key
-from findingaid_dagster.events import BatchingSqliteEventLog, logged_data_versions
+from findingaid_dagster.internals.events import logged_data_versions
+from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, text_about
 from tests.paths import ROOT
@@ -434,7 +435,7 @@ def test_the_instance_of_dagster_yaml_batches_events(location: Location) -> None
     location.index()
 
     assert isinstance(storage, BatchingSqliteEventLog)
-    assert batches == [4] * 6  # the five assets, and the observed source
+    assert batches == [4] * 6 + [1]  # the five assets, the observed source, and the published records
 
 
 def run_cli(folder: Path, home: Path | None, config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

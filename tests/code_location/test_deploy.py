@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 
 from findingaid.config.loading import load
 from findingaid.config.settings import ServeSettings, Settings
-from findingaid_dagster.launcher import WatchedRunLauncher
+from findingaid_dagster import WatchedRunLauncher
 from tests.conftest import Cli
 from tests.paths import ROOT
 from tests.support.deployment import until
