@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any, Self
 
 import dagster as dg
@@ -49,12 +50,23 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: dict[str, Engine] = {}
+        self._under_way: dict[str, Connection] = {}
+        self._one_thread = RLock()
         super().__init__(base_dir, inst_data)
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
-        with self._db_lock, self._engine(shard).connect() as connection, connection.begin():
-            yield connection
+        """Open a transaction of a database; inside of one, continue it."""
+        with self._one_thread:
+            if shard in self._under_way:
+                yield self._under_way[shard]
+                return
+            with self._engine(shard).connect() as connection, connection.begin():
+                self._under_way[shard] = connection
+                try:
+                    yield connection
+                finally:
+                    del self._under_way[shard]
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
         """Store asset events of one run: one transaction in the run's database, one in the index.
@@ -75,10 +87,10 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
                 SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
             )
             ids = connection.execute(insert, rows).scalars().all()
-            self._store_asset_event_tags(connection, events, ids)
+            self.store_asset_event_tags(events, ids)
             last = {e.get_dagster_event().asset_key: (e, i) for e, i in zip(events, ids, strict=True)}
             for entry, event_id in last.values():
-                self._store_asset_event(connection, entry, event_id)
+                self.store_asset_event(entry, event_id)
         return None
 
     def dispose(self) -> None:

@@ -126,6 +126,7 @@ class Location:
         return set(self.staleness().values()) == {("FRESH", ())}
 
 
+@pytest.mark.dagster_versions
 def test_the_job_logs_every_partition_of_every_asset_once_with_its_own_version(location: Location) -> None:
     assert location.index().success
 
@@ -204,6 +205,7 @@ def stale(location: Location) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.dagster_versions
 def test_an_observed_change_makes_exactly_its_partition_stale_until_the_next_run(location: Location) -> None:
     location.index()
     unchanged = observe(location)
@@ -317,6 +319,7 @@ def test_what_the_cli_did_is_shown_after_the_next_run(location: Location) -> Non
     assert location.all_fresh()
 
 
+@pytest.mark.dagster_versions
 @pytest.mark.parametrize(("start", "end", "count"), [("ledger.md", None, 1), ("ledger.md", "vector.md", 3)])
 def test_one_partition_and_a_range_can_be_materialized(
     location: Location, start: str, end: str | None, count: int
@@ -426,6 +429,7 @@ def test_files_with_odd_names_have_partitions_like_any_other(location: Location)
     assert location.all_fresh()
 
 
+@pytest.mark.dagster_versions
 def test_the_instance_of_dagster_yaml_batches_events(location: Location) -> None:
     storage = location.instance.event_log_storage
     batches: list[int] = []
@@ -466,6 +470,7 @@ def test_the_job_runs_from_the_command_line_and_is_incremental(location: Locatio
     assert len(location.aid.search("sentence", 50)) == 8
 
 
+@pytest.mark.dagster_versions
 def test_a_failed_artifact_is_the_exit_status_of_the_command_line(location: Location) -> None:
     location.cli.write("bad.md", b"\x00binary")
 
