@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 export DAGSTER_HOME := $(CURDIR)/.dagster
 
-.PHONY: index test test-slow lint dev bench readme docs
+OLDEST_DAGSTER := 1.12.10
+
+.PHONY: index test test-slow test-dagster lint dev bench readme docs
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made.
 index: $(VENV)/.installed
@@ -17,6 +19,15 @@ test: $(VENV)/.installed
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m slow
+
+# The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
+test-dagster: $(VENV)/.installed
+	for version in "==$(OLDEST_DAGSTER)" "<2"; do \
+	  rm -rf build/dagster && \
+	  $(BIN)/python -m pip install --quiet --no-deps --target build/dagster \
+	    "dagster$$version" "dagster-shared$$version" "dagster-pipes$$version" && \
+	  PYTHONPATH=build/dagster $(BIN)/python -m pytest -n auto -m "dagster_versions and not slow" tests/code_location || exit 1; \
+	done
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

@@ -24,7 +24,7 @@ from findingaid_dagster.assets.keys import PUBLISHED, artifact_id_of, asset_key
 from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
-from findingaid_dagster.events import log_asset_events
+from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.resources import in_one_line, opened
 
 NAMED = 20

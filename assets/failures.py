@@ -5,6 +5,8 @@ from typing import Any
 
 import dagster as dg
 
+from findingaid_dagster.internals.events import tag_run
+
 FAILED_TAG = "findingaid/failed"
 """Tag of a failed run that names the first failures; the list of runs shows it, and alerts can read it."""
 
@@ -23,5 +25,5 @@ def fail_run(
     more = "; …" if len(problems) > NAMED else ""
     named = "; ".join(problems[:NAMED]) + more
     cut = named if len(named) <= TAG_CHARACTERS else f"{named[:TAG_CHARACTERS]}…"
-    context.instance.add_run_tags(context.run_id, {FAILED_TAG: cut})
+    tag_run(context.instance, context.run_id, {FAILED_TAG: cut})
     return dg.Failure(f"{lead}: {named}", metadata, allow_retries=False)

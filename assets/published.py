@@ -17,7 +17,7 @@ from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
 from findingaid_dagster.assets.specs import CODE_VERSION
-from findingaid_dagster.events import event_pointer
+from findingaid_dagster.internals.events import event_pointer
 
 
 def read_published(aid: FindingAid) -> dict[str, Contents]:

@@ -9,7 +9,7 @@ from findingaid.corpus import Corpus
 from findingaid.indexing.indexer import Indexer
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, partition_key
 from findingaid_dagster.assets.specs import Translation, source_spec, translated, unchanged
-from findingaid_dagster.events import log_asset_events, logged_data_versions
+from findingaid_dagster.internals.events import log_asset_events, logged_data_versions
 from findingaid_dagster.resources import opened
 
 # In beta in the pinned dagster; tests/code_location/test_code_location.py tests the behaviour relied on.

@@ -22,7 +22,7 @@ from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, deps_of, inputs_of, partition_key
 from findingaid_dagster.assets.source import observation, observed_version
 from findingaid_dagster.assets.specs import record_columns
-from findingaid_dagster.events import (
+from findingaid_dagster.internals.events import (
     current_data_version,
     event_pointer,
     latest_event_ids,

@@ -18,7 +18,7 @@ import yaml
 import findingaid
 from benchmarks import corpus
 from benchmarks.figures import ROUNDS, STAGES, Row, settle, timed
-from findingaid_dagster.events import BATCH_SIZE_VARIABLE
+from findingaid_dagster.internals.sqlite import BATCH_SIZE_VARIABLE
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.resources import FindingAidResource
 from tools.postgres import programs, server

@@ -1,4 +1,6 @@
 from .component import FindingAidComponent as FindingAidComponent
+from .internals.launcher import WatchedRunLauncher as WatchedRunLauncher
+from .internals.sqlite import BatchingSqliteStorage as BatchingSqliteStorage
 from .pipelines.code_location import build_definitions as build_definitions
 from .resources import FindingAidResource as FindingAidResource
 

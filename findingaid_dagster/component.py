@@ -3,10 +3,10 @@
 from typing import Annotated, Any
 
 import dagster as dg
-from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from pydantic import Field
 
 from findingaid_dagster.assets import AssetData, unchanged
+from findingaid_dagster.internals.definitions import TranslationFn, TranslationFnResolver
 from findingaid_dagster.pipelines.code_location import build_definitions
 
 

@@ -188,7 +188,7 @@ def run_config(corpora: list[str]) -> dict[str, object]:
 
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
-    return instance.get_runs_count(dg.RunsFilter(job_name=job.name, statuses=UNDER_WAY)) > 0
+    return bool(instance.get_run_records(dg.RunsFilter(job_name=job.name, statuses=UNDER_WAY), limit=1))
 
 
 def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:

@@ -10,7 +10,6 @@ from findingaid.aid import FindingAid
 from findingaid.config.loading import load
 from findingaid.errors import ConfigError
 from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
-from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import (
     changed_sources,
     finished_batches,
@@ -48,7 +47,6 @@ def build_definitions(
     the configured executor too. If none is configured they use that of the code location, since `merge` allows only
     one.
     """
-    enable_batching()
     path = Path(config_path).resolve()
     resource = FindingAidResource(
         config_path=str(path),

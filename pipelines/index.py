@@ -29,7 +29,8 @@ from findingaid_dagster.assets import (
     table,
     usage_numbers,
 )
-from findingaid_dagster.events import log_asset_events
+from findingaid_dagster.internals.definitions import config_field
+from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
@@ -194,7 +195,7 @@ def quiet(node: str, config: type[dg.Config] | None = None) -> dg.ConfigMapping:
 
     A mapping as the job's `config` would fix the configuration of its resources, so that none could be replaced.
     """
-    options = {} if config is None else {"ops": dg.Field({node: {"config": _fields(config)}}, is_required=False)}
+    options = {} if config is None else {"ops": dg.Field({node: {"config": config_field(config)}}, is_required=False)}
     others = ("execution", "loggers", "resources", *(() if config else ("ops",)))
     anything = dg.Field(dg.Permissive(), is_required=False)  # type: ignore[no-untyped-call]  # dagster leaves it untyped
     schema = {**options, **dict.fromkeys(others, anything)}
@@ -203,10 +204,6 @@ def quiet(node: str, config: type[dg.Config] | None = None) -> dg.ConfigMapping:
         return {**QUIET, **{name: value for name, value in given.items() if value}}
 
     return dg.ConfigMapping(resolve, config_schema=schema, receive_processed_config_values=False)
-
-
-def _fields(config: type[dg.Config]) -> dg.Field:
-    return config.to_config_schema().as_field()
 
 
 def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:

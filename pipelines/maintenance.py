@@ -7,7 +7,7 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid_dagster.assets import fail_run, publications, read_published
-from findingaid_dagster.events import log_asset_events
+from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import keeps_history, quiet
 from findingaid_dagster.resources import in_one_line, opened

@@ -94,9 +94,9 @@ SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", *CODE_LOCATION,
 
 LOADED = """
 import sys
-from findingaid_dagster import FindingAidComponent, FindingAidResource, build_definitions
+from findingaid_dagster import BatchingSqliteStorage, FindingAidComponent, FindingAidResource, build_definitions
 assert build_definitions("findingaid.yaml").resolve_job_def("index")
-import findingaid_dagster.launcher
+from findingaid_dagster import WatchedRunLauncher
 for module in list(sys.modules.values()):
     if module.__name__.partition(".")[0] in {"findingaid", "findingaid_dagster"} and module.__file__:
         print(module.__file__)

@@ -19,7 +19,7 @@ def write(folder: Path) -> None:
     package = folder / "findingaid_dagster"
     package.mkdir(parents=True)
     (folder / "findingaid").symlink_to(ROOT / "findingaid")
-    own = (path for path in (ROOT / package.name).iterdir() if path.is_file())
+    own = (path for path in (ROOT / package.name).iterdir() if path.name != "__pycache__")
     for path in (*own, *(ROOT / name for name in CODE_LOCATION)):
         (package / path.name).symlink_to(path)
 

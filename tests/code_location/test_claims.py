@@ -15,7 +15,7 @@ from findingaid.claims.model import claim_id
 from findingaid.errors import SynthesisError
 from findingaid.model import Stage
 from findingaid.protocols import Extraction, Statement
-from findingaid_dagster.events import logged_data_versions
+from findingaid_dagster.internals.events import logged_data_versions
 from tests.code_location.test_code_location import Location, open_location
 from tests.conftest import PLAIN, Cli, text_about
 

@@ -20,7 +20,8 @@ import findingaid
 from findingaid import FindingAid
 from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.assets import artifact_id_of, partition_key
-from findingaid_dagster.events import BatchingSqliteEventLog, logged_data_versions
+from findingaid_dagster.internals.events import logged_data_versions
+from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, text_about
 from tests.paths import ROOT
@@ -125,6 +126,7 @@ class Location:
         return set(self.staleness().values()) == {("FRESH", ())}
 
 
+@pytest.mark.dagster_versions
 def test_the_job_logs_every_partition_of_every_asset_once_with_its_own_version(location: Location) -> None:
     assert location.index().success
 
@@ -203,6 +205,7 @@ def stale(location: Location) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.dagster_versions
 def test_an_observed_change_makes_exactly_its_partition_stale_until_the_next_run(location: Location) -> None:
     location.index()
     unchanged = observe(location)
@@ -316,6 +319,7 @@ def test_what_the_cli_did_is_shown_after_the_next_run(location: Location) -> Non
     assert location.all_fresh()
 
 
+@pytest.mark.dagster_versions
 @pytest.mark.parametrize(("start", "end", "count"), [("ledger.md", None, 1), ("ledger.md", "vector.md", 3)])
 def test_one_partition_and_a_range_can_be_materialized(
     location: Location, start: str, end: str | None, count: int
@@ -425,6 +429,7 @@ def test_files_with_odd_names_have_partitions_like_any_other(location: Location)
     assert location.all_fresh()
 
 
+@pytest.mark.dagster_versions
 def test_the_instance_of_dagster_yaml_batches_events(location: Location) -> None:
     storage = location.instance.event_log_storage
     batches: list[int] = []
@@ -434,7 +439,7 @@ def test_the_instance_of_dagster_yaml_batches_events(location: Location) -> None
     location.index()
 
     assert isinstance(storage, BatchingSqliteEventLog)
-    assert batches == [4] * 6  # the five assets, and the observed source
+    assert batches == [4] * 6 + [1]  # the five assets, the observed source, and the published records
 
 
 def run_cli(folder: Path, home: Path | None, config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -465,6 +470,7 @@ def test_the_job_runs_from_the_command_line_and_is_incremental(location: Locatio
     assert len(location.aid.search("sentence", 50)) == 8
 
 
+@pytest.mark.dagster_versions
 def test_a_failed_artifact_is_the_exit_status_of_the_command_line(location: Location) -> None:
     location.cli.write("bad.md", b"\x00binary")
 

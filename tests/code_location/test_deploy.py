@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 
 from findingaid.config.loading import load
 from findingaid.config.settings import ServeSettings, Settings
-from findingaid_dagster.launcher import WatchedRunLauncher
+from findingaid_dagster import WatchedRunLauncher
 from tests.conftest import Cli
 from tests.paths import ROOT
 from tests.support.deployment import until
@@ -103,6 +103,7 @@ def test_services_wait_for_those_they_need_and_every_volume_is_declared() -> Non
             assert source in COMPOSE["volumes"] or source.startswith((".", "$"))
 
 
+@pytest.mark.dagster_versions
 def test_the_instance_is_valid_and_of_the_classes_it_names() -> None:
     config, _ = dagster_instance_config(str(DEPLOY))
 

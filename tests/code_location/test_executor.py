@@ -14,7 +14,7 @@ import pytest
 from findingaid.errors import ConfigError
 from findingaid.indexing.plan import BATCH_ARTIFACTS
 from findingaid.testing import OpenAIServer, faults
-from findingaid_dagster.events import logged_data_versions
+from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.pipelines.index import TRIES
 from tests.code_location.test_code_location import ROOT, Location, open_location, run_cli

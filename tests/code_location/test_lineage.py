@@ -47,6 +47,7 @@ def test_the_source_depends_on_the_assets_that_the_configuration_names(location:
     assert location.all_fresh()
 
 
+@pytest.mark.dagster_versions
 def test_a_dep_that_a_team_adds_to_an_asset_leaves_its_partitions_fresh(location: Location) -> None:
     def add(spec: dg.AssetSpec) -> dg.AssetSpec:
         return spec.merge_attributes(deps=[RAW]) if spec.key == key("artifacts") else spec
@@ -113,6 +114,7 @@ def test_a_translation_changes_what_a_team_decides_and_nothing_else(cli: Cli) ->
         build_definitions(cli.config, translation=lambda spec, _: spec.replace_attributes(key="other"))
 
 
+@pytest.mark.dagster_versions
 def test_the_component_translates_by_attributes(cli: Cli, tmp_path: Path) -> None:
     from dagster.components.testing import create_defs_folder_sandbox
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from findingaid.model import Stage
-from findingaid_dagster.events import BATCH_SIZE_VARIABLE, latest_event_ids, logged_data_versions
+from findingaid_dagster.internals.events import latest_event_ids, logged_data_versions
 from tests.code_location.test_code_location import (  # noqa: F401  # the same truths; collected here they run on the location below
     STAGES,
     Location,
@@ -57,8 +57,7 @@ def test_events_are_written_in_batches(location: Location) -> None:
     location.index()
 
     assert type(storage).__module__.startswith("dagster_postgres")
-    assert os.environ[BATCH_SIZE_VARIABLE]
-    assert batches == [4] * 6  # the five assets, and the observed source
+    assert batches == [4] * 6 + [1]  # the five assets, the observed source, and the published records
 
 
 def test_a_thousand_artifacts_have_their_versions_and_a_rerun_logs_nothing(location: Location) -> None:

@@ -129,6 +129,7 @@ def test_an_unreadable_new_file_does_not_keep_the_rest_from_those_downstream(loc
     assert not ticks.tick()
 
 
+@pytest.mark.dagster_versions
 def test_an_asset_after_the_published_records_runs_after_them_in_the_same_run(location: Location) -> None:
     location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md"])
     job = with_digest(location).resolve_implicit_global_asset_job_def()

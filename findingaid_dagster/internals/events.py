@@ -1,0 +1,129 @@
+"""Reading and writing events of many partitions at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import dagster as dg
+from dagster._check import CheckError
+from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, extract_data_version_from_entry
+from dagster._core.events import AssetObservationData, DagsterEvent, DagsterEventType, StepMaterializationData
+from dagster._core.execution.plan.step import ExecutionStep
+
+BATCH_SIZE = 1000
+
+
+def log_asset_events(
+    context: dg.OpExecutionContext, events: Sequence[dg.AssetMaterialization | dg.AssetObservation]
+) -> None:
+    """Log events of any assets and partitions as events of this step, in batches.
+
+    `context.log_event` would write each event on its own and print a line for it. Dagster's own batching needs an
+    environment variable, which would apply to all other assets of the process too. So the storage gets the batches
+    directly.
+    """
+    step = context.get_step_execution_context().step
+    # A batch has events of one asset: Postgres updates only the asset of the last event.
+    for _, of in groupby(events, key=lambda logged: (type(logged), logged.asset_key)):
+        entries = [_entry(context, step, logged) for logged in of]
+        for start in range(0, len(entries), BATCH_SIZE):
+            context.instance.event_log_storage.store_event_batch(entries[start : start + BATCH_SIZE])
+
+
+def _entry(
+    context: dg.OpExecutionContext, step: ExecutionStep, logged: dg.AssetMaterialization | dg.AssetObservation
+) -> dg.EventLogEntry:
+    kind, data = _payload(logged)
+    logged_event = DagsterEvent(
+        event_type_value=kind.value,
+        job_name=context.job_name,
+        step_handle=step.handle,
+        step_kind_value=step.kind.value,
+        event_specific_data=data,
+        message=f"{kind.value.rsplit('_', 1)[-1].capitalize()} of {logged.label}",
+    )
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]  # dagster leaves it untyped
+        error_info=None,
+        level=logging.DEBUG,
+        user_message="",
+        run_id=context.run_id,
+        timestamp=time.time(),
+        step_key=logged_event.step_key,
+        job_name=context.job_name,
+        dagster_event=logged_event,
+    )
+
+
+def _payload(
+    logged: dg.AssetMaterialization | dg.AssetObservation,
+) -> tuple[DagsterEventType, StepMaterializationData | AssetObservationData]:
+    if isinstance(logged, dg.AssetObservation):
+        return DagsterEventType.ASSET_OBSERVATION, AssetObservationData(logged)
+    return DagsterEventType.ASSET_MATERIALIZATION, StepMaterializationData(logged)
+
+
+def logged_data_versions(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
+) -> dict[str, str]:
+    """Map partitions to the data version of their latest materialization, or latest observation with `observed`.
+
+    If `partitions` is None, all are mapped. Partitions without such an event or version are left out.
+    """
+    if partitions is not None and not partitions:
+        return {}
+    kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
+    tags = instance.event_log_storage.get_latest_tags_by_partition(
+        asset, kind, ["dagster/data_version"], asset_partitions=partitions
+    )
+    return {key: found["dagster/data_version"] for key, found in tags.items() if "dagster/data_version" in found}
+
+
+def latest_event_ids(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
+) -> dict[str, int]:
+    """Map partitions to the id of their latest materialization, or latest observation with `observed`.
+
+    A later event has a higher id. If `partitions` is None, all are mapped.
+    """
+    kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
+    wanted = None if partitions is None else set(partitions)
+    return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
+
+
+def event_pointer(instance: dg.DagsterInstance) -> int:
+    """Return the highest event id so far.
+
+    Dagster decides whether an input changed by looking for events after a materialization's pointer. The highest id is
+    therefore a valid pointer for all partitions of a batch.
+    """
+    return instance.event_log_storage.get_maximum_record_id() or 0
+
+
+def current_data_version(instance: dg.DagsterInstance, asset: dg.AssetKey) -> str:
+    """Return the data version that Dagster compares inputs with: that of the latest event, or of an unknown asset."""
+    record = instance.get_latest_data_version_record(asset)
+    version = extract_data_version_from_entry(record.event_log_entry) if record else None
+    return (version or DEFAULT_DATA_VERSION).value
+
+
+def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.AssetKey]:
+    """Return the inputs of an asset as the code location has it, perhaps with more than it was built with.
+
+    A job that a test runs in its process knows no code location, and gets none.
+    """
+    assets = context.assets_def if context.has_assets_def else None
+    if assets and asset in assets.specs_by_key:
+        return {dep.asset_key for dep in assets.specs_by_key[asset].deps}
+    try:
+        graph = context.repository_def.asset_graph
+    except CheckError:
+        return set()
+    return set(graph.get(asset).parent_keys) if graph.has(asset) else set()
+
+
+def tag_run(instance: dg.DagsterInstance, run_id: str, tags: Mapping[str, str]) -> None:
+    """Add tags to a run."""
+    instance.add_run_tags(run_id, tags)
