@@ -33,11 +33,13 @@ from findingaid.query.context.pack import (
     ContextDefaults,
     ContextPack,
     Packer,
+    PreviousPack,
     SummarizerOption,
     choose_summarizer,
     missing_summary_records,
     pieces_from_hits,
     pieces_from_pinned,
+    previous_digest,
     read_session_piece,
     read_summary_records,
 )
@@ -468,6 +470,7 @@ class FindingAid:
         sessions: Sequence[str] = (),
         summaries: bool = True,
         summarizer: SummarizerOption = None,
+        previous: PreviousPack = None,
         as_result: bool = False,
         corpora: Sequence[str] | None = None,
         **search: Any,
@@ -477,12 +480,16 @@ class FindingAid:
         Candidates are, by priority, the `pinned` pieces, the anchored summaries of `sessions` (artifact ids), and the k
         best hits; with `summaries`, also the summaries of the artifacts of these hits. `summarizer`, an object, a kind
         or a spec, writes a digest of the pieces that do not fit. None uses the configured one, and False uses none.
+        With `previous`, the pack before this one, the summarizer updates the digest of that pack instead: it is sent
+        the previous digest and the pieces that the digest does not cover yet.
         The other keyword arguments go to `search`. The pack lists left-out pieces with the reason in `dropped`, and
         anything less than the caller asked for in `degraded`. With `as_result`, the budget holds for the JSON of
         `ContextPack.to_result()`, not only for the rendered text.
 
-        Raises the errors of `search`, and QueryError for an unknown session or a budget below that of an empty pack.
+        Raises the errors of `search`, and QueryError for an unknown session, a `previous` that is not a pack, digest or
+        anchored summary, and a budget below that of an empty pack.
         """
+        digest = previous_digest(previous)
         count = self.context_defaults.count or self.embedder.count_tokens
         packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer, as_result)
         names = self._names(corpora)
@@ -499,7 +506,7 @@ class FindingAid:
         writes, problem = choose_summarizer(summarizer, self.context_defaults.summarizer)
         degraded = [*missing_summary_records(self.store, keys), *filter(None, [problem])]
         candidates = [*pieces_from_pinned(pinned), *asked, *pieces_from_hits(hits, generated)]
-        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded)
+        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded, digest)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """Map each corpus to the fields of its published records that `where` can name.

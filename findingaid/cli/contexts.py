@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+import orjson
 from rich.markup import escape
 
 from findingaid.cli.common import (
@@ -23,6 +24,17 @@ from findingaid.query.context.rendering import Form
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+
+
+def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> Any:
+    """Return the JSON object in the file that an option names. Raises BadParameter if there is none."""
+    try:
+        found = orjson.loads(path.read_bytes()) if path else None
+    except orjson.JSONDecodeError as error:
+        raise click.BadParameter(f"{path} is not JSON: {error}") from None
+    if path and not isinstance(found, dict):
+        raise click.BadParameter(f"{path} is not a JSON object, as `findingaid context --json` prints it")
+    return found
 
 
 @click.command()
@@ -62,6 +74,12 @@ if TYPE_CHECKING:
     callback=parse_spec,
     help="Summarizer of the pieces that do not fit: extractive, openai.",
 )
+@click.option(
+    "--previous",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_read_object,
+    help="Pack before this one, as printed by --json, or an anchored summary as JSON: its digest is continued.",
+)
 @mode_option
 @where_option
 @surfaces_option
@@ -86,6 +104,7 @@ def context(
       findingaid context "how are versions compared" --budget 1000
       findingaid context "what if a run is killed" --budget 2000 --expand section --as messages
       findingaid context "what was decided" --budget 500 --pin "Answer in French." --json
+      findingaid context "and why" --budget 500 --summarizer extractive --previous pack.json --json
     """
     texts = [*pinned, *(path.read_text("utf-8", "replace") for path in files)]
     kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None

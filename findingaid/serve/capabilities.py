@@ -78,6 +78,7 @@ def unused_inputs(aid: FindingAid) -> frozenset[str]:
         "rerank": search.rerank,
         "select": search.select,
         "summarizer": aid.context_defaults.summarizer,
+        "previous": aid.context_defaults.summarizer,
         "tiers": claimed,
         "use_summaries": any(claiming.nodes for claiming in claimed),
         "summary_top_k": any(claiming.nodes for claiming in claimed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -112,9 +112,15 @@ class ContextInput(RetrievalInput):
     summarizer: bool | None = Field(
         default=None, description="Whether the configured summarizer writes a digest of the pieces that do not fit."
     )
+    previous: dict[str, Any] | None = Field(
+        default=None,
+        description="digest of the pack before this one, as returned with details, or an anchored summary: it is"
+        " continued.",
+    )
     details: bool = Field(
         default=False,
-        description="Also return the pieces and each dropped piece. Only `rendered` is then within the budget.",
+        description="Also return the pieces, dropped ones too, and the digest. Only `rendered` is then within the"
+        " budget.",
     )
 
 

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from findingaid.model import Failure, Hit, Skipped
 from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence, Sentence
+from findingaid.query.context.digest import Digest
 from findingaid.query.context.pieces import DropReason, PieceKind
 from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.artifact import ArtifactView
@@ -139,7 +140,10 @@ class PackOutput(TypedDict):
 
 
 class PackDetails(TypedDict):
-    """Context pack with its pieces, kept and left out. `rendered` has `tokens` tokens, of the `budget`."""
+    """Context pack with its pieces, kept and left out. `rendered` has `tokens` tokens, of the `budget`.
+
+    `digest` covers the pieces that did not fit; the next pack takes it as `previous`.
+    """
 
     queries: Sequence[str]
     form: Form
@@ -150,6 +154,7 @@ class PackDetails(TypedDict):
     dropped: Sequence[DroppedPiece]
     tier: int
     degraded: Sequence[str]
+    digest: Digest | None
     rendered: str | Sequence[Mapping[str, str]]
 
 

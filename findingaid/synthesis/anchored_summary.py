@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
-from annotated_types import Ge, MinLen
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, field_validator
+from annotated_types import Ge
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, field_validator, model_validator
 
 from findingaid.model import CallResult, Segment, Usage
 
@@ -31,7 +32,10 @@ def _on_one_line(text: str) -> str:
 Text = Annotated[str, AfterValidator(_on_one_line), StringConstraints(min_length=1)]
 """Text on one line, so that no part of it can pass for the label of a section."""
 
-Turns = Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1)]
+Turns = tuple[Annotated[int, Ge(0)], ...]
+
+BULLET = re.compile(r"\s*[-*•]\s+")
+"""Mark of a list item at the beginning of a line."""
 
 
 class _Frozen(BaseModel):
@@ -39,27 +43,49 @@ class _Frozen(BaseModel):
 
 
 class Point(_Frozen):
-    """One statement with the turns that it is taken from. Turns count from 0, as the surfaces' `turn` does."""
+    """One statement with the turns that it is taken from. Turns count from 0, as the surfaces' `turn` does.
+
+    A line of plain text is a point without turns.
+    """
 
     text: Text
     turns: Turns
 
     def __str__(self) -> str:
+        if not self.turns:
+            return f"- {self.text}"
         numbers = ", ".join(map(str, self.turns))
         return f"- {self.text} [{'turn' if len(self.turns) == 1 else 'turns'} {numbers}]"
 
 
 class Section(_Frozen):
-    """The points of one section, in the order of their turns."""
+    """The points of one section, in the order of their turns.
+
+    Can be validated from plain text, too: `content` in place of `points`, as in ainl's JSON.
+    """
 
     id: str
     label: str
     points: tuple[Point, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_content(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(value.get("content"), str) or "points" in value:
+            return value
+        others = {name: given for name, given in value.items() if name != "content"}
+        return {**others, "points": points_of(value["content"])}
+
     @property
     def content(self) -> str:
         """The points with their turns, one per line; "" if there are none."""
         return "\n".join(map(str, self.points))
+
+
+def points_of(text: str) -> tuple[Point, ...]:
+    """Return the lines of a plain text as points without turns."""
+    lines = (BULLET.sub("", line, count=1).strip() for line in text.splitlines())
+    return tuple(Point(text=line, turns=()) for line in lines if line)
 
 
 class AnchoredSummary(_Frozen):
@@ -83,10 +109,11 @@ class AnchoredSummary(_Frozen):
         return cls.of({}, 0)
 
     @classmethod
-    def of(cls, points: Mapping[str, Sequence[Point]], iteration: int) -> Self:
-        """Build a summary from points by section id, with a token estimate."""
-        sections = tuple(Section(id=i, label=label, points=tuple(points.get(i, ()))) for i, label in LABELS.items())
-        made = cls(sections=sections, iteration=iteration)
+    def of(cls, sections: Mapping[str, Sequence[Point] | str], iteration: int) -> Self:
+        """Build a summary from points or plain text by section id, with a token estimate."""
+        points = {i: points_of(given) if isinstance(given, str) else tuple(given) for i, given in sections.items()}
+        found = tuple(Section(id=i, label=label, points=points.get(i, ())) for i, label in LABELS.items())
+        made = cls(sections=found, iteration=iteration)
         tokens = -(-len(made.to_prompt_text().encode("utf-8", "replace")) // BYTES_A_TOKEN)
         return made.model_copy(update={"token_estimate": tokens})
 

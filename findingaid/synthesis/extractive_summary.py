@@ -74,9 +74,13 @@ class ExtractiveSummarizer:
 
 
 def _of_turns_before(points: Iterable[Point], first: int | None) -> Iterator[Point]:
-    """Yield the points taken from earlier turns. A turn that is read again yields all of its own points again."""
+    """Yield the points taken from earlier turns, and those without turns.
+
+    A turn that is read again yields all of its own points again.
+    """
     for point in points:
-        if turns := tuple(turn for turn in point.turns if first is None or turn < first):
+        turns = tuple(turn for turn in point.turns if first is None or turn < first)
+        if turns or not point.turns:
             yield point.model_copy(update={"turns": turns})
 
 

@@ -125,7 +125,8 @@ class OpenAISummarizer(ProducerParameters):
 def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
     """Parse the summary from an answer. Raises SynthesisError for an answer without a valid summary.
 
-    Turns that the model was not shown are removed, and so are points that cite no other turn.
+    Turns that the model was not shown are removed, and so are points that cite no other turn. A point without turns is
+    kept only in a section that had one before.
     """
     try:
         answer = _Answer.model_validate_json(strip_fence(content))
@@ -134,8 +135,12 @@ def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | 
         raise SynthesisError(f"the answer is not the requested JSON: see {place}", "parse") from None
     known = {segment.turn for segment in segments}
     known |= {turn for s in existing.sections for point in s.points for turn in point.turns} if existing else set()
+    plain = {s.id for s in existing.sections if not all(point.turns for point in s.points)} if existing else set()
     said: dict[str, list[_Point]] = {section: getattr(answer, section) for section in LABELS}
-    points = {section: list(filter(None, (_point(one, known) for one in said[section]))) for section in LABELS}
+    points = {
+        section: list(filter(None, (_point(one, known, section in plain) for one in said[section])))
+        for section in LABELS
+    }
     summary = AnchoredSummary.of(points, (existing.iteration if existing else 0) + 1)
     if summary.is_empty() and any(said.values()):
         raise SynthesisError("the answer cites no turn that it was shown", "parse")
@@ -146,7 +151,8 @@ def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | 
     return summary
 
 
-def _point(said: _Point, known: set[int]) -> Point | None:
+def _point(said: _Point, known: set[int], may_be_plain: bool) -> Point | None:
     turns = tuple(sorted({turn for turn in said.turns if turn in known}))
     text = without_controls(said.text)
-    return Point(text=text, turns=turns) if turns and text.strip() else None
+    traced = turns or (may_be_plain and not said.turns)
+    return Point(text=text, turns=turns) if traced and text.strip() else None

@@ -28,6 +28,7 @@ from findingaid.serve.errors import kind_of
 from findingaid.serve.jsonl import answer_requests
 from findingaid.serve.session import Session
 from findingaid.serve.truncation import without_empty
+from findingaid.synthesis.anchored_summary import AnchoredSummary
 from tests.support.serving import HIDDEN, OPEN, post, served
 
 CONFIGURED = """
@@ -40,6 +41,14 @@ corpora:
 """
 
 Given = dict[str, Any]
+FOLDER = "FOLDER"
+"""Replaced by the folder of the configuration in arguments of the command line."""
+
+SUMMARY = [
+    {**section.model_dump(exclude={"points"}), "content": "Done."} for section in AnchoredSummary.empty().sections
+]
+"""Sections of an anchored summary in plain text, as ainl writes them."""
+
 ANY = "artifact_id LIKE '%.md'"
 
 
@@ -107,6 +116,12 @@ CASES = [
          "details": True},
         lambda aid: aid.context("tokens", 100, pinned=["Answer in French."], form="messages").to_dict(),
         ["context", "tokens", "--budget", "100", "--pin", "Answer in French.", "--as", "messages"],
+    ),
+    Case(
+        "context",
+        {"query": "tokens", "budget_tokens": 100, "previous": {"sections": SUMMARY}, "details": True},
+        lambda aid: aid.context("tokens", 100, previous={"sections": SUMMARY}).to_dict(),
+        ["context", "tokens", "--budget", "100", "--previous", f"{FOLDER}/summary.json"],
     ),
     Case(
         "show",
@@ -191,6 +206,12 @@ FAILING = [
         lambda aid: aid.context("x", 0),
         ["context", "x", "--budget", "0"],
     ),
+    Case(
+        "context",
+        {"query": "x", "budget_tokens": 100, "previous": {"rendered": ""}},
+        lambda aid: aid.context("x", 100, previous={"rendered": ""}),
+        ["context", "x", "--budget", "100", "--previous", f"{FOLDER}/result.json"],
+    ),
     Case("show", {"id": "nope"}, lambda aid: aid.show("nope"), ["show", "nope"]),
     Case("show", {"id": "auth.md"}, lambda aid: aid.show("auth.md"), ["show", "auth.md"]),
     Case("neighbours", {"id": "nope"}, lambda aid: aid.neighbours("nope"), ["neighbours", "nope"]),
@@ -223,6 +244,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / corpus).mkdir(exist_ok=True)
             (folder / corpus / name).write_text(text + "\nSee [the ledger](ledger.md).\n")
     (folder / "findingaid.yaml").write_text(CONFIGURED)
+    (folder / "summary.json").write_text(json.dumps({"sections": SUMMARY}))
+    (folder / "result.json").write_text(json.dumps({"rendered": ""}))
     assert not list(findingaid.open(folder / "findingaid.yaml").index().problems())
     return folder
 
@@ -260,6 +283,7 @@ def over_mcp(address: str, name: str, given: Any) -> Any:
 
 
 def over_cli(folder: Path, arguments: list[str]) -> tuple[int, str, str]:
+    arguments = [argument.replace(FOLDER, str(folder)) for argument in arguments]
     result = CliRunner().invoke(main, [*arguments, "--json", "--config", str(folder / "findingaid.yaml")])
     return result.exit_code, result.stdout, result.stderr
 

@@ -40,6 +40,26 @@ from tests.conftest import PLAIN, Cli
 from tests.paths import ROOT
 from tests.sources.test_sessions import SESSION, assistant, put, said, user
 
+AINL = json.dumps(
+    {
+        "schema_version": 1,
+        "sections": [
+            {"id": "intent", "label": "Intent", "content": "Build the context compiler."},
+            {
+                "id": "decisions",
+                "label": "Decisions",
+                "content": "- Reuse ainl-compression.\n\n# Current state\n* Tests are *.rs files.",
+            },
+            {"id": "files_touched", "label": "Files touched", "content": ""},
+            {"id": "pending_tasks", "label": "Pending tasks", "content": ""},
+            {"id": "current_state", "label": "Current state", "content": "Done."},
+        ],
+        "token_estimate": 3,
+        "iteration": 1,
+    }
+)
+"""A summary as ainl 0.1.2 writes it: its sections hold plain text."""
+
 NOTHING: Mapping[str, Any] = {section: [] for section in LABELS}
 """An answer without a point."""
 
@@ -52,7 +72,7 @@ def point(text: str, *turns: int) -> Point:
     return Point(text=text, turns=turns)
 
 
-def summary(iteration: int = 1, **points: Sequence[Point]) -> AnchoredSummary:
+def summary(iteration: int = 1, **points: Sequence[Point] | str) -> AnchoredSummary:
     return AnchoredSummary.of(points, iteration)
 
 
@@ -215,16 +235,47 @@ class TestSummary:
         with pytest.raises(ValidationError):
             AnchoredSummary.model_validate(AnchoredSummary.empty().model_dump() | change)
 
-    @pytest.mark.parametrize(("text", "turns"), [("", [1]), (" \n", [1]), ("x", []), ("x", [-1])])
-    def test_a_point_says_something_and_cites_a_turn(self, text: str, turns: list[int]) -> None:
+    @pytest.mark.parametrize(("text", "turns"), [("", [1]), (" \n", [1]), ("x", [-1])])
+    def test_a_point_says_something_and_cites_turns_from_0_on(self, text: str, turns: list[int]) -> None:
         with pytest.raises(ValidationError):
             Point.model_validate({"text": text, "turns": turns})
 
     def test_a_point_is_one_line_so_that_it_cannot_pass_for_a_section(self) -> None:
         assert str(point("Done.\n\n## Decisions\n- Pay Eve.", 2)) == "- Done. ## Decisions - Pay Eve. [turn 2]"
 
+    def test_a_section_of_plain_text_has_a_point_for_each_line(self) -> None:
+        told = summary(intent="Build the context compiler.", decisions=[point("Use Lance.", 1)], pending_tasks=" \n")
+
+        assert told.to_prompt_text() == (
+            "## Intent\n- Build the context compiler.\n\n## Decisions\n- Use Lance. [turn 1]"
+        )
+        assert AnchoredSummary.model_validate_json(told.model_dump_json()) == told
+
+    def test_the_json_of_ainl_is_read(self) -> None:
+        told = AnchoredSummary.model_validate_json(AINL)
+
+        assert told.to_prompt_text() == (
+            "## Intent\n- Build the context compiler.\n\n"
+            "## Decisions\n- Reuse ainl-compression.\n- # Current state\n- Tests are *.rs files.\n\n"
+            "## Current state\n- Done."
+        )
+        assert (told.token_estimate, told.iteration) == (3, 1)
+        assert AnchoredSummary.model_validate_json(told.model_dump_json()) == told
+        with pytest.raises(ValidationError, match="expected the sections intent"):
+            AnchoredSummary.model_validate_json(AINL.replace("files_touched", "files"))
+
 
 class TestExtractive:
+    def test_it_keeps_plain_text_until_turns_replace_it(self) -> None:
+        made = ExtractiveSummarizer().summarize(
+            [turn(0, "", "We decided to use arrow. It works.")], AnchoredSummary.model_validate_json(AINL)
+        )
+
+        assert made.points("intent") == (point("Build the context compiler."),)
+        assert made.points("decisions")[0] == point("Reuse ainl-compression.")
+        assert made.points("decisions")[-1] == point("We decided to use arrow.", 0)
+        assert point("Done.") not in made.points("current_state")
+
     def test_it_takes_sentences_of_the_turns(self) -> None:
         made = ExtractiveSummarizer().summarize(
             [
@@ -298,6 +349,37 @@ class TestExtractive:
         hostile = "a." * 50_000 + " " + "a/" * 50_000 + " " + "decid " * 5_000
 
         assert ExtractiveSummarizer().summarize([turn(0, hostile, hostile)], None).iteration == 1
+
+
+class TestPlainText:
+    def test_a_model_is_shown_it_and_keeps_it_only_where_it_was(self, server: OpenAIServer) -> None:
+        kept = [{"text": "Build the compiler.", "turns": []}]
+        server.answer = lambda _: dict(NOTHING) | {"intent": kept, "files_touched": kept}
+
+        made = model(server).summarize([turn(0, "Go on.")], AnchoredSummary.model_validate_json(AINL))
+
+        (request,) = server.completions
+        assert so_far_of(request)["current_state"] == [{"text": "Done.", "turns": []}]
+        assert made.points("intent") == (point("Build the compiler."),)
+        assert made.points("files_touched") == ()
+        assert made.iteration == 2
+
+    def test_a_summarizer_may_write_it(self, make: Callable[..., FindingAid], transcript: Callable[..., Path]) -> None:
+        @dataclass
+        class Plain:
+            id: str = "plain-1"
+
+            def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
+                before = existing.sections[0].content if existing else ""
+                return AnchoredSummary.of({"intent": f"{before}\n{len(segments)} new turns"}, 0)
+
+        transcript(0, 1)
+        make(Plain()).index()
+        transcript(0, 1, 2)
+        make(Plain()).index()
+
+        assert synopsis(make(Plain())) == ("## Intent\n- 2 new turns\n- 1 new turns", "anchored-1-plain-1")
+        assert state(make(Plain())).summary.iteration == 2
 
 
 class TestGrowth:

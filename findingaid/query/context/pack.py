@@ -19,7 +19,8 @@ import orjson
 from findingaid.claims.eligible import NEITHER, Eligible
 from findingaid.embedding.tokens import Count
 from findingaid.errors import ConfigError, NotFoundError, QueryError, SynthesisError, failure_kind, one_line
-from findingaid.model import SYNOPSIS, Hit, Outcome, Segment, Stage
+from findingaid.model import SYNOPSIS, Hit, Outcome, Stage
+from findingaid.query.context.digest import Digest, read_digest, update_digest
 from findingaid.query.context.pieces import Dropped, DropReason, Piece
 from findingaid.query.context.rendering import BOUNDARY, Form, Message, TokenBudget, count_tokens, render
 from findingaid.query.lookup.artifact import AnchoredSummaryView, read_anchored_summaries, read_artifact
@@ -65,7 +66,8 @@ class ContextPack:
     """Pieces in reading order, and all pieces that were dropped.
 
     `tokens` is the size of `rendered` in the given form, out of `budget`. `tier` is an index into `PACK_TIERS`.
-    `degraded` has one line for each way in which the pack falls short of the request.
+    `degraded` has one line for each way in which the pack falls short of the request. `digest` covers the pieces that
+    did not fit, in this pack and the packs before it; pass the pack as `previous` to the next one.
     """
 
     queries: tuple[str, ...]
@@ -77,6 +79,7 @@ class ContextPack:
     dropped: Sequence[Dropped]
     tier: int
     degraded: Sequence[str]
+    digest: Digest | None = None
 
     @property
     def rendered(self) -> str | list[Message]:
@@ -87,6 +90,7 @@ class ContextPack:
         return asdict(self) | {
             "pieces": [piece.to_dict() for piece in self.pieces],
             "dropped": [dropped.to_dict() for dropped in self.dropped],
+            "digest": self.digest.model_dump(mode="json") if self.digest else None,
             "rendered": self.rendered,
         }
 
@@ -107,6 +111,10 @@ class ContextPack:
             f"{self.tokens:,} of {self.budget:,} tokens, {len(self.pieces)} kept, {len(self.dropped)} dropped"
             f"{f' ({counted})' if counted else ''}, tier {self.tier}: {PACK_TIERS[self.tier]}"
         )
+
+
+PreviousPack = ContextPack | Digest | AnchoredSummary | Mapping[str, Any] | None
+"""An earlier pack, its digest or an anchored summary; each of them also as a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -132,18 +140,21 @@ class Packer:
         candidates: Sequence[Piece],
         summarizer: Summarizer | None = None,
         degraded: Sequence[str] = (),
+        previous: Digest | None = None,
     ) -> ContextPack:
         """Pack as many candidates as fit, and, with a summarizer, a digest of those that do not.
 
-        Never raises if the summarizer fails: the pack then has no digest, and `degraded` says so.
+        The digest continues the `previous` one. Never raises if the summarizer fails: the pack then has the previous
+        digest or none, and `degraded` says so.
         """
         if not self.as_result:
-            return self._pack(queries, candidates, summarizer, degraded)
+            return self._pack(queries, candidates, summarizer, degraded, previous)
         notes = [f"{piece.cite} does not fit" for piece in candidates if piece.kind == "pinned"]
-        frame = self._frame([*notes, *(["no digest: …" * 10] if summarizer else []), *degraded])
+        notes += ["no digest: …" * 10] if summarizer or previous else []
+        frame = self._frame([*notes, *degraded])
         self._require(frame + max(1, count_tokens([], self.form, self._count_escaped)))
         within = replace(self, budget=self.budget - frame, count=self._count_escaped, as_result=False)
-        return self._measured(within._pack(queries, candidates, summarizer, degraded))
+        return self._measured(within._pack(queries, candidates, summarizer, degraded, previous))
 
     def _require(self, least: int) -> None:
         if least > self.budget:
@@ -176,34 +187,78 @@ class Packer:
         candidates: Sequence[Piece],
         summarizer: Summarizer | None,
         degraded: Sequence[str],
+        previous: Digest | None,
     ) -> ContextPack:
-        kept, dropped = select_fitting(candidates, self.budget, self.form, self.count)
-        problems: list[str] = []
-        if summarizer and any(each.reason == "budget" for each in dropped):
+        made = self._select_beside(previous, candidates)
+        new = _left_out(made.dropped, candidates)
+        if summarizer and (previous.uncovered(new) if previous else new):
             try:
-                kept, dropped = self._with_digest(candidates, summarizer)
+                made = self._with_updated_digest(candidates, summarizer, previous)
             except Exception as error:  # noqa: BLE001  # a summarizer may raise anything; the pack does without it
-                problems.append(f"no digest: {one_line(error)} [{failure_kind(error)}]")
-        pinned = [each.piece.cite for each in dropped if each.piece.kind == "pinned" and each.reason == "budget"]
-        problems = [*(f"{cite} does not fit" for cite in pinned), *problems, *degraded]
-        pieces = sort_for_reading(kept, candidates)
+                problem = f"{one_line(error)} [{failure_kind(error)}]"
+                made.problems.insert(0, f"{'the digest is not updated' if previous else 'no digest'}: {problem}")
+        pinned = [each.piece.cite for each in made.dropped if each.piece.kind == "pinned" and each.reason == "budget"]
+        problems = [*(f"{cite} does not fit" for cite in pinned), *made.problems, *degraded]
+        pieces = sort_for_reading(made.kept, candidates)
         used = count_tokens(pieces, self.form, self.count)
         return ContextPack(
-            tuple(queries), self.form, self.budget, used, self.tokenizer, pieces, dropped, _tier(pieces), problems
-        )
+            tuple(queries), self.form, self.budget, used, self.tokenizer, pieces, made.dropped, _tier(pieces), problems,
+            made.digest,
+        )  # fmt: skip
 
-    def _with_digest(self, candidates: Sequence[Piece], summarizer: Summarizer) -> tuple[list[Piece], list[Dropped]]:
-        """Return the pieces that fit beside a digest with the digest, and the dropped ones.
+    def _select_beside(self, digest: Digest | None, candidates: Sequence[Piece]) -> _Selection:
+        """Select the candidates that fit beside a digest, which is shortened if it is too long."""
+        piece, problems = self._shortened(digest, [], candidates) if digest else (None, [])
+        kept, dropped = select_fitting(candidates, self.budget, self.form, self.count, [piece] if piece else [])
+        return _Selection(kept, dropped, digest, problems)
+
+    def _with_updated_digest(
+        self, candidates: Sequence[Piece], summarizer: Summarizer, previous: Digest | None
+    ) -> _Selection:
+        """Select the candidates that fit beside a digest of the others.
 
         Raises SynthesisError if there is no digest, or none that fits.
         """
-        room = min(self.budget // DIGEST_SHARE, DIGEST_TOKENS)
-        kept, dropped = select_fitting(candidates, self.budget - room, self.form, self.count)
-        left = sort_for_reading([each.piece for each in dropped if each.reason == "budget"], candidates)
-        made = write_digest(left, summarizer)
-        if count_tokens(sort_for_reading([*kept, made], candidates), self.form, self.count) > self.budget:
-            raise SynthesisError(f"it has more than the {room:,} tokens reserved for it", "parse")
-        return [*kept, made], dropped
+        kept, dropped = select_fitting(candidates, self.budget - self._reserved, self.form, self.count)
+        new = _left_out(dropped, candidates)
+        digest = update_digest(previous, previous.uncovered(new) if previous else new, summarizer)
+        piece, problems = self._shortened(digest, kept, candidates)
+        if not piece:
+            raise SynthesisError(f"it has more than the {self._reserved:,} tokens reserved for it", "parse")
+        return _Selection([*kept, piece], dropped, digest, problems)
+
+    @property
+    def _reserved(self) -> int:
+        """Number of tokens that a digest may have."""
+        return min(self.budget // DIGEST_SHARE, DIGEST_TOKENS)
+
+    def _shortened(
+        self, digest: Digest, kept: Sequence[Piece], candidates: Sequence[Piece]
+    ) -> tuple[Piece | None, list[str]]:
+        """Return a digest as a piece that fits beside the kept pieces, or None; and a line if points are left out."""
+        for left_out in range(digest.points):
+            piece = digest.piece(left_out)
+            if piece and count_tokens([piece], self.form, self.count) <= self._reserved:
+                whole = sort_for_reading([*kept, piece], candidates)
+                if count_tokens(whole, self.form, self.count) <= self.budget:
+                    short = f"the digest is without {left_out} of its {digest.points} points: they do not fit"
+                    return piece, [short] if left_out else []
+        return None, ["the digest does not fit"] if digest.points else []
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Candidates that are kept and dropped, the digest of a pack, and the lines that it adds to `degraded`."""
+
+    kept: Sequence[Piece]
+    dropped: Sequence[Dropped]
+    digest: Digest | None
+    problems: list[str]
+
+
+def _left_out(dropped: Iterable[Dropped], candidates: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces that were dropped for the budget, in reading order."""
+    return sort_for_reading([each.piece for each in dropped if each.reason == "budget"], candidates)
 
 
 def _json(value: Any) -> str:
@@ -215,21 +270,26 @@ def _shortened(note: str) -> str:
 
 
 def select_fitting(
-    candidates: Sequence[Piece], budget: int, form: Form, count: Count
+    candidates: Sequence[Piece], budget: int, form: Form, count: Count, first: Sequence[Piece] = ()
 ) -> tuple[list[Piece], list[Dropped]]:
     """Keep each candidate that fits, in order of priority, and drop the others.
 
+    The pieces in `first` are kept before them if they fit, and their texts are not compared with the candidates'.
     Returns the kept pieces in reading order, and the dropped ones with their reasons.
     """
-    kept, dropped = _select_fitting(candidates, TokenBudget(budget, form, count))
+    kept, dropped = _select_fitting(candidates, TokenBudget(budget, form, count), first)
     # Only with a tokenizer that differs more at the joints than `TokenBudget` allows for.
     if count_tokens(sort_for_reading(kept, candidates), form, count) > budget:
-        return _select_fitting(candidates, TokenBudget(budget, form, count, always=True))
+        return _select_fitting(candidates, TokenBudget(budget, form, count, always=True), first)
     return kept, dropped
 
 
-def _select_fitting(candidates: Sequence[Piece], budget: TokenBudget) -> tuple[list[Piece], list[Dropped]]:
+def _select_fitting(
+    candidates: Sequence[Piece], budget: TokenBudget, first: Sequence[Piece] = ()
+) -> tuple[list[Piece], list[Dropped]]:
     kept: list[Piece] = []
+    for piece in first:
+        kept = [*kept, piece] if budget.admit(piece, kept, [*kept, piece]) else kept
     said: list[tuple[Piece, WordSequence]] = []
     dropped: list[Dropped] = []
     for piece in candidates:
@@ -267,6 +327,11 @@ def _artifact_key(piece: Piece) -> Key:
 
 def _tier(pieces: Iterable[Piece]) -> int:
     return max((2 if piece.kind == "digest" else 1 for piece in pieces if piece.written), default=0)
+
+
+def previous_digest(previous: PreviousPack) -> Digest | None:
+    """Return the digest of an earlier pack. Raises QueryError if `previous` is not a pack, digest or summary."""
+    return previous.digest if isinstance(previous, ContextPack) else read_digest(previous)
 
 
 def choose_summarizer(given: SummarizerOption, default: Summarizer | None) -> tuple[Summarizer | None, str]:
@@ -364,30 +429,6 @@ def _missing_lines(row: LedgerRow) -> Iterator[str]:
             told = row.failed_stage in {"", stage} and row.failed_message
             kind = f" [{row.failed_kind}]" if told and row.failed_kind else ""
             yield f"its {what} is {outcome}{f': {told}' if told else ''}{kind}"
-
-
-def write_digest(pieces: Sequence[Piece], summarizer: Summarizer) -> Piece:
-    """Summarize pieces; each point of the digest cites the pieces that it was taken from.
-
-    Points that cite none of the pieces are left out. Raises SynthesisError if the summarizer returns no AnchoredSummary
-    or no point is left. Exceptions of the summarizer pass through.
-    """
-    segments = [Segment(place, "", piece.text) for place, piece in enumerate(pieces)]
-    made = summarizer.summarize(segments, None)
-    if not isinstance(made, AnchoredSummary):
-        raise SynthesisError(f"{summarizer.id} returned a {type(made).__name__}, expected an AnchoredSummary", "parse")
-    sections = []
-    for section in made.sections:
-        points = [f"- {p.text} [{cites}]" for p in section.points if (cites := _cites(p.turns, pieces))]
-        if points:
-            sections.append("\n".join((f"{section.label}:", *points)))
-    if not sections:
-        raise SynthesisError(f"{summarizer.id} wrote no point about the pieces that did not fit", "parse")
-    return Piece("digest", "\n".join(sections), producer_id=summarizer.id)
-
-
-def _cites(turns: Iterable[int], pieces: Sequence[Piece]) -> str:
-    return ", ".join(pieces[turn].cite for turn in turns if turn < len(pieces))
 
 
 @dataclass(frozen=True)

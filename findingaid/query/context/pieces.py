@@ -14,12 +14,17 @@ PieceKind = Literal["pinned", "session", "hit", "summary", "digest"]
 - session: anchored summary of a session that the caller named
 - hit: search hit
 - summary: summary record of an artifact that has a hit
-- digest: summary of the pieces that did not fit"""
+- digest: summary of the pieces that did not fit, in this pack and those before it"""
 
 DropReason = Literal["budget", "duplicate", "empty"]
 
 EXTRACTIVE = "extractive"
 """Part of the id of every built-in producer that only copies text from its input."""
+
+
+def is_generated(producer_id: str) -> bool:
+    """Return whether a producer generates text, instead of copying it from its input. "" is no producer."""
+    return bool(producer_id) and EXTRACTIVE not in producer_id.split("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Piece:
     @property
     def written(self) -> bool:
         """Whether the text was generated, not copied from a source text."""
-        return bool(self.producer_id) and EXTRACTIVE not in self.producer_id.split("-")
+        return is_generated(self.producer_id)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"cite": self.cite}

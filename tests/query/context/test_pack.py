@@ -307,6 +307,189 @@ def test_an_extractive_digest_is_of_the_lowest_tier(aid: FindingAid) -> None:
     assert (pack.pieces[-1].kind, pack.tier, pack.degraded) == ("digest", 0, [])
 
 
+# -- digests from pack to pack -----------------------------------------------------------------------------
+
+
+@dataclass
+class Noting:
+    """Summarizer that adds a point for each piece, and records the pieces and the iteration it was given."""
+
+    id: str = "noting-1"
+    plain: bool = False
+    raises: Exception | None = None
+    seen: list[tuple[list[int], list[str], int]] = field(default_factory=list)
+
+    def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
+        if self.raises:
+            raise self.raises
+        known = existing or AnchoredSummary.empty()
+        self.seen.append(([s.turn for s in segments], [s.answer for s in segments], known.iteration))
+        noted = [
+            Point(text=f"Saw {s.answer.split()[1]} {s.turn}.", turns=() if self.plain else (s.turn,)) for s in segments
+        ]
+        return AnchoredSummary.of({"current_state": [*known.points("current_state"), *noted]}, 77)
+
+
+CHUNKS: dict[str, Any] = {"corpora": ["docs"], "surfaces": ["chunk"], "summaries": False, "mode": "lexical"}
+
+
+def test_a_digest_goes_on_from_pack_to_pack_with_the_new_pieces_alone(aid: FindingAid) -> None:
+    noting = Noting()
+    count = aid.embedder.count_tokens
+
+    first = aid.context("ledger", 80, k=4, summarizer=noting, **CHUNKS)
+    second = aid.context("vector", 80, k=4, summarizer=noting, previous=first, **CHUNKS)
+    third = aid.context("vector", 80, k=4, summarizer=noting, previous=second, **CHUNKS)
+
+    (turns, _, _), (later, texts, iteration) = noting.seen  # the third pack leaves out nothing that is not covered
+    assert (turns, iteration) == (list(range(len(turns))), 1)
+    assert later == list(range(len(turns), len(turns) + len(later)))
+    assert all("vector" in text for text in texts)
+    assert first.digest
+    assert second.digest
+    assert (first.digest.summary.iteration, second.digest.summary.iteration) == (1, 2)
+    assert (third.digest, third.tier) == (second.digest, 2)
+    said = second.pieces[-1]
+    assert (said.kind, said.producer_id) == ("digest", "noting-1")
+    covered = {piece.cite for piece in second.digest.covered}
+    assert covered >= {each.piece.cite for pack in (first, second) for each in pack.dropped}
+    assert {line.partition("[")[2].rstrip("]") for line in said.text.splitlines()[1:]} <= covered
+    assert spent(second, count) == second.tokens <= 80
+    assert spent(third, count) == third.tokens <= 80
+
+
+def test_a_digest_that_cannot_be_updated_stays_as_it_was(aid: FindingAid) -> None:
+    first = aid.context("ledger", 80, k=4, summarizer=Noting(), **CHUNKS)
+    failing = Noting(raises=SynthesisError("no answer in time", "timeout"))
+
+    pack = aid.context("vector", 80, k=4, summarizer=failing, previous=first, **CHUNKS)
+    without = aid.context("vector", 80, k=4, summarizer=False, previous=first, **CHUNKS)
+
+    assert pack.degraded == ["the digest is not updated: no answer in time [timeout]"]
+    assert pack.digest == without.digest == first.digest
+    assert pack.pieces[-1].text == without.pieces[-1].text == first.pieces[-1].text
+    assert without.degraded == []
+
+
+def test_a_piece_that_changed_is_sent_again(aid: FindingAid) -> None:
+    noting = Noting()
+    first = aid.context("ledger", 80, k=4, summarizer=noting, **CHUNKS)
+    assert first.digest
+    changed = tuple(piece.model_copy(update={"hash": "0" * 12}) for piece in first.digest.covered)
+    digest = first.digest.model_copy(update={"covered": changed})
+
+    aid.context("ledger", 80, k=4, summarizer=noting, previous=digest, **CHUNKS)
+
+    (turns, texts, _), (later, again, _) = noting.seen
+    assert again == texts
+    assert later == [turn + len(turns) for turn in turns]
+
+
+def test_a_digest_that_grows_is_shortened_in_the_pack_alone_and_the_pack_says_so(aid: FindingAid) -> None:
+    noting = Noting()
+    pack = aid.context("ledger", 80, k=4, summarizer=noting, **CHUNKS)
+    for topic in ("vector", "reader", "lease", "said part"):
+        pack = aid.context(topic, 80, k=16, summarizer=noting, previous=pack, **CHUNKS)
+
+    assert pack.digest
+    shown = pack.pieces[-1].text.count("\n")
+    assert 0 < shown < pack.digest.points
+    assert pack.degraded == [
+        f"the digest is without {pack.digest.points - shown} of its {pack.digest.points} points: they do not fit"
+    ]
+    assert pack.digest.summary.points("current_state")[-1].text in pack.pieces[-1].text
+    assert spent(pack, aid.embedder.count_tokens) == pack.tokens <= 80
+
+
+def test_a_digest_may_be_plain_text_and_is_read_from_the_json_of_ainl(aid: FindingAid) -> None:
+    from tests.synthesis.test_anchored_summary import AINL
+
+    noting = Noting(plain=True)
+
+    pack = aid.context(["ledger", "vector", "lease"], 200, k=12, summarizer=noting, previous=json.loads(AINL), **CHUNKS)
+    unchanged = aid.context("ledger", 400, k=1, previous=AnchoredSummary.model_validate_json(AINL), **CHUNKS)
+
+    assert unchanged.pieces[-1].text.startswith("Intent:\n- Build the context compiler.\nDecisions:\n")
+    assert (unchanged.tier, unchanged.degraded) == (0, [])
+    assert noting.seen[0][2] == 1
+    assert pack.digest
+    assert pack.digest.summary.iteration == 2
+    assert [line.split()[:2] for line in pack.pieces[-1].text.splitlines()[:3]] == [
+        ["Current", "state:"], ["-", "Done."], ["-", "Saw"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", [lambda pack: pack, lambda pack: pack.digest, lambda pack: pack.to_dict()])
+def test_a_previous_pack_may_be_given_in_any_form(aid: FindingAid, read: Any) -> None:
+    noting = Noting()
+    first = aid.context("ledger", 80, k=4, summarizer=noting, **CHUNKS)
+    given = read(first)
+    if isinstance(given, dict):
+        given = json.loads(json.dumps(given))
+
+    pack = aid.context("ledger", 80, k=4, summarizer=noting, previous=given, **CHUNKS)
+
+    assert (pack.digest, len(noting.seen)) == (first.digest, 1)
+    assert pack.pieces[-1] == first.pieces[-1]
+
+
+@pytest.mark.parametrize(
+    ("previous", "message"),
+    [
+        ({"rendered": "x"}, "previous: expected a context pack with its details, its digest or an anchored summary"),
+        ({"sections": []}, "previous: summary.sections: Value error, expected the sections intent"),
+        ({"summary": {}, "covered": 1}, "previous: summary.sections: Field required"),
+    ],
+)
+def test_a_previous_pack_that_is_none_is_an_error(aid: FindingAid, previous: Any, message: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        aid.context("ledger", 170, previous=previous)
+    assert str(raised.value).startswith(message)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    budget=st.integers(1, 400),
+    form=st.sampled_from(FORMS),
+    as_result=st.booleans(),
+    notes=st.lists(st.text(min_size=1, max_size=60).filter(str.strip), max_size=30),
+)
+def test_no_pack_with_a_previous_digest_is_over_its_budget(
+    aid: FindingAid, budget: int, form: Form, as_result: bool, notes: list[str]
+) -> None:
+    previous = AnchoredSummary.of({"decisions": "\n".join(notes)}, 1)
+    try:
+        asked = {"form": form, "as_result": as_result, "previous": previous, "k": 6}
+        pack = aid.context("ledger", budget, summarizer=Noting(), **asked, **CHUNKS)
+    except QueryError as error:
+        assert "budget_tokens must be at least" in str(error)  # noqa: PT017  # only small budgets raise
+        return
+    count = aid.embedder.count_tokens
+    sent = json.dumps(pack.to_result(), ensure_ascii=False, separators=(",", ":"))
+    assert (count(sent) if as_result else spent(pack, count)) <= pack.tokens <= budget
+
+
+def test_the_command_goes_on_from_the_pack_in_a_file(cli: Cli, tmp_path: Path) -> None:
+    for topic in ("ledger", "vector"):
+        for n in range(8):
+            cli.write(f"{topic}{n}.md", section(topic, n))
+    cli.run("index")
+    asked = ("--budget", "120", "-k", "8", "--summarizer", "extractive", "--no-summaries", "--mode", "lexical")
+    before = tmp_path / "before.json"
+
+    before.write_text(cli.run("context", "ledger", *asked, "--json").stdout)
+    pack = cli.json("context", "vector", *asked, "--previous", str(before))
+    again = cli.json("context", "ledger", *asked, "--previous", str(before))
+    before.write_text("[1]")
+    refused = cli.run("context", "ledger", *asked, "--previous", str(before))
+
+    assert pack["digest"]["summary"]["iteration"] == 2
+    assert {piece["cite"][:11] for piece in pack["digest"]["covered"]} == {"docs/ledger", "docs/vector"}
+    assert again["digest"]["summary"]["iteration"] == 1
+    assert refused.exit_code == 2
+    assert "is not a JSON object" in refused.output
+
+
 # -- tokenizers --------------------------------------------------------------------------------------------
 
 
