@@ -1,7 +1,7 @@
 """The `index` job: discover and plan, take batches of stale artifacts through the stages, then finish."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,13 +10,14 @@ import dagster as dg
 from pydantic import Field
 
 from findingaid.aid import FindingAid
-from findingaid.errors import SourceError
+from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.model import Failure, Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
+    artifact_id_of,
     fail_run,
     filter_failures,
     filter_report,
@@ -62,7 +63,7 @@ class IndexConfig(dg.Config):
     """Index only these corpora; all of them if empty."""
 
     artifacts: list[str] = Field(default_factory=list)
-    """Index only these artifacts; all of them if empty."""
+    """Index only these artifacts; all of them if empty. The tag `dagster/partition` of a run names one of them."""
 
     stages: list[str] = Field(default_factory=list)
     """With `force`, build only these stages again; all of them if empty."""
@@ -77,14 +78,35 @@ class IndexConfig(dg.Config):
     """Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is lost."""
 
 
+PARTITION_TAG = "dagster/partition"
+RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+"""Tags by which Dagster names the partitions of a run."""
+
+
+def _artifacts_of(tags: Mapping[str, str], config: IndexConfig) -> list[str]:
+    """Return the artifacts that the run is limited to, by configuration or by a partition tag. Raises ConfigError."""
+    if found := [tag for tag in RANGE_TAGS if tag in tags]:
+        raise ConfigError(
+            f"tag {found[0]}: the job takes no range of partitions: give `artifacts` in the run configuration,"
+            " or materialize the assets"
+        )
+    if PARTITION_TAG not in tags:
+        return config.artifacts
+    tagged = artifact_id_of(tags[PARTITION_TAG])
+    if config.artifacts not in ([], [tagged]):
+        raise ConfigError(f"tag {PARTITION_TAG}={tagged} contradicts `artifacts` of the run configuration: give one")
+    return [tagged]
+
+
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
+    artifacts = _artifacts_of(context.run_tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
     run = aid.open_run(context.run_id)
     for line in run.prepare(allow_loss=config.allow_loss):
         context.log.warning(line)
     options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
     plans: dict[str, CorpusPlan | str] = {}
-    planned = run.plans(corpora, config.artifacts, force=config.force, allow_loss=config.allow_loss)
+    planned = run.plans(corpora, artifacts, force=config.force, allow_loss=config.allow_loss)
     for corpus, plan in planned.items():
         if isinstance(plan, SourceError):
             plans[corpus] = in_dagster(str(plan))

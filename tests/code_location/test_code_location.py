@@ -68,11 +68,10 @@ class Location:
     def aid(self) -> FindingAid:
         return findingaid.open(self.cli.config)
 
-    def index(self, **config: object) -> dg.ExecuteInProcessResult:
+    def index(self, tags: dict[str, str] | None = None, **config: object) -> dg.ExecuteInProcessResult:
         job = self.definitions.resolve_job_def("index")
-        return job.execute_in_process(
-            run_config={"ops": {"discover": {"config": config}}}, instance=self.instance, raise_on_error=False
-        )
+        run_config = {"ops": {"discover": {"config": config}}}
+        return job.execute_in_process(run_config=run_config, instance=self.instance, tags=tags, raise_on_error=False)
 
     def materialize(
         self, stages: list[str], start: str, end: str | None = None, config: dict[str, bool] | None = None
@@ -153,6 +152,35 @@ def test_the_job_builds_named_artifacts_and_stages_alone(location: Location) -> 
     assert {key for key, row in after.items() if row.updated != before[key].updated} == {"ledger.md"}
     (failed,) = [event for event in unknown.all_events if event.is_step_failure]
     assert "artifact 'gone.md': in none of the sources of docs" in str(failed.step_failure_data)
+
+
+def test_a_partition_tag_limits_the_job_to_that_artifact(location: Location) -> None:
+    location.index()
+    before = location.events()
+    for name in ("ledger.md", "reader.md"):
+        location.cli.write(name, text_about(f"another {name}"))
+
+    assert location.index({"dagster/partition": "ledger.md"}).success
+
+    assert location.events() - before == Counter({(stage, "ledger.md"): 1 for stage in STAGES})
+
+
+@pytest.mark.parametrize(
+    ("tags", "artifacts", "why"),
+    [
+        ({"dagster/partition": "gone.md"}, [], "artifact 'gone.md': in none of the sources of docs"),
+        ({"dagster/partition": "ledger.md"}, ["reader.md"], "dagster/partition=ledger.md contradicts `artifacts`"),
+        ({"dagster/asset_partition_range_start": "ledger.md"}, [], "the job takes no range of partitions"),
+    ],
+)
+def test_the_job_refuses_partition_tags_that_it_cannot_follow(
+    location: Location, tags: dict[str, str], artifacts: list[str], why: str
+) -> None:
+    found = location.index(tags, artifacts=artifacts)
+
+    (failed,) = [event for event in found.all_events if event.is_step_failure]
+    assert why in str(failed.step_failure_data)
+    assert location.aid.status()[0].artifacts == 0
 
 
 def test_a_run_over_unchanged_sources_logs_nothing(location: Location) -> None:
