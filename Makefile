@@ -39,7 +39,7 @@ lint: $(VENV)/.installed
 
 # The Dagster UI, on http://localhost:3000
 dev: $(VENV)/.installed
-	$(BIN)/python -W ignore -m dagster dev -w workspace.yaml
+	PYTHONWARNINGS=ignore $(BIN)/dg dev -w workspace.yaml
 
 # The figures of docs/performance.md.
 bench: $(VENV)/.installed

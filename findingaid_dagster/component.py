@@ -1,15 +1,47 @@
 """Dagster component of a configuration, for projects whose definitions are YAML files in a `defs` folder."""
 
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import dagster as dg
 from pydantic import Field
 
+from findingaid.config.loading import FILE_NAME
+from findingaid.config.proposal import corpus_name, quote_yaml
 from findingaid_dagster.assets import AssetData, unchanged
 from findingaid_dagster.internals.definitions import TranslationFn, TranslationFnResolver
 from findingaid_dagster.pipelines.code_location import build_definitions
 
+STARTER = """\
+# Paths are relative to this file.
+store: {store}
+corpora:
+  {corpus}:
+    source: {{kind: files, root: documents}}
+"""
+DOCUMENT = "# Documents\n\nPut the documents to index in this folder.\n"
 
+
+class FindingAidScaffolder(dg.Scaffolder):
+    """Scaffolder of `dg scaffold defs`: a component with its findingaid.yaml and a folder of documents."""
+
+    def scaffold(self, request: dg.ScaffoldRequest) -> None:
+        """Write the files; a component that is not the first of its project gets a name, as it needs one."""
+        folder = request.target_path
+        project = request.project_root or folder
+        is_second = any(request.type_name in path.read_text() for path in project.rglob("defs.yaml"))
+        corpus = corpus_name(folder)
+        dg.scaffold_component(request, {"config": FILE_NAME, **({"name": corpus} if is_second else {})})
+        store = os.path.relpath(project / ".findingaid" / corpus, folder)
+        (folder / FILE_NAME).write_text(
+            STARTER.format(store=quote_yaml(Path(store).as_posix()), corpus=quote_yaml(corpus))
+        )
+        (folder / "documents").mkdir()
+        (folder / "documents" / "README.md").write_text(DOCUMENT)
+
+
+@dg.scaffold_with(FindingAidScaffolder)
 class FindingAidComponent(dg.Component, dg.Model, dg.Resolvable):
     """Indexes of documents and packages: the assets, job, schedules and sensors of one findingaid.yaml."""
 

@@ -263,14 +263,17 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
             report = _finish(context, plans, done, opened(context.resources, key))
         _log_report(context, report)
 
-    @dg.graph(name=f"{lead}index")
+    # Not the name of the job, which is that of a corpus's op if the configuration has the same name as the corpus.
+    @dg.graph(name=f"{lead}index_corpora")
     def index() -> None:
         """Bring every corpus up to date: read, cut, summarise, embed and publish only changed artifacts."""
         plans, batches = discover.alias("discover")()
         finish.alias("finish")(plans, batches.map(batch.alias("batch")).collect())
 
     config = quiet("discover", IndexConfig)
-    return index.to_job(executor_def=execution.executor, config=config, run_tags=execution.run_tags)
+    return index.to_job(
+        name=f"{lead}index", executor_def=execution.executor, config=config, run_tags=execution.run_tags
+    )
 
 
 def steps_key(key: str) -> str:

@@ -36,7 +36,7 @@ GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 INSTALLS = re.compile(r"^(pip|apt-get|make) ", re.MULTILINE)
-SERVES = re.compile(r"^(?:dagster dev|findingaid serve http|findingaid serve mcp --transport http)\b.*$", re.MULTILINE)
+SERVES = re.compile(r"^(?:dg dev|findingaid serve http|findingaid serve mcp --transport http)\b.*$", re.MULTILINE)
 PORT = re.compile(r" --port (\d+)")
 FAILS = ("# this fails",)
 """Ending of a command that must fail, because the guide shows the failure."""

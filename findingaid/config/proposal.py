@@ -73,17 +73,17 @@ class ProposedConfig:
     def _files_corpus(self) -> Iterator[str]:
         if not self.indexed and (self.skills or self.sessions):
             return
-        yield f"  {_quote(self.corpus)}:  # {format_counts(self.indexed)}"
+        yield f"  {quote_yaml(self.corpus)}:  # {format_counts(self.indexed)}"
         yield "    source:"
         yield "      kind: files"
-        yield f"      root: {_quote(self.root)}"
+        yield f"      root: {quote_yaml(self.root)}"
         if self.skipped:
             yield f"      # skipped, since they are {NOT_TEXT}: {format_counts(self.skipped)}"
         if self.excluded:
             yield "      exclude:"
             for pattern in self.excluded:
                 why = self.reasons.get(pattern, "")
-                yield f"        - {_quote(pattern)}{f'  # {why}' if why else ''}"
+                yield f"        - {quote_yaml(pattern)}{f'  # {why}' if why else ''}"
         yield "    synopsis: true  # a summary of each file, made of its own sentences"
         yield "    # claims: true  # statements with their evidence, which `findingaid answer` needs"
 
@@ -113,7 +113,7 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
     texts, seconds = _estimate(folder, found.indexed)
     return ProposedConfig(
         os.path.relpath(folder, base),
-        _corpus_name(folder),
+        corpus_name(folder),
         _by_suffix(found.indexed),
         _by_suffix(found.skipped),
         [*own, *generated, *taken, *found.patterns, *failed],
@@ -179,7 +179,7 @@ def _collection_corpus(kind: str, root: str, folders: Sequence[str], place: str)
     for n, folder in enumerate(folders, start=1):
         path = str(PurePosixPath(root) / folder) if folder else root
         yield f"  {kind}{n if len(folders) > 1 else ''}:"
-        yield f"    source: {{kind: {kind}, {place.format(_quote(path))}}}"
+        yield f"    source: {{kind: {kind}, {place.format(quote_yaml(path))}}}"
 
 
 def _skill_folders(listings: Iterable[Listing]) -> list[str]:
@@ -264,7 +264,7 @@ def _chunks(head: bytes) -> list[str]:
     return [s.text for s in Chunked().decompose("sample.md", text, {}).surfaces]
 
 
-def _corpus_name(folder: Path) -> str:
+def corpus_name(folder: Path) -> str:
     """Return the folder's name as that of a corpus; "files" if it has no letters, or is the name of another corpus."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", folder.resolve().name).strip("_").lower()
     return "files" if re.fullmatch(r"|(skills|sessions)\d*", name) else name
@@ -278,7 +278,7 @@ def _by_suffix(listings: Iterable[Listing]) -> Mapping[str, int]:
     return dict(Counter(map(_suffix, listings)))
 
 
-def _quote(text: str) -> str:
+def quote_yaml(text: str) -> str:
     """Return a text as a YAML scalar, in quotes unless it is a plain word."""
     plain = re.fullmatch(r"[a-z_]+", text) and yaml.safe_load(text) == text  # not so: no, null
     return text if plain else json.dumps(text, ensure_ascii=False)

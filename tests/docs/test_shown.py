@@ -39,8 +39,8 @@ LANGUAGES = {"console", "text", "toctree"}
 """`console` is for test_readme.py; nothing can be done with the others."""
 
 SOURCE = {"kind": "files", "root": "docs"}
-OF_DAGSTER = {"dagster dev", "dagster job", "export DAGSTER_HOME", "export DAGSTER_EMIT"}
-"""How commands begin that other tests run: test_ui.py and test_daemon.py, test_executor.py, test_postgres.py."""
+OF_DAGSTER = {"dg dev", "dg launch", "dagster job", "export DAGSTER_HOME", "export DAGSTER_EMIT"}
+"""How commands begin that other tests run: test_ui.py, test_examples.py, test_executor.py, test_postgres.py."""
 
 
 def blocks(*languages: str) -> list[Any]:

@@ -20,7 +20,7 @@ from tests.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
 STAGES = [stage.value for stage in PLAIN]
-NOT_RUN = ("pip install", "dagster dev")
+NOT_RUN = ("pip install", "dg dev")
 
 
 def follow(example: str, folder: Path) -> str:
@@ -67,6 +67,9 @@ def test_a_project_has_the_index_as_a_component(tmp_path: Path) -> None:
     aid = findingaid.open(tmp_path / "project" / "kitchen" / "defs" / "recipes" / "findingaid.yaml")
     assert aid.verify() == []
     assert aid.store.uri == str(tmp_path / "project" / ".findingaid" / "index")
+    scaffolded = findingaid.open(tmp_path / "project" / "kitchen" / "defs" / "library" / "findingaid.yaml")
+    assert [hit.artifact_id for hit in scaffolded.search("documents")] == ["README.md"]
+    assert scaffolded.store.uri == str(tmp_path / "project" / ".findingaid" / "library")
 
 
 def test_the_component_is_registered_where_dg_looks() -> None:
@@ -151,6 +154,10 @@ def test_each_of_two_configurations_is_indexed_by_its_own_job_and_assets(
 def test_two_configurations_without_a_name_are_refused_by_what_clashes(first: Cli, second: Cli) -> None:
     with pytest.raises(dg.DagsterInvariantViolationError, match="different resources with same key 'findingaid'"):
         dg.Definitions.merge(build_definitions(first.config), build_definitions(second.config))
+
+
+def test_a_configuration_may_have_the_name_of_its_corpus(first: Cli) -> None:
+    dg.Definitions.validate_loadable(build_definitions(first.config, name="docs"))
 
 
 def test_the_same_corpus_in_two_configurations_is_refused_by_its_assets(first: Cli) -> None:
