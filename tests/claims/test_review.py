@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from findingaid import Corpus, FindingAid, QueryError, StoreError
-from findingaid.claims.model import Claim, Evidence
+from findingaid.claims.model import NOTHING_DECIDED, Claim, Evidence
 from findingaid.claims.review import ProposedClaim
+from findingaid.claims.standing import replay_decisions
 from findingaid.cli import main
 from findingaid.corpus import Claiming
 from findingaid.errors import ConfigError
@@ -171,8 +172,12 @@ def test_a_decision_is_undone_by_its_number(aid: FindingAid) -> None:
     ]  # fmt: skip
     assert aid.claims.history()[2].to_dict()["details"] == {"undoes": 2}
     assert not [problem for problem in aid.verify() if "decisions" in problem]
+    assert replay_decisions("docs", aid.claims.history()).reviewed == {MODEL.claim_id}
     assert aid.claims.undo(3)[0].review == "rejected"
     assert aid.claims.undo(4, 1)[0].review == "unreviewed"
+    assert (
+        replay_decisions("docs", aid.claims.history()) == NOTHING_DECIDED
+    )  # so that no run keeps it for its decisions
 
 
 def test_a_superseded_claim_comes_back_when_the_decision_or_its_successor_is_undone(aid: FindingAid) -> None:
