@@ -382,6 +382,7 @@ class FindingAid:
         corpora: Sequence[str] | None = None,
         where: str | None = None,
         tiers: Sequence[str] | None = None,
+        numbered: bool = False,
     ) -> Answer:
         """Return an answer of at most `max_chars` from the `depth` best claims, with a citation in every sentence.
 
@@ -389,7 +390,8 @@ class FindingAid:
         decisions are at this moment. With `llm` a model writes the answer, and each of its sentences is checked
         against the claims it cites. `llm` is True for the configured model, or a kind, a spec or an object. If no
         claim answers the query, by its words and its dense score, the answer is "". If that is so, or its relevance is
-        low, it names the passages that a search finds.
+        low, it names the passages that a search finds. With `numbered`, citations are numbers of the cited claims
+        instead of ids; `max_chars` counts them as they are.
 
         Raises QueryError for an invalid query, StoreError if nothing is published, ConfigError if no model is
         configured, and ModelError if the model fails.
@@ -401,9 +403,9 @@ class FindingAid:
             self.searcher, Question(query, depth, self._claimed(corpora), where, tiers, self._improved)
         )
         if answerer:
-            found = generate_answer(evidence, answerer, depth, max_chars)
+            found = generate_answer(evidence, answerer, depth, max_chars, numbered=numbered)
         else:
-            found = compose(evidence, depth, max_chars)
+            found = compose(evidence, depth, max_chars, numbered=numbered)
         if not found.weak:
             return found
         return replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))

@@ -89,6 +89,12 @@ class Decision:
             ) from None
 
     @property
+    def undoes(self) -> int | None:
+        """Number of the decision that an undo takes back; None for other actions, and after a redaction."""
+        number = self.said.get("undoes") if self.action is Action.UNDO else None
+        return number if isinstance(number, int) else None
+
+    @property
     def said(self) -> dict[str, Any]:
         """Other fields of the claim's snapshot; for a redaction that is not complete, the traces it has to remove.
 
@@ -152,7 +158,7 @@ class DecisionLog:
         def edit(lease: Lease, table: pa.Table) -> pa.Table:
             lease.check()
             before = _parsed(table)
-            added[:] = _chained(before, decide(before), actor, reason)
+            added[:] = chained(before, decide(before), actor, reason)
             erased = {decision.claim_id for decision in added if decision.action is Action.REDACT}
             kept = table if not erased else _table(without(before, erased))
             return pa.concat_tables([kept, _table(added)])
@@ -236,7 +242,28 @@ def _named(decision: Decision) -> str:
     )
 
 
-def _chained(before: Sequence[Decision], verdicts: Iterable[Verdict], actor: str, reason: str) -> list[Decision]:
+def undone_by(decisions: Sequence[Decision]) -> dict[int, int]:
+    """Map the number of each decision that is undone to that of the undo. An undo may itself be undone."""
+    found: dict[int, int] = {}
+    for decision in reversed(decisions):
+        if decision.undoes is not None and decision.seq not in found:
+            found.setdefault(decision.undoes, decision.seq)
+    return found
+
+
+def in_effect(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return the decisions that are not undone, without the undos.
+
+    A redaction erases which decision an undo took back. The status of claims does not change, because it no longer
+    depends on decisions that name a redacted claim.
+    """
+    every = list(decisions)
+    undone = undone_by(every)
+    return [decision for decision in every if decision.seq not in undone and decision.action is not Action.UNDO]
+
+
+def chained(before: Sequence[Decision], verdicts: Iterable[Verdict], actor: str, reason: str) -> list[Decision]:
+    """Return the decisions that follow `before`, each with the hash of the one before it."""
     added: list[Decision] = []
     at = _now()
     for verdict in verdicts:
@@ -288,7 +315,12 @@ def _table(decisions: Sequence[Decision]) -> pa.Table:
 
 
 def snapshots(decision: Decision) -> Iterator[Claim]:
-    """Yield the claims that a decision names, as they were; a redacted claim has little more than its id."""
+    """Yield the claims that a decision names, as they were; a redacted claim has little more than its id.
+
+    An undo has no snapshot. The decision that it takes back has one.
+    """
+    if decision.action is Action.UNDO:
+        return
     said = decision.said
     if other := said.pop("other", None):
         yield claim_of(other)

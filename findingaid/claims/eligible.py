@@ -22,6 +22,9 @@ from findingaid.store.sql import both, equals, one_of
 
 Trusting = Literal["verbatim", "verified", "none"]
 
+GATED = (Tier.APPROVED,)
+"""Tiers of the preset `gated`: only claims that a person approved."""
+
 TRUSTED: Mapping[str, str] = {
     "verbatim": both(equals("evidence", Evidence.VERIFIED), equals("producer_id", "")),
     "verified": equals("evidence", Evidence.VERIFIED),

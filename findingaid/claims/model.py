@@ -60,7 +60,7 @@ class Tier(StrEnum):
 
 
 class Action(StrEnum):
-    """Action of a decision about a claim. CONTEST and SUPERSEDE also name a second claim."""
+    """Action of a decision about a claim. CONTEST and SUPERSEDE also name a second claim, UNDO an earlier decision."""
 
     PROPOSE = "propose"
     APPROVE = "approve"
@@ -70,6 +70,7 @@ class Action(StrEnum):
     ARCHIVE = "archive"
     RESTORE = "restore"
     REDACT = "redact"
+    UNDO = "undo"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from findingaid.claims.decisions import Decision, Verdict, claim_of, snapshots
+from findingaid.claims.decisions import Decision, Verdict, chained, claim_of, snapshots
 from findingaid.claims.eligible import Eligibility, Eligible
 from findingaid.claims.extraction import ClaimOrigin, claims_from
 from findingaid.claims.model import (
@@ -22,7 +22,7 @@ from findingaid.claims.model import (
     normalise_claim,
 )
 from findingaid.claims.redaction import complete, extractors, redacted_claims, traces
-from findingaid.claims.standing import LINKS, Standings
+from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
 from findingaid.protocols import Statement
@@ -241,6 +241,31 @@ class Claims:
         """Take archived or superseded claims into use again, with the review and truth that they had."""
         return self._each([_Wish(Action.RESTORE, claim) for claim in claims], actor, reason)
 
+    def undo(self, *numbers: int, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
+        """Undo decisions by their numbers, the newest first, so that each claim is as it was before.
+
+        An undo is a decision too, and can be undone by its own number. Raises QueryError for a proposal, a redaction,
+        and a decision whose claim has a later one that is in effect.
+        """
+        if not numbers:
+            raise QueryError("undo: name the number of a decision")
+        who = actor or whoami()
+
+        def decide(before: Sequence[Decision]) -> Sequence[Verdict]:
+            log = list(before)
+            verdicts = []
+            for number in sorted(set(numbers), reverse=True):
+                wanted = next((d for d in log if d.seq == number and d.corpus in self.corpora), None)
+                if wanted is None:
+                    raise NotFoundError(f"no decision {number}: `findingaid claims history` shows numbers")
+                require_undoable(wanted, log)
+                of = wanted.corpus, wanted.claim_id, wanted.artifact_id, wanted.other_id
+                verdicts.append(Verdict(Action.UNDO, *of, details={"undoes": number}))
+                log += chained(log, verdicts[-1:], who, reason)
+            return verdicts
+
+        return self._decide(decide, len(numbers), who, reason)
+
     def redact(self, *claims: str, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Remove the words of claims from everything that findingaid keeps, for good.
 
@@ -348,6 +373,9 @@ class Claims:
             if claim.artifact_version or claim.claim_id not in told:  # a redacted snapshot does not replace a full one
                 told[claim.claim_id] = claim
         proposed = {d.claim_id: (d.corpus, d.artifact_id) for d in own if d.action is Action.PROPOSE}
+        for i in proposed:
+            if i in told and _replaces(told[i], stated.get(i, ())):
+                stated.pop(i, None)
         waiting = self._there({i: of for i, of in proposed.items() if i not in stated})
         return _Known({i: tuple(claims) for i, claims in stated.items()}, told, waiting)
 
@@ -397,10 +425,17 @@ def _gone(standing: Standing) -> bool:
 
 
 def _corrects(claim: Claim, known: _Known, standings: Standings) -> bool:
-    """Return whether a proposal gives a sound quote for a pending claim whose evidence is all forged."""
-    pending = standings.of(claim.claim_id).review is Review.PENDING and not _gone(standings.of(claim.claim_id))
-    forged = all(one.evidence is Evidence.FORGED for one in known.evidences(claim.claim_id))
-    return pending and forged and claim.evidence is not Evidence.FORGED
+    """Return whether a proposal gives a sound quote for a live claim whose evidence is all forged."""
+    evidences = known.evidences(claim.claim_id)
+    forged = bool(evidences) and all(one.evidence is Evidence.FORGED for one in evidences)
+    live = standings.of(claim.claim_id).circulation is Circulation.LIVE
+    return live and forged and claim.evidence is not Evidence.FORGED
+
+
+def _replaces(proposed: Claim, stated: Iterable[Claim]) -> bool:
+    """Return whether a proposed claim with a sound quote replaces evidence of the same version that is all forged."""
+    forged = all((c.evidence, c.artifact_version) == (Evidence.FORGED, proposed.artifact_version) for c in stated)
+    return proposed.evidence is not Evidence.FORGED and forged
 
 
 def _require_approvable(verdict: Verdict, known: _Known) -> None:

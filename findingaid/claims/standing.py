@@ -1,7 +1,7 @@
-"""Status of each claim: a pure fold over the decisions, with the decisions that may follow.
+"""Status of each claim: a pure fold over the decisions in effect, with the decisions that may follow.
 
 action      allowed for a claim that is                makes it
-propose     new, live and rejected, or pending with    pending
+propose     new, live and rejected, or live with       pending
             forged quotes only
 approve     live, not rejected, not forged             approved, and working, actionable or stable
 reject      live, unreviewed, pending or approved      rejected
@@ -12,14 +12,16 @@ supersede   live, not rejected; so is the other        superseded by the other, 
 archive     live                                       archived
 restore     archived or superseded                     live
 redact      not redacted                               redacted
+
+An undo takes back one decision, so that the claim is as it was before, see `require_undoable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from findingaid.claims.decisions import Decision, Verdict, snapshots
+from findingaid.claims.decisions import Decision, Verdict, in_effect, snapshots, undone_by
 from findingaid.claims.model import Action, Circulation, Claim, Decided, Proposal, Review, Standing, Truth
 from findingaid.errors import QueryError
 from findingaid.protocols import Statement
@@ -53,9 +55,9 @@ class Standings:
 
     @classmethod
     def after(cls, decisions: Iterable[Decision]) -> Standings:
-        """Return the statuses after all of these decisions."""
+        """Return the statuses after all of these decisions; those that were undone do not count."""
         standings = cls()
-        for decision in decisions:
+        for decision in in_effect(decisions):
             standings.take(decision)
         return standings
 
@@ -150,6 +152,40 @@ class Standings:
             self._contests.setdefault(claim_id, []).append(against)
 
 
+def require_undoable(wanted: Decision, decisions: Sequence[Decision]) -> None:
+    """Raise QueryError unless a decision may be undone.
+
+    It must be in effect, and no later decision that is in effect may have changed its claim. A contest changes neither
+    claim, so it may be undone at any time.
+    """
+    redacted = {decision.claim_id for decision in decisions if decision.action is Action.REDACT}
+    if gone := redacted & {wanted.claim_id, wanted.other_id}:
+        raise QueryError(f"undo {wanted.seq}: claim {min(gone)} is redacted, which is final")
+    if wanted.action is Action.PROPOSE:
+        raise QueryError(f"undo {wanted.seq}: a proposal cannot be undone: reject or archive claim {wanted.claim_id}")
+    undone = undone_by(decisions)
+    if by := undone.get(wanted.seq):
+        raise QueryError(f"undo {wanted.seq}: decision {by} undid it. To bring it back, undo {by}")
+    numbered = {decision.seq: decision for decision in decisions}
+    if _origin(wanted, numbered).action is Action.CONTEST:
+        return
+    for later in decisions[wanted.seq :]:
+        within = (later.undoes or 0) > wanted.seq  # it takes back a later decision
+        changes = later.claim_id == wanted.claim_id and _origin(later, numbered).action is not Action.CONTEST
+        if changes and not within and later.seq not in undone:
+            remedy = "take a new decision" if later.action is Action.PROPOSE else "undo that one first"
+            raise QueryError(
+                f"undo {wanted.seq}: decision {later.seq} ({later.action}) changed its claim later: {remedy}"
+            )
+
+
+def _origin(decision: Decision, numbered: Mapping[int, Decision]) -> Decision:
+    """Return the decision that a chain of undos is about; the decision itself if it is not an undo."""
+    while (before := numbered.get(decision.undoes or 0)) and before.seq < decision.seq:
+        decision = before
+    return decision
+
+
 def status_in_words(standing: Standing) -> str:
     """Return the status of a claim in words."""
     words = [standing.review.value]
@@ -165,7 +201,7 @@ def replay_decisions(corpus: str, decisions: Iterable[Decision]) -> Decided:
     when it was decided on stays a claim as long as its quote is in the text, even if the current extractor does not
     find it.
     """
-    own = [decision for decision in decisions if decision.corpus == corpus]
+    own = in_effect(decision for decision in decisions if decision.corpus == corpus)
     standings = Standings.after(own).all()
     gone = {claim_id for claim_id, standing in standings.items() if standing.circulation is Circulation.REDACTED}
     known: dict[str, tuple[Claim, bool]] = {}

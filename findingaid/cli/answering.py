@@ -31,7 +31,12 @@ TIER_WORDS = {
 @click.command()
 @query_argument
 @click.option("--depth", "-k", default=3, show_default=True, help="Maximum number of claims in the answer.")
-@click.option("--max-chars", default=4000, show_default=True, help="Maximum characters of the answer, with citations.")
+@click.option(
+    "--max-chars",
+    default=4000,
+    show_default=True,
+    help="Maximum characters of the answer as it is shown, with citations: numbers, or ids with --json.",
+)
 @corpus_option
 @where_option
 @click.option(
@@ -57,7 +62,7 @@ def answer(
       findingaid answer "who owns auth?" --tier approved --depth 5
       findingaid answer "how are versions compared" --llm --max-chars 600 --json
     """
-    found = aid.answer(query, corpora=corpora, tiers=tiers or None, **how)
+    found = aid.answer(query, corpora=corpora, tiers=tiers or None, numbered=not as_json, **how)
     if as_json:
         return say_json(found.to_dict())
     return _print_answer(found)
@@ -108,8 +113,8 @@ def impact(aid: FindingAid, artifact_id: str, corpus: str | None, as_json: bool)
 
 def _print_answer(found: Answer) -> None:
     numbers = {claim.claim_id: number for number, claim in enumerate(found.claims, 1)}
-    for sentence in found.sentences:
-        say(escape(sentence.cited(lambda claim_id: f"[{numbers[claim_id]}]")))
+    for sentence in found.cited_sentences:
+        say(escape(sentence))
     if not found.sentences:
         say(f"no answer: {found.note}")
     if found.claims:
@@ -136,6 +141,8 @@ def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
     by = f", written by {found.producer}" if found.producer else ""
     note = f" ({found.note})" if found.note else f", relevance {percent(found.relevance)}"
     say(f"\nconfidence {found.confidence}{note}{by}")
+    if found.unreviewed:
+        say(f"not reviewed by a person: {found.unreviewed} of {len(found.sentences)} sentences")
 
 
 def _print_found(passages: Sequence[FoundPassage]) -> None:

@@ -39,7 +39,9 @@ def claims() -> None:
     """
 
 
-def decision_options(argument: str = "claims", lines: str = "ids, one per line") -> Callable[..., Any]:
+def decision_options(
+    argument: str = "claims", lines: str = "ids, one per line", metavar: str = "[ID]..."
+) -> Callable[..., Any]:
     """Return a decorator that adds the options of commands that decide: corpus, reason, actor and ids."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +50,7 @@ def decision_options(argument: str = "claims", lines: str = "ids, one per line")
             click.option("--reason", default="", help="Reason, recorded with the decision."),
             click.option("--actor", help="Author of the decision. Default: the current user."),
             click.option("--file", type=click.File(encoding="utf-8"), help=f"File with {lines}; - for standard input."),
-            click.argument(argument, nargs=-1, metavar="[ID]..."),
+            click.argument(argument, nargs=-1, metavar=metavar),
         ):
             command = option(command)
         return common(command)
@@ -301,6 +303,21 @@ def restore(aid: FindingAid, **given: Any) -> None:
 
 
 @claims.command()
+@decision_options("numbers", "numbers, one per line", "[NUMBER]...")
+def undo(aid: FindingAid, numbers: Sequence[str], **given: Any) -> None:
+    """Undo decisions by their numbers, so that each claim is as it was before. `claims history` shows the numbers.
+
+    The newest is undone first. A redaction is final. An undo can be undone by its own number.
+
+    \b
+    Examples:
+      findingaid claims undo 12
+      findingaid claims undo 12 13 --reason "the wrong file"
+    """
+    _decide(aid, "undo", numbers, kind=_number, **given)
+
+
+@claims.command()
 @decision_options()
 def redact(aid: FindingAid, **given: Any) -> None:
     """Remove the text of claims from all stored data, permanently.
@@ -322,9 +339,10 @@ def _decide(
     file: Any,
     corpora: tuple[str, ...],
     as_json: bool,
+    kind: Callable[[str], Any] = str,
     **given: Any,
 ) -> None:
-    ids = [*claims, *(line.strip() for line in file or () if line.strip())]
+    ids = [kind(one) for one in (*claims, *(line.strip() for line in file or () if line.strip()))]
     within: Claims = aid.claims.within(corpora)
     _print_claims(getattr(within, action)(*ids, **given), as_json)
 
@@ -344,6 +362,15 @@ def _decide_of_pairs(
         raise QueryError(f"{action}: expected two ids, got {len(wrong)}: {' '.join(wrong)}")
     within: Claims = aid.claims.within(corpora)
     _print_claims(getattr(within, action)(*pairs, **given), as_json)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise QueryError(
+            f"undo: {text!r} is not the number of a decision: `findingaid claims history` shows numbers"
+        ) from None
 
 
 def _proposal(line: str, number: int, corpus: str) -> ProposedClaim:
@@ -387,7 +414,7 @@ def _standing(view: ClaimView) -> str:
 def _print_history(found: Sequence[Decision]) -> None:
     table = plain_table(">#", "at", "actor", "action", "claim", "reason")
     for d in found:
-        what = d.action + (f" {d.truth}" if d.truth else "")
+        what = f"{d.action} {d.truth or d.undoes or ''}".rstrip()
         claim = d.claim_id[:SHORT_ID] + (f"\nby {d.other_id[:SHORT_ID]}" if d.other_id else "")
         reason = "(redacted)" if d.reason is None else d.reason
         table.add_row(str(d.seq), f"{d.at:%Y-%m-%d %H:%M}", escape(d.actor), what, claim, escape(reason))

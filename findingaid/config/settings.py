@@ -24,7 +24,7 @@ from pydantic import (
     TypeAdapter,
 )
 
-from findingaid.claims.eligible import BY_DEFAULT, ReviewPolicy, Trusting
+from findingaid.claims.eligible import BY_DEFAULT, GATED, ReviewPolicy, Trusting
 from findingaid.claims.model import Tier
 from findingaid.embedding.tokens import EMBEDDER
 from findingaid.errors import ConfigError, brief
@@ -250,12 +250,26 @@ class SearchSettings(BaseModel):
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
 
 
+def _expand_preset(given: Any) -> Any:
+    """Replace the preset `gated` by its tiers."""
+    if given == "gated":
+        return list(GATED)
+    if isinstance(given, str):
+        raise ValueError(f"expected gated, or a list of {', '.join(Tier)}")  # noqa: TRY004  # for pydantic
+    return given
+
+
 class ReviewSettings(BaseModel):
-    """Rules for showing and citing claims: which count as approved without a person, and which tiers are used."""
+    """Rules for showing and citing claims: which count as approved without a person, and which tiers are used.
+
+    `answer_from: gated` uses only claims that a person approved.
+    """
 
     model_config = ConfigDict(extra="forbid")
     approve: Trusting = "verbatim"
-    answer_from: list[Tier] = Field(default_factory=lambda: list(BY_DEFAULT.answer_from), min_length=1)
+    answer_from: Annotated[list[Tier], BeforeValidator(_expand_preset)] = Field(
+        default_factory=lambda: list(BY_DEFAULT.answer_from), min_length=1
+    )
 
     @property
     def policy(self) -> ReviewPolicy:

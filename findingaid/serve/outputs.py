@@ -74,11 +74,13 @@ class AnswerMeta(TypedDict):
     """Details of an answer: confidence, sentences, and the claims and sentences that were left out.
 
     `relevance`: estimated probability that the claims answer the question. `note`: what is missing or doubtful.
+    `unreviewed`: number of sentences that cite a claim which no person approved.
     """
 
     confidence: str | None
     relevance: float
     note: str
+    unreviewed: int
     sentences: Sequence[Sentence]
     cut: Sequence[str]
     repeated: Sequence[str]

@@ -129,7 +129,7 @@ DECISIONS = _schema(
     _column("seq", pa.int64(), "position in the log, from 1"),
     _column("at", pa.timestamp("ms", "UTC"), "time of the decision"),
     _text("actor", "person or program that decided"),
-    _text("action", "propose, approve, reject, contest, supersede, archive or redact"),
+    _text("action", "propose, approve, reject, contest, supersede, archive, restore, redact or undo"),
     CORPUS,
     _text("claim_id", "id of the claim"),
     _text("other_id", 'id of the claim that contests or supersedes it, else ""'),
@@ -140,8 +140,8 @@ DECISIONS = _schema(
     _text("quote", "passage that it quoted; null after a redaction", True),
     _text(
         "details",
-        "JSON: other properties of the claim, and for a link the other claim; null after a redaction. For a redaction,"
-        " the data to remove; null when it is complete",
+        "JSON: other properties of the claim, and for a link the other claim; null after a redaction. For an undo, the"
+        " number of the decision. For a redaction, the data to remove; null when it is complete",
         True,
     ),
     _text("digests", "JSON: hashes of the columns that can be redacted, which the chain includes"),

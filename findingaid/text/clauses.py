@@ -1,12 +1,13 @@
-"""Shortening of claims for answers: the first clause if it says the same as the whole, else the whole claim."""
+"""Clauses of claims in answers: which of them may be left out without a change of meaning."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from findingaid.text.analyzer import Lexical
 from findingaid.text.sentences import whole_sentences
-from findingaid.text.words import WORD, negates, stems
+from findingaid.text.words import WORD, negates, salient_words, stem, stems
 
 QUALIFIERS = frozenset(
     """
@@ -18,6 +19,36 @@ QUALIFIERS = frozenset(
     """.split()  # noqa: SIM905  # a paragraph is easier to read than a list
 )
 """Words that may limit or continue the clause before them. A clause with such a word is not dropped."""
+
+EXCEPTIONS = (
+    frozenset("unless except excepting exception exceptions excluding barring otherwise unlike".split()),  # noqa: SIM905
+    frozenset("only solely exclusively alone".split()),  # noqa: SIM905
+)
+"""Words of which a rephrased claim keeps one of the same group, with the words after it."""
+
+CONDITIONS = frozenset(
+    """
+    if when whenever until till before after since while whereas but however although though despite provided providing
+    assuming instead besides apart save
+    """.split()  # noqa: SIM905
+)
+"""Words whose clause a rephrased claim keeps, also if it begins in another way."""
+
+DOUBTS = (
+    frozenset("may might could possibly perhaps potentially sometimes likely".split()),  # noqa: SIM905
+    frozenset("hardly rarely seldom barely few little almost".split()),  # noqa: SIM905
+    frozenset("allegedly reportedly alleged reported said says claims claimed".split()),  # noqa: SIM905
+    frozenset("formerly previously former previous once was were earlier".split()),  # noqa: SIM905
+    frozenset("deprecated obsolete deprecation legacy".split()),  # noqa: SIM905
+    frozenset("false wrong untrue".split()),  # noqa: SIM905
+)
+"""Words that weaken a statement, in groups. For a word that is one of the `QUALIFIERS` too, a rephrased claim keeps one
+of its group."""
+
+LIMITING = CONDITIONS | (QUALIFIERS & frozenset[str]().union(*EXCEPTIONS, *DOUBTS))
+"""Qualifiers that may not be lost when a claim is rephrased. The others only continue a clause."""
+
+PHRASE_END = re.compile(r"[,;:.!?()]")
 
 FORWARD = re.compile(
     r"\b(?:following|below|either|both|neither|not only|namely|as follows|first(?:ly)?)\b", re.IGNORECASE
@@ -73,3 +104,29 @@ def _qualifies(rest: str) -> bool:
     if not begins or len(rest.split()) < FEWEST_WORDS:
         return True
     return not QUALIFIERS.isdisjoint(WORD.findall(rest.casefold())) or negates(rest)
+
+
+def lost_qualifier(claim: str, sentence: str, lexical: Lexical | None = None) -> str:
+    """Return the first word by which a claim limits its statement and that a sentence drops; "" if there is none.
+
+    The sentence may rephrase the claim. Of an exception or a condition, it must keep at least half of the words.
+    """
+    lexical = lexical or Lexical()
+    words, kept = frozenset(WORD.findall(sentence.casefold())), stems([sentence], lexical)
+    for word, phrase in _qualified(claim):
+        group = next((group for group in (*EXCEPTIONS, *DOUBTS) if word in group), None)
+        if group and words.isdisjoint(group):
+            return word
+        wanted = {stem(each, lexical) for each in salient_words(phrase, lexical)}
+        if group not in DOUBTS and 2 * len(wanted & kept) < len(wanted):
+            return word
+    return ""
+
+
+def _qualified(claim: str) -> Iterator[tuple[str, str]]:
+    """Yield each qualifier of a claim that `lost_qualifier` looks for, and the words it is about."""
+    found = [match for match in WORD.finditer(claim) if match[0].casefold() in LIMITING and match[0] != "May"]
+    ends = [match.start() for match in found[1:]]
+    for match, end in zip(found, [*ends, len(claim)], strict=False):
+        rest = claim[match.end() : end]
+        yield match[0].casefold(), PHRASE_END.split(rest)[0]

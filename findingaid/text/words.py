@@ -56,13 +56,17 @@ def salient(text: str, lexical: Lexical | None = None) -> dict[str, str]:
     capitals, such as IT, counts as a name unless the whole text is in capitals.
     """
     lexical = lexical or Lexical()
-    words = _words(text)
-    shouted = text.upper() == text
-    said = [word for word in words if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
     found: dict[str, str] = {}
-    for word in said or words:
+    for word in salient_words(text, lexical) or _words(text):
         found.setdefault(stem(word, lexical), word)
     return found
+
+
+def salient_words(text: str, lexical: Lexical) -> list[str]:
+    """Return the words of a text without stop words; none for a text of stop words alone."""
+    words = _words(text)
+    shouted = text.upper() == text and len(words) > 1
+    return [word for word in words if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
 
 
 def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from findingaid import StoreError
 from findingaid.claims.decisions import Decision, DecisionLog, Verdict, broken, hash_of
 from findingaid.claims.model import Action, Circulation, Review, Standing, Truth
-from findingaid.claims.standing import LINKS, Standings
+from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.errors import QueryError
 from findingaid.store import Store, schemas
 
@@ -262,6 +262,57 @@ def test_maintenance_loses_no_decision_and_a_damaged_log_is_never_made_anew(log:
         path.unlink()
     with pytest.raises(StoreError, match=r"table decisions of .* is damaged, and its content cannot be rebuilt"):
         log.store.prepare(4)
+
+
+def undo(log: DecisionLog, number: int) -> None:
+    def allowed(before: Sequence[Decision]) -> Sequence[Verdict]:
+        wanted = before[number - 1]
+        require_undoable(wanted, before)
+        link = wanted.claim_id, wanted.artifact_id, wanted.other_id
+        return [Verdict(Action.UNDO, "docs", *link, details={"undoes": number})]
+
+    log.decide(allowed, "ann", "undone")
+
+
+def test_a_decision_is_undone_only_before_those_that_followed_it(log: DecisionLog) -> None:
+    decide(log, verdict("approve", "aaaa"))
+    decide(log, verdict("contest", "aaaa", "bbbb"))
+    decide(log, verdict("archive", "aaaa"))
+
+    with pytest.raises(
+        QueryError, match=r"undo 1: decision 3 \(archive\) changed its claim later: undo that one first"
+    ):
+        undo(log, 1)
+    undo(log, 2)
+    assert Standings.after(log.all()).of("aaaa").contested_by == ()
+    undo(log, 3)
+    undo(log, 1)
+
+    assert Standings.after(log.all()).of("aaaa") == Standing()
+    with pytest.raises(QueryError, match=r"undo 1: decision 6 undid it. To bring it back, undo 6"):
+        undo(log, 1)
+    with pytest.raises(QueryError, match=r"undo 5: decision 6 \(undo\) changed its claim later: undo that one first"):
+        undo(log, 5)
+    undo(log, 6)
+    undo(log, 5)
+    assert Standings.after(log.all()).of("aaaa") == Standing(Review.APPROVED, Truth.STABLE, Circulation.ARCHIVED)
+    assert not list(broken(log.all()))
+
+
+def test_a_redaction_erases_which_decision_an_undo_took_back_and_changes_no_other_claim(log: DecisionLog) -> None:
+    decide(log, verdict("contest", "aaaa", "bbbb"))
+    decide(log, verdict("supersede", "aaaa", "bbbb"))
+    undo(log, 1)
+    undo(log, 2)
+    before = Standings.after(log.all()).of("aaaa")
+
+    decide(log, verdict("redact", "bbbb"))
+
+    assert Standings.after(log.all()).of("aaaa") == before == Standing()
+    assert [d.undoes for d in log.all()] == [None] * 5
+    assert not list(broken(log.all()))
+    with pytest.raises(QueryError, match=r"undo 1: claim bbbb is redacted, which is final"):
+        undo(log, 1)
 
 
 ACTIONS = st.tuples(

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from findingaid import Corpus, FindingAid, QueryError, StoreError
-from findingaid.claims.model import Claim, Evidence
+from findingaid.claims.model import NOTHING_DECIDED, Claim, Evidence
 from findingaid.claims.review import ProposedClaim
+from findingaid.claims.standing import replay_decisions
 from findingaid.cli import main
 from findingaid.corpus import Claiming
 from findingaid.errors import ConfigError
@@ -127,6 +128,85 @@ def test_a_proposal_is_pending_then_approved_and_waits_for_the_next_run(aid: Fin
         aid.claims.propose(ProposedClaim("docs", "ledger.md", TRUSTED.text))
     with pytest.raises(QueryError, match=r"no artifact 'nope.md' is indexed in docs"):
         aid.claims.propose(ProposedClaim("docs", "nope.md", "x"))
+
+
+def test_a_forged_quote_does_not_block_the_right_one_after_a_run_or_an_edit(
+    make_aid: Callable[..., FindingAid],
+) -> None:
+    source = MemorySource({"ledger.md": f"# Ledger\n\n{QUOTE}."})
+    aid = make_aid(source=source, synthesizer=None, claims=Claiming(Silent()))
+    aid.index()
+    (forged,) = aid.claims.propose(ProposedClaim("docs", "ledger.md", "Ledgers are described.", "somewhere else"))
+    aid.index()
+    assert [view.evidence for view in aid.claims.list()] == ["forged"]
+
+    (right,) = aid.claims.propose(ProposedClaim("docs", "ledger.md", "Ledgers are described.", QUOTE))
+    (approved,) = aid.claims.approve(forged.claim_id)
+    aid.index()
+
+    assert (right.review, right.evidence, right.waits) == ("pending", "verified", True)
+    assert (approved.review, approved.waits) == ("approved", True)
+    assert [(view.tier, view.evidence) for view in aid.claims.list()] == [("approved", "verified")]
+
+    source.payloads["ledger.md"] = "# Ledger\n\nA ledger is described elsewhere."
+    aid.index()
+    assert [view.evidence for view in aid.claims.list()] == ["forged"]
+    (again,) = aid.claims.propose(
+        ProposedClaim("docs", "ledger.md", "Ledgers are described.", "is described elsewhere")
+    )
+    assert (again.review, again.evidence) == ("pending", "verified")
+
+
+def test_a_decision_is_undone_by_its_number(aid: FindingAid) -> None:
+    aid.claims.approve(MODEL.claim_id, truth="working", actor="ann")
+    aid.claims.reject(MODEL.claim_id, actor="bob", reason="a slip")
+    assert aid.claims.show(MODEL.claim_id).tier == ""
+
+    (undone,) = aid.claims.undo(2, actor="ann", reason="he meant another")
+
+    assert (undone.claim_id, undone.review, undone.truth, undone.tier) == (
+        MODEL.claim_id, "approved", "working", "approved",
+    )  # fmt: skip
+    assert [(d.seq, d.action, d.undoes, d.actor) for d in aid.claims.history()] == [
+        (1, "approve", None, "ann"), (2, "reject", None, "bob"), (3, "undo", 2, "ann"),
+    ]  # fmt: skip
+    assert aid.claims.history()[2].to_dict()["details"] == {"undoes": 2}
+    assert not [problem for problem in aid.verify() if "decisions" in problem]
+    assert replay_decisions("docs", aid.claims.history()).reviewed == {MODEL.claim_id}
+    assert aid.claims.undo(3)[0].review == "rejected"
+    assert aid.claims.undo(4, 1)[0].review == "unreviewed"
+    assert (
+        replay_decisions("docs", aid.claims.history()) == NOTHING_DECIDED
+    )  # so that no run keeps it for its decisions
+
+
+def test_a_superseded_claim_comes_back_when_the_decision_or_its_successor_is_undone(aid: FindingAid) -> None:
+    aid.claims.supersede((TRUSTED.claim_id, MODEL.claim_id))
+    assert aid.claims.show(TRUSTED.claim_id).circulation == "superseded"
+
+    aid.claims.undo(1)
+    assert aid.claims.show(TRUSTED.claim_id).circulation == "live"
+    aid.claims.undo(2)
+    aid.claims.archive(MODEL.claim_id)
+
+    assert aid.claims.show(TRUSTED.claim_id).circulation == "live"
+    aid.claims.undo(4)
+    assert aid.claims.show(TRUSTED.claim_id).superseded_by == MODEL.claim_id
+
+
+def test_a_batch_of_decisions_is_undone_together_and_a_proposal_or_a_redaction_is_not(aid: FindingAid) -> None:
+    aid.claims.archive(TRUSTED.claim_id, MODEL.claim_id)
+    aid.claims.propose(ProposedClaim("docs", "ledger.md", "Ledgers are described.", QUOTE))
+    aid.claims.redact(FORGED.claim_id)
+
+    with pytest.raises(QueryError, match=r"undo 3: a proposal cannot be undone: reject or archive claim"):
+        aid.claims.undo(3)
+    with pytest.raises(QueryError, match=r"undo 4: claim .* is redacted, which is final; nothing of the batch"):
+        aid.claims.undo(1, 4)
+    with pytest.raises(QueryError, match=r"no decision 9: `findingaid claims history` shows numbers"):
+        aid.claims.undo(9)
+    assert [view.circulation for view in aid.claims.undo(1, 2)] == ["live", "live"]
+    assert [d.undoes for d in aid.claims.history()[4:]] == [2, 1]
 
 
 def test_a_claim_that_no_artifact_says_any_more_is_expired_not_lost(aid: FindingAid) -> None:
@@ -279,6 +359,9 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
     assert "pending, not indexed yet" in listed
     assert reviewing.run("reject", TRUSTED.claim_id, "--reason", "wrong").count("rejected") == 1
     assert len(reviewing.json("history")) == 5
+    (undone,) = reviewing.json("undo", "5", "--reason", "right after all")
+    assert (undone["claim_id"], undone["review"]) == (TRUSTED.claim_id, "approved")
+    assert "undo 5" in reviewing.run("history")
 
 
 @pytest.mark.parametrize(
@@ -289,6 +372,9 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
         (["approve"], "nothing to decide: name a claim"),
         (["show", "nope"], "no claim 'nope': `findingaid claims list` shows ids"),
         (["propose", "--file", "-"], "nothing to decide: name a claim"),
+        (["undo"], "undo: name the number of a decision"),
+        (["undo", "x"], "undo: 'x' is not the number of a decision: `findingaid claims history` shows numbers"),
+        (["undo", "7"], "no decision 7: `findingaid claims history` shows numbers"),
         (["list", "--corpus", "nope"], "unknown corpus 'nope'. Known: docs"),
     ],
 )

@@ -607,7 +607,7 @@ def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Pag
 def test_an_answer_says_how_sure_it_is_and_what_a_search_finds_beside_it(page: Page) -> None:
     page.open(q="when do refresh tokens expire", answer="1")
 
-    page.shows("Confidence:", "Search found beside it")
+    page.shows("Confidence:", "Not reviewed by a person: ", "Search found beside it")
     beside = page.texts("#beside li a")
     assert 1 <= len(beside) <= 3
     page.one("#beside a").click()

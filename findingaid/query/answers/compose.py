@@ -16,7 +16,7 @@ from findingaid.claims.model import Evidence, Standing, Tier, Truth
 from findingaid.query.answers.relevance import MEDIUM, REFUSED, Confidence, confidence_of, estimate_relevance, percent
 from findingaid.text.analyzer import Lexical
 from findingaid.text.clauses import first_clause
-from findingaid.text.words import WORD, salient, stem, stems
+from findingaid.text.words import WORD, salient, salient_words, stem, stems
 
 CITATION = re.compile(r"\[([0-9a-f]{32})\]")
 """Form in which an answer cites a claim."""
@@ -139,7 +139,8 @@ class Answer:
     fit into the budget, `repeated` those of claims that repeat a chosen one. Without sentences there is no confidence.
     `producer` is the model that wrote the answer, "" if no model did. `refused` are the model's sentences that were
     left out, and `invented` the ids that it made up. `passages` are those that a search found, if the answer is weak or
-    has no sentences.
+    has no sentences. `searchable`: the query has words other than stop words. `numbered`: `answer` cites claims by
+    their places in `claims`, instead of by their ids.
     """
 
     query: str
@@ -154,11 +155,25 @@ class Answer:
     invented: Sequence[str] = ()
     relevance: float = 0.0
     passages: Sequence[FoundPassage] = ()
+    searchable: bool = True
+    numbered: bool = False
 
     @property
     def answer(self) -> str:
-        """All sentences with their citations, `[claim id]`."""
-        return " ".join(sentence.cited() for sentence in self.sentences)
+        """All sentences with their citations: `[claim id]`, or `[1]` if they are numbered."""
+        return " ".join(self.cited_sentences)
+
+    @property
+    def cited_sentences(self) -> list[str]:
+        """Each sentence with its citations."""
+        mark = citation_mark([claim.claim_id for claim in self.claims], self.numbered)
+        return [sentence.cited(mark) for sentence in self.sentences]
+
+    @property
+    def unreviewed(self) -> int:
+        """Number of sentences that cite a claim which no person approved."""
+        approved = {claim.claim_id for claim in self.claims if claim.tier is Tier.APPROVED}
+        return sum(not approved.issuperset(sentence.claim_ids) for sentence in self.sentences)
 
     @property
     def confidence(self) -> Confidence | None:
@@ -188,6 +203,8 @@ class Answer:
 
     @property
     def _missing(self) -> str:
+        if not self.searchable:
+            return "the question has no words to search for, only stop words such as “the” and “what”: name its subject"
         if self.cut:
             return "no sentence fits into the maximum length"
         if self.refused:
@@ -207,6 +224,7 @@ class Answer:
                 "confidence": self.confidence,
                 "relevance": round(self.relevance, 3),
                 "note": self.note,
+                "unreviewed": self.unreviewed,
                 "sentences": [asdict(sentence) for sentence in self.sentences],
                 "cut": list(self.cut),
                 "repeated": list(self.repeated),
@@ -233,8 +251,13 @@ class EvidenceSet:
 
     @cached_property
     def terms(self) -> dict[str, str]:
-        """Stem -> word of the query, for the words that an answer must cover."""
-        return salient(self.query, self.lexical)
+        """Stem -> word of the query, for the words that an answer must cover; none if it has only stop words."""
+        return salient(self.query, self.lexical) if self.searchable else {}
+
+    @cached_property
+    def searchable(self) -> bool:
+        """Whether the query has words other than stop words."""
+        return bool(salient_words(self.query, self.lexical))
 
     @cached_property
     def by_id(self) -> Mapping[str, CitableClaim]:
@@ -303,13 +326,19 @@ class EvidenceSet:
         return escape_citations(first_clause(claim.text, self.terms).removesuffix("."))
 
 
-def compose(evidence: EvidenceSet, depth: int, max_chars: int) -> Answer:
-    """Compose an answer from the best `depth` claims, a clause each, in at most `max_chars`.
+def citation_mark(claim_ids: Iterable[str], numbered: bool) -> Callable[[str], str]:
+    """Return the function that makes the citation of a claim: its id, or its number among these claims, in brackets."""
+    numbers = {claim_id: str(number) for number, claim_id in enumerate(claim_ids, 1)} if numbered else {}
+    return lambda claim_id: f"[{numbers.get(claim_id, claim_id)}]"
+
+
+def compose(evidence: EvidenceSet, depth: int, max_chars: int, *, numbered: bool = False) -> Answer:
+    """Compose an answer from the best `depth` claims, a clause each, in at most `max_chars` with its citations.
 
     A claim that does not fit gives its place to the next. A claim and the claims that contest it are taken together or
     not at all. Contesting claims do not count towards `depth`.
     """
-    limit = CharacterLimit(max_chars)
+    limit = CharacterLimit(max_chars, numbered)
     chosen: list[CitableClaim] = []
     repeated: list[str] = []
     cut: list[str] = []
@@ -344,26 +373,34 @@ def assemble_answer(
         repeated,
         contradictions,
         relevance=relevance,
+        searchable=evidence.searchable,
+        numbered=limit.numbered,
         **more,
     )
 
 
 class CharacterLimit:
-    """Sentences that together, with their citations, have at most `characters` characters."""
+    """Sentences that together, with their citations, have at most `characters` characters.
 
-    def __init__(self, characters: int) -> None:
+    Citations are ids of claims or, with `numbered`, numbers.
+    """
+
+    def __init__(self, characters: int, numbered: bool = False) -> None:
         self._left = characters
+        self.numbered = numbered
         self.sentences: list[Sentence] = []
         self.cited: dict[str, None] = {}
 
     def add(self, sentences: Sequence[Sentence]) -> bool:
         """Add all of the sentences and return True, or add none and return False if they do not fit."""
-        length = len(" ".join(sentence.cited() for sentence in sentences)) + (1 if self.sentences else 0)
+        cited = self.cited | dict.fromkeys(claim_id for sentence in sentences for claim_id in sentence.claim_ids)
+        mark = citation_mark(cited, self.numbered)
+        length = len(" ".join(sentence.cited(mark) for sentence in sentences)) + (1 if self.sentences else 0)
         if length > self._left:
             return False
         self._left -= length
         self.sentences.extend(sentences)
-        self.cited.update(dict.fromkeys(claim_id for sentence in sentences for claim_id in sentence.claim_ids))
+        self.cited = cited
         return True
 
 

@@ -22,7 +22,7 @@ from findingaid.query.search.request import Request
 from findingaid.query.search.searcher import Searcher
 from findingaid.store.sql import both, one_of
 from findingaid.store.vectors import unit
-from findingaid.text.words import salient, stems
+from findingaid.text.words import salient, salient_words, stems
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
@@ -83,7 +83,9 @@ def _find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
     reader = searcher.reader()
     tiers = searcher.eligibility.now().tiers(question.tiers)
     lexical = searcher.store.lexical
-    if not any(CLAIM in reader.kinds.get(corpus, ()) for corpus in question.corpora):
+    if not salient_words(question.query, lexical) or not any(
+        CLAIM in reader.kinds.get(corpus, ()) for corpus in question.corpora
+    ):
         return EvidenceSet(question.query, [], tiers=tiers, lexical=lexical)
     ids = dict.fromkeys(_rank_claim_ids(searcher, question))
     where = question.where and validate_filter(question.where, searcher.store, reader.records, tuple(question.corpora))
@@ -167,9 +169,9 @@ def find_passages_beside(
 ) -> list[FoundPassage]:
     """Return the best passages of a search for a question, without those that have nothing to do with it."""
     lexical = searcher.store.lexical
-    terms = salient(query, lexical)
-    if not terms:
+    if not salient_words(query, lexical):
         return []
+    terms = salient(query, lexical)
     hits = searcher.search(Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True))
     scores = probe_scores(searcher.reader(), corpora)
     found = []

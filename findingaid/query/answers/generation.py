@@ -29,6 +29,7 @@ from findingaid.query.answers.compose import (
 from findingaid.query.search.user_code import convert_exceptions
 from findingaid.registry import Registry, checked
 from findingaid.text.analyzer import Lexical
+from findingaid.text.clauses import lost_qualifier
 from findingaid.text.sentences import whole_sentences
 from findingaid.text.words import WORD, negates, salient, stems
 
@@ -82,7 +83,9 @@ def choose_answerer(given: AnswererOption, configured: Answerer | None) -> Answe
     raise QueryError(f"llm: expected true, a kind or an answerer, got a {type(given).__name__}")
 
 
-def generate_answer(evidence: EvidenceSet, answerer: Answerer, depth: int, max_chars: int) -> Answer:
+def generate_answer(
+    evidence: EvidenceSet, answerer: Answerer, depth: int, max_chars: int, *, numbered: bool = False
+) -> Answer:
     """Return an answer that a model writes from the best `depth` claims and the claims that contest them.
 
     Without claims, the model is not called. Raises ModelError if it fails; no other answer replaces it.
@@ -93,9 +96,9 @@ def generate_answer(evidence: EvidenceSet, answerer: Answerer, depth: int, max_c
             best.append(claim)
     citable = {o.claim_id: o for claim in best for o in (claim, *evidence.contesters(claim))}
     if not citable:
-        return assemble_answer(evidence, CharacterLimit(max_chars), ())
+        return assemble_answer(evidence, CharacterLimit(max_chars, numbered), ())
     sentences = _call_answerer(answerer, evidence.query, citable, max_chars)
-    return verify_sentences(evidence, citable, sentences, max_chars, answerer.model)
+    return verify_sentences(evidence, citable, sentences, max_chars, answerer.model, numbered=numbered)
 
 
 def _call_answerer(
@@ -126,12 +129,14 @@ def verify_sentences(
     sentences: Sequence[Written],
     max_chars: int,
     producer: str,
+    *,
+    numbered: bool = False,
 ) -> Answer:
     """Return an answer of the sentences that cite offered claims and are supported by them, as many as fit.
 
     Claims that contest a cited claim are added if the model left them out.
     """
-    limit = CharacterLimit(max_chars)
+    limit = CharacterLimit(max_chars, numbered)
     refused: list[RefusedSentence] = []
     cut: list[str] = []
     invented: dict[str, None] = {}
@@ -150,7 +155,8 @@ def unsupported_reason(sentence: str, claims: Sequence[str], lexical: Lexical | 
     """Return why claims do not support a sentence; "" if they may.
 
     They must have at least half of its words, as stems, and all of its numbers. If the sentence negates, one of them
-    must negate too; if not, one of them must not. This finds invented text, not every change of meaning.
+    must negate too; if not, one of them must not. It must keep their exceptions, conditions and doubts, see
+    `lost_qualifier`. This finds invented text, not every change of meaning.
     """
     if not claims:
         return "cites none of the claims that it was given"
@@ -164,6 +170,8 @@ def unsupported_reason(sentence: str, claims: Sequence[str], lexical: Lexical | 
         return "negates its claims"
     if not negates(sentence) and all(map(negates, claims)):
         return "leaves out a negation of its claims"
+    if lost := next(filter(None, (lost_qualifier(claim, sentence, lexical) for claim in claims)), ""):
+        return f"leaves out “{lost}” of its claims"
     return ""
 
 

@@ -278,7 +278,8 @@ def _producer(producer_id: str) -> Link:
 
 
 def _decision(decision: Decision) -> Link:
-    about = f"{decision.action} by {decision.actor}, {decision.at.isoformat(timespec='seconds')}"
+    action = f"{decision.action} {decision.undoes}" if decision.undoes else decision.action
+    about = f"{action} by {decision.actor}, {decision.at.isoformat(timespec='seconds')}"
     return Link("decision", str(decision.seq), f"{about}: {decision.reason}" if decision.reason else about)
 
 

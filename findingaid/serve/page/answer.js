@@ -27,10 +27,11 @@ function sure({ meta: { confidence, note, sentences } }) {
   return element("p", {}, level, note ? ` ${line(note)}` : "");
 }
 
-function notes({ claims, gaps, meta: { cut, producer, refused, sentences } }) {
+function notes({ claims, gaps, meta: { cut, producer, refused, sentences, unreviewed } }) {
   const who = producer ? `Written by ${line(producer)}` : "Composed";
   return [
     sentences.length && `${who} from the ${count(claims.length, "claim")} below.`,
+    unreviewed > 0 && `Not reviewed by a person: ${line(unreviewed)} of ${count(sentences.length, "sentence")}.`,
     gaps.length && `No claim covers: ${gaps.map(line).join(", ")}.`,
     cut.length && `Left out for length: ${count(cut.length, "claim")}.`,
     refused.length && `Left out: ${count(refused.length, "sentence")} of the model that no claim supports.`,

@@ -269,6 +269,13 @@ def test_a_question_without_a_word_has_no_answer_and_no_passages(meaning: Findin
     assert (found.answer, found.gaps, found.passages) == ("", [], [])
 
 
+def test_a_question_of_stop_words_alone_is_not_searched_for(meaning: FindingAid) -> None:
+    found = meaning.answer("what is it about?")
+
+    assert (found.answer, found.gaps, found.passages, found.confidence) == ("", [], [], None)
+    assert found.to_dict()["meta"]["note"].startswith("the question has no words to search for, only stop words")
+
+
 def test_the_scores_of_an_embedder_that_knows_meaning_count(meaning: FindingAid) -> None:
     assert probe_scores(meaning.searcher.reader(), ["docs"]).meaning
 
@@ -416,7 +423,8 @@ def test_the_command_shows_sentences_and_below_them_their_claims(asked: Cli) -> 
     assert shown[3].startswith("    docs/ledger.md [")
     assert LEDGER in shown[3]
     assert shown[-1] == "gaps: zebra"
-    assert shown[-2] == "confidence medium, relevance 80%"
+    assert shown[-3] == "confidence medium, relevance 80%"
+    assert shown[-2] == "not reviewed by a person: 1 of 1 sentences"
     assert "no answer" in asked.run("answer", "zebra").stdout
 
 
@@ -428,6 +436,43 @@ def test_the_command_and_the_library_say_the_same(asked: Cli) -> None:
     said = json.loads(json.dumps(aid.answer("auth tokens", 2).to_dict()))
 
     assert asked.json("answer", "auth tokens", "--depth", "2") == said
+
+
+def test_the_command_limits_the_answer_as_it_is_shown(asked: Cli) -> None:
+    whole = asked.run("answer", "auth tokens", "--depth", "2").stdout.split("\n\n")[0]
+    length = str(len(whole))
+
+    assert whole.endswith("[2].")
+    assert asked.run("answer", "auth tokens", "--depth", "2", "--max-chars", length).stdout.startswith(whole)
+    short = asked.run("answer", "auth tokens", "--depth", "2", "--max-chars", str(len(whole) - 1)).stdout
+    assert "[2]." not in short
+    assert "left out for length" in short
+    assert len(asked.json("answer", "auth tokens", "--depth", "2", "--max-chars", length)["answer"]) <= len(whole)
+
+
+def test_a_gated_answer_cites_what_a_person_approved_and_others_say_what_nobody_reviewed(asked: Cli) -> None:
+    asked.run("claims", "approve", the_id(HOURS))
+
+    by_default = asked.run("answer", "auth tokens expire").stdout
+    open_json = asked.json("answer", "auth tokens expire")
+    asked.settings["review"] = {"answer_from": "gated"}
+    gated = asked.run("answer", "auth tokens expire").stdout
+    gated_json = asked.json("answer", "auth tokens expire")
+
+    sentences = len(open_json["meta"]["sentences"])
+    assert sentences > 1
+    assert open_json["meta"]["unreviewed"] == sentences - 1
+    assert f"not reviewed by a person: {sentences - 1} of {sentences} sentences" in by_default
+    assert [claim["text"] for claim in gated_json["claims"]] == [HOURS]
+    assert gated_json["meta"]["unreviewed"] == 0
+    assert "not reviewed" not in gated
+    asked.settings["review"] = {"answer_from": "open"}
+    refused = asked.run("answer", "auth tokens expire").output
+    assert "review.answer_from: expected gated, or a list of approved, policy, unreviewed" in refused
+
+
+def test_the_command_says_that_a_question_has_no_word_to_look_for(asked: Cli) -> None:
+    assert asked.run("answer", "what is it").stdout.startswith("no answer: the question has no words to search for")
 
 
 def test_show_prints_the_passage_with_the_quote_marked(asked: Cli) -> None:

@@ -230,6 +230,37 @@ def test_a_weak_answer_and_one_without_sentences_say_so() -> None:
     assert none.to_dict()["meta"]["relevance"] == pytest.approx(0.066, abs=0.001)
 
 
+@pytest.mark.parametrize("query", ["what is it?", "WHAT IS IT", "how", "😀"])
+def test_a_question_of_stop_words_alone_says_that_it_has_nothing_to_look_for(query: str) -> None:
+    answer = compose(EvidenceSet(query, [make_claim("What it is")]), 3, 4000)
+
+    assert (answer.answer, answer.gaps, answer.relevance) == ("", [], 0)
+    assert answer.note.startswith("the question has no words to search for")
+    assert compose(EvidenceSet("what is IT?", [make_claim("IT is a team")]), 3, 4000).claims
+
+
+def test_the_limit_counts_numbered_citations_as_they_are_shown() -> None:
+    found = EvidenceSet("auth", [make_claim(text) for text in AUTH])
+    shown = "Auth uses JWT tokens [1]. Auth keys are rotated every day [2]. Auth logs go to the audit table [3]."
+
+    assert compose(found, 3, len(shown), numbered=True).answer == shown
+    assert len(compose(found, 3, len(shown) - 1, numbered=True).claims) == 2
+    assert len(compose(found, 3, len(shown)).claims) == 1
+    assert len(compose(found, 3, len(shown)).answer) <= len(shown)
+
+
+def test_an_answer_counts_its_sentences_that_no_person_reviewed() -> None:
+    approved, policy, unreviewed = (make_claim(text, tier=tier) for text, tier in zip(AUTH, Tier, strict=True))
+
+    answer = compose(EvidenceSet("auth", [approved, policy, unreviewed]), 3, 4000)
+    merged = judged(EvidenceSet("auth", [approved, policy]), ("Auth uses JWT tokens.", [approved.claim_id]), (
+        "Auth uses JWT tokens and keys rotated every day.", [approved.claim_id, policy.claim_id]
+    ))  # fmt: skip
+
+    assert (len(answer.sentences), answer.unreviewed) == (3, 2)
+    assert (len(merged.sentences), merged.to_dict()["meta"]["unreviewed"]) == (2, 1)
+
+
 def test_both_sides_of_a_contradiction_are_shown_or_neither() -> None:
     one, other = contested("Auth uses JWT", "Auth uses cookies"), contested("Auth uses cookies", "Auth uses JWT")
     found = EvidenceSet("JWT", [one], [other])
@@ -314,6 +345,9 @@ def assert_holds(answer: Answer, found: EvidenceSet, max_chars: int) -> None:
 @given(founds(), st.integers(1, 8), st.integers(1, 600))
 def test_an_answer_cites_only_what_may_be_cited_within_its_budget(found: EvidenceSet, depth: int, chars: int) -> None:
     assert_holds(compose(found, depth, chars), found, chars)
+    numbered = compose(found, depth, chars, numbered=True)
+    assert len(numbered.answer) <= chars
+    assert len(numbered.claims) >= bool(compose(found, depth, chars).claims)
 
 
 @given(founds(), st.integers(1, 8), st.integers(1, 600), st.integers(1, 600))
@@ -372,6 +406,18 @@ def test_sentences_are_checked_one_by_one_also_where_the_model_runs_them_togethe
         ("Tokens never expire", "Tokens expire after an hour", "negates its claims"),
         ("Tokens expire", "Tokens don't expire", "leaves out a negation of its claims"),
         ("Cookies hold sessions of admins", "Tokens expire after an hour", "its claims do not support it"),
+        ("Tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its claims"),
+        ("Renewed tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its claims"),
+        ("Tokens expire unless they are renewed", "Tokens expire unless renewed", ""),
+        ("Tokens do not expire", "Tokens do not expire unless revoked", "leaves out “unless” of its claims"),
+        ("Admins delete files", "Only admins delete files", "leaves out “only” of its claims"),
+        ("Files are deleted by admins alone", "Only admins delete files", ""),
+        ("The run fails", "If the disk is full, the run fails", "leaves out “if” of its claims"),
+        ("A full disk makes the run fail", "If the disk is full, the run fails", ""),
+        ("Runs of large files fail", "Runs of large files may fail", "leaves out “may” of its claims"),
+        ("Large files might make a run fail", "Runs of large files may fail", ""),
+        ("The run of 2019 failed in spring", "The run failed in the spring, in May 2019", ""),
+        ("The flag deletes data", "The flag deletes data but is deprecated", "leaves out “deprecated” of its claims"),
     ],
 )
 def test_a_sentence_must_say_what_its_claims_say(sentence: str, claim: str, reason: str) -> None:
