@@ -75,6 +75,11 @@ class Request:
         return self.offset + self.k
 
     @property
+    def scores_from_ranks(self) -> bool:
+        """Whether scores come from reciprocal rank fusion, and so do not measure similarity."""
+        return self.blend is None and (self.mode == "hybrid" or len(self.queries) > 1)
+
+    @property
     def condition(self) -> str | None:
         """All filters as one SQL expression; None without filters."""
         asked = (*self.surfaces, SUMMARY) if self.surfaces and self.use_summaries else self.surfaces

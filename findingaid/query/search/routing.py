@@ -8,7 +8,8 @@ best one.
 - `Collapsed` searches summary records and replaces each seed by the leaves of its artifact (hierarchical, or
   parent-child, retrieval). An artifact without leaves is represented by its summary records. An artifact without
   summary records is not found.
-- `Gate` does the same with the best seeds only, and ranks their leaves by the leaves' own scores.
+- `Gate` does the same with the best seeds only, without those far below the best one, and ranks their leaves by the
+  leaves' own scores.
 - `Walk` follows a `Policy` from record to record, within bounds; `Neighbours` is a policy that follows edges.
 
 For one query, a route queries the table at most three times, whatever the size of the corpus, with these exceptions:
@@ -85,7 +86,7 @@ class Boost:
         known = {c.record_id for c in ranked}
         leaves = merge_rankings(reader, request, [*found, Ranking("lexical", 0, ())] if hybrid else found)
         added = [c for c in leaves if c.record_id not in known]
-        if request.blend is None and (hybrid or len(request.queries) > 1):  # ranks among a few records mean little
+        if request.scores_from_ranks:  # ranks among a few records mean little
             lowest = min((c.score for c in ranked), default=0.0)
             return [replace(c, score=lowest) for c in added]
         return added
@@ -127,20 +128,29 @@ class Collapsed:
 class Gate:
     """Hierarchical route to the leaves of the best `seeds` seeds only, ranked by the leaves' own scores.
 
-    It is closed: the page may stay short.
+    Seeds whose score is below `cut` times the best one's are not followed, so that a small corpus is narrowed, too.
+    Scores made from ranks are not cut, since they do not tell how similar a seed is. The route is closed: the page may
+    stay short.
     """
 
     seeds: int = 10
+    cut: float = 0.5
     closed = True
 
     def __post_init__(self) -> None:
         _require_valid(self.seeds)
+        if not 0 <= self.cut <= 1:
+            raise QueryError(f"the cut of a route must be from 0 to 1, got {self.cut:g}")
 
     def scope(self, request: Request) -> str | None:
         return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
-        return _route_to_leaves(reader, request, ranked, "gate", _best_seeds(ranked, self.seeds), 0.0)
+        seeds = _best_seeds(ranked, self.seeds)
+        if not request.scores_from_ranks:
+            least = self.cut * max((seed.score for seed in seeds.values()), default=0.0)
+            seeds = {artifact: seed for artifact, seed in seeds.items() if seed.score >= least} if least > 0 else seeds
+        return _route_to_leaves(reader, request, ranked, "gate", seeds, 0.0)
 
 
 def _route_to_leaves(

@@ -109,6 +109,31 @@ def test_routing_puts_the_answer_first_and_drops_the_trap(manuals: FindingAid, m
     assert (hits[0].route, hits[0].depth, hits[0].seed) == (route, 1, seeds[0].record_id)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gate_over_a_few_artifacts_excludes_the_trap(tmp_path_factory: pytest.TempPathFactory, mode: Mode) -> None:
+    """With ten or fewer artifacts, the number of seeds excludes none of them."""
+    texts = {"answer.md": ANSWER, "novel.md": TRAP, "keys.md": "Notes on rotating the keys."}
+    script = {
+        "rollout": "Runbook: how to restart the payment service.",
+        "parrot": "A novel about the service at sea.",
+        "Notes": "Runbook of the payment service: rotating the keys.",
+    }
+    strategy = with_synopsis(Chunked(), ScriptedSynthesizer(script=script))
+    aid = built(tmp_path_factory, strategy, texts, SentenceEmbedder())
+
+    assert ids(aid.search(QUERY, mode=mode, route=Gate(cut=0)))[0] == "novel.md"
+    assert ids(aid.search(QUERY, mode=mode, route="gate")) == ids(aid.search(QUERY, mode=mode, route=Gate(10, 0.5)))
+    assert "novel.md" not in ids(aid.search(QUERY, mode=mode, route="gate"))
+    assert "answer.md" in ids(aid.search(QUERY, mode=mode, route="gate"))
+    if mode == "hybrid":  # ranks do not tell how similar a summary is
+        assert len(ids(aid.search(QUERY, mode=mode, route="gate", blend=None))) == 3
+
+
+def test_a_gate_follows_the_best_seed_whatever_its_score(library: FindingAid) -> None:
+    for query in ("ships", "nothing of this", "zzz"):
+        assert library.search(query, mode="dense", corpora=["books"], route=Gate(cut=1))
+
+
 @pytest.mark.parametrize("mode", ["dense", "hybrid"])
 def test_boost_lifts_the_leaves_of_a_summary_that_matches(manuals: FindingAid, mode: Mode) -> None:
     def place(hits: list[Hit]) -> int:
@@ -444,6 +469,8 @@ def test_routes_are_named_or_imported() -> None:
         resolve_route("gate:0")
     with pytest.raises(QueryError, match="from 0 to 1, got 2"):
         Boost(weight=2)
+    with pytest.raises(QueryError, match="the cut of a route must be from 0 to 1, got 2"):
+        Gate(cut=2)
 
 
 @dataclass(frozen=True)
@@ -486,6 +513,7 @@ def test_the_trap_on_the_command_line(cli: Cli) -> None:
     assert found() == [("novel.md", "chunk", 0)]
     assert found("--route", "flat") == found()
     assert found("--route", "collapsed") == [("answer.md", "chunk", 1)]
+    assert found("--route", "gate") == [("answer.md", "chunk", 1)]
     every = cli.run("search", QUERY, "--mode", "lexical", "--route", "collapsed").output
     assert "answer.md" in every
     assert "novel.md" not in every
