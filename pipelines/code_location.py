@@ -12,6 +12,7 @@ from findingaid.errors import ConfigError
 from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
 from findingaid_dagster.events import enable_batching
 from findingaid_dagster.pipelines.automation import (
+    backfill_schedules,
     changed_sources,
     finished_batches,
     observe_sources,
@@ -78,7 +79,7 @@ def build_definitions(
         ],
         asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
         jobs=[job, *maintenance_jobs(lead, key, execution)],
-        schedules=schedules(aid, job),
+        schedules=[*schedules(aid, job), *backfill_schedules(aid, job, key)],
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
