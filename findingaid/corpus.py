@@ -47,7 +47,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Times at which a corpus is indexed: five cron fields in a time zone, and the status before anyone changes it."""
+    """Times of a corpus in a scheduler: five cron fields in a time zone, and the status before anyone changes it."""
 
     cron: str
     timezone: str = "UTC"
@@ -63,9 +63,9 @@ class Corpus:
 
     `max_loss` is a share of the known artifacts: a run that would lose more of them is refused. Nothing is published
     if more than the share `max_failures` of the artifacts failed, or if a search for known questions scores below
-    `quality`. `schedule` is for the scheduler; None means never. `owners`, `group` and `tags` are
-    shown in a catalogue, `deps` are the assets there that its source is made from, and `key_prefix` comes before its
-    name there. Raises IdentityError if no id can be made of a part.
+    `quality`. `schedule` and `backfill_schedule` are for the scheduler; None means never. `owners`, `group` and `tags`
+    are shown in a catalogue, `deps` are the assets there that its source is made from, and `key_prefix` comes before
+    its name there. Raises IdentityError if no id can be made of a part.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Corpus:
     max_loss: float = 0.5
     max_failures: float = 0.5
     schedule: Schedule | None = None
+    backfill_schedule: Schedule | None = None
     owners: Sequence[str] = ()
     group: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)

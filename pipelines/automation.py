@@ -6,12 +6,23 @@ from typing import TypeVar
 import dagster as dg
 
 from findingaid.aid import FindingAid
+from findingaid.corpus import Corpus, Schedule
 from findingaid.errors import SourceError, SynthesisError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.batch_jobs import BatchSynthesizer, find_ended
 from findingaid.indexing.synopses import synthesizers_of
+from findingaid.model import Stage
 from findingaid.store import Ledger, OpenBatch
-from findingaid_dagster.assets import add_partitions, changed_partitions, news, observation
+from findingaid_dagster.assets import (
+    add_partitions,
+    asset_key,
+    changed_partitions,
+    news,
+    observation,
+    partition_key,
+)
+from findingaid_dagster.backfills import is_backfill_under_way, launch_backfill
+from findingaid_dagster.events import logged_data_versions
 from findingaid_dagster.resources import opened
 
 T = TypeVar("T")
@@ -37,6 +48,65 @@ def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinit
         for corpus in aid.corpora.values()
         if corpus.schedule
     ]
+
+
+def backfill_schedules(aid: FindingAid, job: dg.JobDefinition, resource_key: str) -> list[dg.ScheduleDefinition]:
+    """Return a schedule for each corpus with a `backfill_schedule`, which launches backfills."""
+    return [
+        _backfill_schedule(corpus, corpus.backfill_schedule, job, resource_key)
+        for corpus in aid.corpora.values()
+        if corpus.backfill_schedule
+    ]
+
+
+def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resource_key: str) -> dg.ScheduleDefinition:
+    assets = [asset_key(of, stage) for stage in of.stages]
+    tags = {"dagster/schedule_name": f"{of.name}_backfill"}
+
+    @dg.schedule(
+        times.cron,
+        name=f"{of.name}_backfill",
+        target=dg.AssetSelection.assets(*assets),
+        execution_timezone=times.timezone,
+        default_status=dg.DefaultScheduleStatus[times.default_status],
+        required_resource_keys={resource_key},
+        description=f"Launch a backfill of the stale, missing and failed partitions of {of.name}.",
+    )
+    def launch(context: dg.ScheduleEvaluationContext) -> dg.SkipReason:
+        """Launch a backfill of the partitions that need one, and name it in the reason of the tick.
+
+        Dagster records the tick as skipped, since the schedule itself requests no run.
+        """
+        if _under_way(context.instance, job):
+            return dg.SkipReason("a run of the index job is under way")
+        if is_backfill_under_way(context.instance, tags):
+            return dg.SkipReason("the previous backfill of this schedule is under way")
+        try:
+            keys = _to_backfill(context.instance, opened(context.resources, resource_key), of.name)
+        except SourceError as error:
+            return dg.SkipReason(str(error))
+        if not keys:
+            return dg.SkipReason("no partition is stale, missing or failed")
+        add_partitions(context.instance, of.name, keys)
+        title = f"{len(keys)} stale, missing or failed partitions of {of.name}"
+        launched = launch_backfill(context, assets, keys, {**job.run_tags, **tags}, title)
+        return dg.SkipReason(f"launched backfill {launched} of {title}")
+
+    return launch
+
+
+def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> list[str]:
+    """Return the partitions whose artifacts are stale, new or failed, or whose records Dagster does not know.
+
+    It does not know the records of a run outside of Dagster. Raises SourceError.
+    """
+    indexer, (stale, deleted) = aid.indexer(corpus), _stale_artifacts(aid, corpus)
+    found = {partition_key(artifact_id) for artifact_id, _ in stale}
+    if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
+        known = logged_data_versions(instance, asset_key(indexer.of, Stage.RECORDS))
+        rows = {partition_key(i): row for i, row in indexer.ledger.rows(corpus).items() if i not in deleted}
+        found |= {key for key, row in rows.items() if not row.failed_stage and row.records != known.get(key)}
+    return sorted(found)
 
 
 def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
@@ -198,15 +268,23 @@ def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, d
 
 def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
     """Map each corpus to its stale and deleted artifacts, if any; also return why corpora could not be listed."""
-    run = aid.open_run()
 
     def stale(corpus: str) -> object:
-        plan = run.plan(corpus)
-        waits = Ledger(aid.store).pending(corpus)  # else a run would start at once that may have nothing to do
-        listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
-        return [listed, list(plan.deleted)] if listed or plan.deleted else None
+        found = _stale_artifacts(aid, corpus)
+        return list(found) if any(found) else None
 
     return _of_each(aid, stale)
+
+
+def _stale_artifacts(aid: FindingAid, corpus: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the stale artifacts with their stamps, and the deleted ones. Raises SourceError.
+
+    Artifacts whose outputs are pending are not stale, since a run would start at once that may have nothing to do.
+    """
+    plan = aid.open_run().plan(corpus)
+    waits = Ledger(aid.store).pending(corpus)
+    listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
+    return listed, list(plan.deleted)
 
 
 def _of_each(aid: FindingAid, look: Callable[[str], T]) -> tuple[dict[str, T], list[str]]:

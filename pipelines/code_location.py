@@ -11,6 +11,7 @@ from findingaid.config.loading import load
 from findingaid.errors import ConfigError
 from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
 from findingaid_dagster.pipelines.automation import (
+    backfill_schedules,
     changed_sources,
     finished_batches,
     observe_sources,
@@ -76,7 +77,7 @@ def build_definitions(
         ],
         asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
         jobs=[job, *maintenance_jobs(lead, key, execution)],
-        schedules=schedules(aid, job),
+        schedules=[*schedules(aid, job), *backfill_schedules(aid, job, key)],
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),

@@ -12,7 +12,7 @@ from pydantic import Secret, TypeAdapter, ValidationError
 
 from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.nodes import NODE_PRODUCERS
-from findingaid.config.settings import AT_LEAST, CONFIDENCE, NEAR, CorpusSettings, Settings, T
+from findingaid.config.settings import AT_LEAST, CONFIDENCE, NEAR, CorpusSettings, ScheduleSettings, Settings, T
 from findingaid.corpus import Claiming, Corpus, Quality, Schedule
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
@@ -129,7 +129,8 @@ class Config:
             counting,
             settings.max_loss,
             settings.max_failures,
-            Schedule(**settings.schedule.model_dump()) if settings.schedule else None,
+            _schedule(settings.schedule),
+            _schedule(settings.backfill_schedule),
             settings.owners,
             settings.group,
             settings.tags,
@@ -197,3 +198,7 @@ def _own(spec: dict[str, Any], key: str, default: T, kind: TypeAdapter[T], where
         return kind.validate_python(spec.pop(key))
     except ValidationError as error:
         raise ConfigError(one_line(error, f"{where}.{key}", [])) from None
+
+
+def _schedule(settings: ScheduleSettings | None) -> Schedule | None:
+    return Schedule(**settings.model_dump()) if settings else None

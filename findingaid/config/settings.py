@@ -81,7 +81,7 @@ def _timezone(name: str) -> str:
 
 
 class ScheduleSettings(BaseModel):
-    """Times at which Dagster indexes a corpus."""
+    """Times at which Dagster indexes or backfills a corpus."""
 
     model_config = ConfigDict(extra="forbid")
     cron: CronText
@@ -222,6 +222,7 @@ class CorpusSettings(BaseModel):
     max_loss: float = Field(default=0.5, ge=0, le=1)
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: ScheduleText = None
+    backfill_schedule: ScheduleText = None
     owners: list[Owner] = Field(default_factory=list)
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)

@@ -6,7 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+import dagster as dg
 import pytest
+from dagster._core.execution.backfill import (
+    BULK_ACTION_TERMINAL_STATUSES,
+    BulkActionsFilter,
+    BulkActionStatus,
+    PartitionBackfill,
+)
 
 from findingaid.sources.files import RACY_NANOSECONDS
 from tests.code_location.test_code_location import STAGES, Location, open_location
@@ -49,6 +56,34 @@ def test_a_schedule_brings_only_what_is_stale(location: Location, every_minute: 
     assert every_minute.ended(run["runId"]) == "SUCCESS"
     assert location.events() - before == Counter({(stage, "ledger.md"): 1 for stage in STAGES})
     assert every_minute.not_fresh() == {}
+
+
+def test_a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(location: Location) -> None:
+    location.cli.write("bad.md", b"\x00binary")
+    assert not location.index().success
+    location.cli.write("brought.md", text_about("brought"))
+    assert location.cli.run("index").exit_code == 1  # by a program that tells Dagster nothing
+    before = location.events()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("added"))
+    (location.cli.docs / "vector.md").unlink()
+    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = {"cron": "* * * * *", "default_status": "RUNNING"}
+    location.cli.run("status")
+
+    for _ in dagster_dev(location.cli.folder / "dagster_home", location.cli.config):
+        backfill = until(lambda: ended_backfill(location), "the schedule launches no backfill")
+
+    brought = {"added.md", "brought.md", "ledger.md"}
+    targeted = backfill.asset_backfill_data.target_subset.get_partitions_subset(dg.AssetKey(["docs", "records"]))
+    assert set(targeted.get_partition_keys()) == {"bad.md", *brought}
+    assert backfill.status is BulkActionStatus.COMPLETED_FAILED
+    assert location.events() - before == Counter({(stage, key): 1 for stage in STAGES for key in brought})
+
+
+def ended_backfill(location: Location) -> PartitionBackfill | None:
+    """Return the first backfill of the schedule if it has ended."""
+    found = location.instance.get_backfills(BulkActionsFilter(tags={"dagster/schedule_name": "docs_backfill"}))
+    return found[-1] if found and found[-1].status in BULK_ACTION_TERMINAL_STATUSES else None
 
 
 def scheduled(dagster: Deployment) -> dict[str, object] | None:
