@@ -21,8 +21,8 @@ from findingaid_dagster.assets import (
     observation,
     partition_key,
 )
-from findingaid_dagster.backfills import is_backfill_under_way, launch_backfill
-from findingaid_dagster.events import logged_data_versions
+from findingaid_dagster.internals.backfills import is_backfill_under_way, launch_backfill
+from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.resources import opened
 
 T = TypeVar("T")
