@@ -297,6 +297,36 @@ def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> N
     assert "under way" in (found.skip_message or "")
 
 
+@pytest.mark.slow
+def test_an_asset_downstream_of_published_is_requested_once_for_each_publish(location: Location) -> None:
+    @dg.asset(deps=[dg.AssetKey(["docs", "published"])], automation_condition=dg.AutomationCondition.eager())
+    def report() -> None: ...
+
+    cursor = None
+
+    def requested() -> int:
+        """Return how often the next three ticks request the report, and materialize it each time."""
+        nonlocal cursor
+        definitions = dg.Definitions.merge(location.definitions, dg.Definitions(assets=[report]))
+        count = 0
+        for _ in range(3):
+            result = dg.evaluate_automation_conditions(definitions, location.instance, cursor=cursor)
+            cursor = result.cursor
+            if result.get_num_requested(report.key):
+                count += 1
+                assert dg.materialize([report], instance=location.instance).success
+        return count
+
+    assert requested() == 0  # nothing is published
+    assert location.index().success
+    assert requested() == 1
+    assert location.index().success
+    assert requested() == 0  # nothing new was published
+    location.cli.write("ledger.md", text_about("ledger", "an edit"))
+    assert location.index().success
+    assert requested() == 1
+
+
 def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> None:
     graph = location.definitions.resolve_asset_graph()
 

@@ -10,6 +10,7 @@ import pytest
 
 import findingaid
 from findingaid.errors import ConfigError
+from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.resources import (
     EmbedderConfig,
@@ -20,7 +21,7 @@ from findingaid_dagster.resources import (
 )
 from tests.code_location.test_code_location import Location, open_location
 from tests.code_location.test_published import events
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, openai, text_about
 
 SECRET = "sk-0123456789"
 
@@ -83,6 +84,29 @@ def test_a_secret_comes_from_the_environment_of_the_run_and_is_not_shown(
     for definitions in ways:
         assert "WRITER_KEY" in shown(definitions)
         assert SECRET not in shown(definitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [None, faults.unauthorized(SECRET)], ids=["accepted", "refused"])
+def test_no_file_of_the_instance_or_the_store_has_the_key_of_an_endpoint(
+    location: Location, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, fault: faults.Fault | None
+) -> None:
+    """Not even if the endpoint repeats the key in its errors."""
+    monkeypatch.setenv("WRITER_KEY", SECRET)
+    location.cli.settings["synthesizer"] = openai(server)
+    location.cli.run("status")
+    if fault:
+        server.when(lambda _: True, fault)
+    given = {"synthesizer.api_key": dg.EnvVar("WRITER_KEY")}
+    job = build_definitions(location.cli.config, given).resolve_job_def("index")
+
+    done = job.execute_in_process(instance=location.instance, raise_on_error=False)
+
+    assert {request.headers["authorization"] for request in server.completions} == {f"Bearer {SECRET}"}
+    assert done.success == (fault is None)
+    written = [path for path in location.cli.folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in written)
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize(

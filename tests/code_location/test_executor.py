@@ -229,6 +229,7 @@ def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAI
     assert done.returncode == 0, done.stderr
     assert steps(asking) == STEPS
     assert len(server.completions) == calls
+    assert server.most_at_once <= 2 * 2  # of two steps at once, two calls each
     assert asking.aid.status()[0].synopses == {"ok": calls, "pending": STEPS * BATCH - calls}
 
 

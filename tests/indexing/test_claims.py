@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,20 +14,24 @@ from typing import Any
 
 import pytest
 
+import findingaid
 from findingaid import Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import NOTHING_DECIDED, Claim, Decided, Evidence, Proposal, claim_id
 from findingaid.corpus import Claiming
 from findingaid.errors import SynthesisError
 from findingaid.indexing.budget import Budget
+from findingaid.indexing.calls import GROUP
 from findingaid.indexing.claims import load_claims
 from findingaid.indexing.run import Run
 from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.reports import CorpusReport, Report
 from findingaid.store import Ledger, Store
 from findingaid.strategies.chunked import Chunked
-from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
-from tests.conftest import Cli, text_about
+from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, ScriptedSynthesizer
+from tests.claims.test_extraction import echo
+from tests.claims.test_nodes import GOOD
+from tests.conftest import Cli, openai, text_about
 from tests.paths import ROOT
 
 Make = Callable[..., FindingAid]
@@ -536,6 +541,41 @@ def test_a_run_killed_between_two_tables_is_healed_by_the_next(tmp_path: Path, d
         rows = [sorted(map(repr, each.store.rows(table, columns).to_pylist())) for each in (aid, anew)]
         assert rows[0] == rows[1]
     assert record_ids(aid) == record_ids(anew)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answered", [6, 18])
+def test_claims_and_nodes_of_a_killed_run_are_paid_again_for_one_group_at_most(
+    cli: Cli, server: OpenAIServer, answered: int
+) -> None:
+    """SIGKILL while a model is asked for the claims, then for the summary nodes, of 12 artifacts."""
+
+    def write(request: Request) -> dict[str, Any]:
+        asked = request.json["response_format"]["json_schema"]["schema"]["properties"]
+        return GOOD if "bullets" in asked else echo(request)
+
+    server.answer, server.delay = write, 0.1
+    for number in range(12):
+        facts = [f"Fact {word} of file {number} is kept by Lance." for word in ("one", "two", "three", "four", "five")]
+        cli.write(f"{number:02d}.md", "\n\n".join(facts))
+    cli.settings["corpora"]["docs"] |= {"claims": openai(server, concurrency=2), "summary_nodes": openai(server)}
+    cli.run("status")
+
+    command = [sys.executable, "-m", "findingaid", "index", "--config", str(cli.config)]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while len(server.completions) < answered and run.poll() is None:
+        time.sleep(0.01)
+    run.kill()
+    assert run.wait() == -signal.SIGKILL, run.stderr
+    paid = len(server.completions)
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert report["failed"] == []
+    assert 24 <= len(server.completions) <= 24 + min(paid, GROUP + 2)
+    aid = findingaid.open(cli.config)
+    assert aid.verify() == []
+    assert len(aid.claims.list()) == 60
+    assert {len(aid.summary_node(f"{number:02d}.md").members) for number in range(12)} == {5}
 
 
 def test_a_configuration_switches_claims_on(cli: Cli) -> None:

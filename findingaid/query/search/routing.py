@@ -134,7 +134,7 @@ class Gate:
     """
 
     seeds: int = 10
-    cut: float = 0.5
+    cut: float = 0.3
     closed = True
 
     def __post_init__(self) -> None:
