@@ -4,6 +4,7 @@ from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
 from findingaid_dagster.assets.corpus import corpus_assets, named
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, filter_skipped
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
+from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import add_partitions, artifact_id_of, asset_key, partition_key, partitions_of
 from findingaid_dagster.assets.published import news, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
@@ -31,6 +32,7 @@ __all__ = [
     "observation",
     "partition_key",
     "partitions_of",
+    "prune_history",
     "publications",
     "read_published",
     "source",

@@ -135,8 +135,9 @@ def _failed(aid: FindingAid, corpus: str) -> Iterator[tuple[str, Any]]:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
     """Convert rows of numbers and texts to a Dagster table; long texts are cut."""
-    return dg.MetadataValue.table([dg.TableRecord({name: _cut(value) for name, value in row.items()}) for row in rows])
+    return dg.MetadataValue.table([dg.TableRecord({name: cut(value) for name, value in row.items()}) for row in rows])
 
 
-def _cut(value: Any) -> Any:
+def cut(value: Any) -> Any:
+    """Cut a long text to the length of a preview."""
     return f"{value[:PREVIEW]}…" if isinstance(value, str) and len(value) > PREVIEW else value

@@ -17,7 +17,7 @@ from findingaid.model import CLAIM, SUMMARY, WRITTEN, Outcome, Stage
 from findingaid.query.search import corpus_fields
 from findingaid.store import LedgerRow
 from findingaid.store.sql import equals
-from findingaid_dagster.assets.checks import record_preview, table
+from findingaid_dagster.assets.checks import cut, record_preview, table
 from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, deps_of, inputs_of, partition_key
 from findingaid_dagster.assets.source import observation, observed_version
@@ -32,7 +32,7 @@ from findingaid_dagster.internals.events import (
 )
 
 PREVIEWED = 5
-"""Number of records of an artifact that its partition shows."""
+"""Number of surfaces, claims or points of a summary of an artifact that its partition shows."""
 
 LOGGED_AT_ONCE = 1000
 """Number of artifacts whose records are in memory while their events are logged."""
@@ -247,21 +247,24 @@ def _metadata(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]], 
             return _of_node(row, shown, previews)
         case Stage.EMBEDDINGS:
             return {"texts": row.n_records}
-    cut = [record for record in shown if record["surface_kind"] not in {CLAIM, SUMMARY}]
-    synopsis = next((record for record in cut if record["producer_id"]), None)
+    surfaces = [record for record in shown if record["surface_kind"] not in {CLAIM, SUMMARY}]
+    synopsis = next((record for record in surfaces if record["producer_id"]), None)
     if stage is Stage.SURFACES:
-        own = [record_preview(record, previews) for record in cut if record is not synopsis]
-        return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(own)}
+        own = [record_preview(record, previews) for record in surfaces if record is not synopsis]
+        return {"dagster/partition_row_count": row.n_surfaces, "preview": _preview(own, previews)}
     if stage is Stage.SYNOPSES:
         return {"outcome": row.synopsis_outcome, **_of_synopsis(synopsis, previews)}
-    return {"dagster/partition_row_count": row.n_records, "preview": _preview(shown, "record_id")}
+    return {"dagster/partition_row_count": row.n_records}
 
 
 def _of_synopsis(synopsis: Mapping[str, Any] | None, previews: bool) -> dict[str, Any]:
     if synopsis is None:
         return {}
     text = synopsis["text"]
-    return {"written by": synopsis["producer_id"], **({"synopsis": text} if previews else {"characters": len(text)})}
+    return {
+        "written by": synopsis["producer_id"],
+        **({"synopsis": cut(text)} if previews else {"characters": len(text)}),
+    }
 
 
 def _of_claims(row: LedgerRow, claims: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
@@ -279,17 +282,14 @@ def _of_node(row: LedgerRow, nodes: Sequence[Mapping[str, Any]], previews: bool)
     points = orjson.loads(nodes[0]["bullets"])
     if not previews:
         return found | {"points": len(points)}
-    return found | {"summary": dg.MetadataValue.md("\n".join(f"- {text}" for text, _ in points))}
+    return found | {"summary": dg.MetadataValue.md("\n".join(f"- {cut(text)}" for text, _ in points[:PREVIEWED]))}
 
 
-def _preview(records: Sequence[Mapping[str, Any]], *columns: str) -> dg.TableMetadataValue:
-    shown = (*columns, *(name for name in ("text", "characters") if not columns))
-    return table(
-        [
-            {"kind": r["surface_kind"], "index": r["surface_index"], **{c: r[c] for c in shown if c in r}}
-            for r in records
-        ]
-    )
+def _preview(surfaces: Sequence[Mapping[str, Any]], previews: bool) -> dg.TableMetadataValue | str:
+    """Return the texts of surfaces as a table, or their lengths in a line, which takes a fifth of the space."""
+    if not previews:
+        return ", ".join(f"{s['surface_kind']} of {s['characters']:,} characters" for s in surfaces)
+    return table([{"kind": s["surface_kind"], "index": s["surface_index"], "text": s["text"]} for s in surfaces])
 
 
 def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
@@ -297,7 +297,6 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
     columns = (
         "corpus",
         "artifact_id",
-        "record_id",
         "surface_kind",
         "surface_index",
         "text",

@@ -1,4 +1,7 @@
-"""Jobs that move readers between versions, verify the tables and purge them: the commands of the same names."""
+"""Jobs that move readers between versions, verify and purge the tables, and prune Dagster's history.
+
+Each is also a command.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +9,7 @@ from functools import partial
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid_dagster.assets import fail_run, publications, read_published
+from findingaid_dagster.assets import fail_run, prune_history, publications, read_published
 from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import keeps_history, quiet
@@ -21,7 +24,7 @@ class RollbackConfig(dg.Config):
 
 
 def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDefinition]:
-    """Return the jobs `rollback_index`, `publish_index`, `verify_index` and `purge_index` of one configuration."""
+    """Return the maintenance jobs of one configuration: `rollback_index` and the others that are listed below."""
     operate = partial(
         dg.op, required_resource_keys={key}, tags=execution.op_tags, pool=execution.pool, out=dg.Out(dg.Nothing)
     )
@@ -52,8 +55,17 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
             done = opened(context.resources, key).purge()
         context.add_output_metadata(done.to_dict())
 
-    def job(name: str, op: dg.OpDefinition, config: type[dg.Config] | None = None) -> dg.JobDefinition:
-        @dg.graph(name=f"{lead}{name}_index", description=op.description)
+    @operate(name=f"{lead}prune")
+    def prune(context: dg.OpExecutionContext) -> None:
+        """Delete Dagster's events of artifacts that are gone, for good."""
+        with in_one_line():
+            done = prune_history(context.instance, opened(context.resources, key))
+        context.add_output_metadata({"partitions": done.partitions, "events": done.events, "bytes": done.size})
+
+    def job(
+        name: str, op: dg.OpDefinition, config: type[dg.Config] | None = None, what: str = "index"
+    ) -> dg.JobDefinition:
+        @dg.graph(name=f"{lead}{name}_{what}", description=op.description)
         def alone() -> None:
             op.alias(name)()
 
@@ -64,6 +76,7 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
         job("publish", publish),
         job("verify", verify),
         job("purge", purge),
+        job("prune", prune, what="history"),
     ]
 
 

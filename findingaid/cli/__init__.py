@@ -15,6 +15,7 @@ from findingaid.cli.answering import answer, impact, why
 from findingaid.cli.claims import claims
 from findingaid.cli.common import config_option, set_option
 from findingaid.cli.contexts import context, summary
+from findingaid.cli.dagster import dagster_group
 from findingaid.cli.evaluating import evaluate
 from findingaid.cli.indexing import index, plan
 from findingaid.cli.maintenance import publish, purge, rollback, status, verify, versions
@@ -27,7 +28,7 @@ GROUPS: Mapping[str, Sequence[click.Command]] = {
     "Index": (plan, index, status),
     "Ask": (search, answer, context, show, summary, neighbours),
     "Review": (claims, why, impact, evaluate),
-    "Operate": (verify, versions, publish, rollback, purge),
+    "Operate": (verify, versions, publish, rollback, purge, dagster_group),
     "Serve": (serve,),
 }
 """Commands by the heading under which the help lists them."""

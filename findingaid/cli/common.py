@@ -10,7 +10,7 @@ import click
 
 import findingaid
 from findingaid.config.loading import parse_override
-from findingaid.errors import ArtifactError, FindingAidError, UnreachableError, help_on, visible
+from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible
 from findingaid.explain import explanations
 from findingaid.model import Mode
 from findingaid.store.objects import refusal
@@ -33,6 +33,11 @@ def print_problems(problems: Iterable[str], kinds: Iterable[str] = ()) -> None:
     if lines := [f"Error: {problem}" for problem in problems]:
         explained = " ".join(kind for kind in kinds if kind in explanations()) or ArtifactError.__name__
         click.echo(visible("\n".join([*lines, f"See: findingaid help {explained}"])), err=True)
+
+
+def missing_extra(extra: str, error: ImportError) -> ConfigError:
+    """Return the error of a command whose extra is not installed."""
+    return ConfigError(f"{error.name} is not installed: pip install 'findingaid[{extra}]'")
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:

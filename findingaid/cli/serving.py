@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from findingaid.cli.common import config_option, one_line_errors, set_option
+from findingaid.cli.common import config_option, missing_extra, one_line_errors, set_option
 from findingaid.config.loading import load, parse_override
-from findingaid.errors import ConfigError
 
 if TYPE_CHECKING:
     from findingaid.config.settings import ServeSettings
@@ -82,10 +81,6 @@ def _open_session(by: str, path: str | None, overrides: dict[str, Any]) -> tuple
     return Session.of(FindingAid.of(config), settings.corpora, actor, settings.dagster_url), settings
 
 
-def _missing_extra(extra: str, error: ImportError) -> ConfigError:
-    return ConfigError(f"{error.name} is not installed: pip install 'findingaid[{extra}]'")
-
-
 @serve.command(cls=ServeCommand)
 @port_options
 @session_options
@@ -101,7 +96,7 @@ def http(session: Session, settings: ServeSettings) -> None:
     try:
         from findingaid.serve.http import serve_http
     except ImportError as error:
-        raise _missing_extra("serve", error) from None
+        raise missing_extra("serve", error) from None
     serve_http(session, settings)
 
 
@@ -130,7 +125,7 @@ def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
         if transport == "http":
             from findingaid.serve.http import serve_http
     except ImportError as error:
-        raise _missing_extra("mcp,serve" if transport == "http" else "mcp", error) from None
+        raise missing_extra("mcp,serve" if transport == "http" else "mcp", error) from None
     if transport == "stdio":
         return over_mcp.serve_mcp(session, settings)
     return serve_http(session, settings, mcp=True)

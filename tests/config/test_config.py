@@ -73,6 +73,11 @@ def file(tmp_path: Path) -> Path:
         ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: Input should be a list, got '*.md'"),
         ("corpora.docs.schedule", "daily", "corpora.docs.schedule.cron: a schedule is five fields of cron"),
         (
+            "corpora.docs.backfill_schedule",
+            "daily",
+            "corpora.docs.backfill_schedule.cron: a schedule is five fields of",
+        ),
+        (
             "corpora.docs.schedule",
             {"cron": "0 3 * * *", "timezone": "Nowhere"},
             "corpora.docs.schedule.timezone: not a time zone, such as Europe/Vienna; got 'Nowhere'",

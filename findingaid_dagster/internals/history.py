@@ -1,0 +1,127 @@
+"""Removal of events of partitions that are gone. Dagster keeps them, and its SQL storages can wipe whole assets only.
+
+tests/code_location/test_history.py fails if a new Dagster moves something used here.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from dagster._core.events import DagsterEventType
+from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.event_log.base import EventLogStorage
+from dagster._core.storage.event_log.schema import AssetEventTagsTable, AssetKeyTable, SqlEventLogStorageTable
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
+from dagster._serdes import deserialize_value
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.engine import Connection
+
+from findingaid.errors import ConfigError
+
+KEYS_AT_ONCE = 1000
+"""Number of partition keys per statement."""
+
+BUSY_SECONDS = 30
+
+EVENTS = SqlEventLogStorageTable
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Counts of a removal. `size` is the length of the removed events, in characters."""
+
+    partitions: int = 0
+    events: int = 0
+    size: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        return Pruned(self.partitions + other.partitions, self.events + other.events, self.size + other.size)
+
+
+def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey], kept: Collection[str]) -> Pruned:
+    """Delete the events of all partitions of these assets except those `kept`. Raises ConfigError.
+
+    SQLite files shrink by as much. Postgres reuses the space after its next vacuum.
+    """
+    storage = _sql_storage(instance.event_log_storage)
+    of_assets = EVENTS.c.asset_key.in_([asset.to_string() for asset in assets])
+    with storage.index_connection() as connection:
+        found = select(EVENTS.c.partition).where(of_assets, EVENTS.c.partition.is_not(None)).distinct()
+        gone = sorted(set(connection.execute(found).scalars()).difference(kept))
+    if not gone:
+        return Pruned()
+    pruned = Pruned(len(gone))
+    runs: set[str] = set()
+    groups = [gone[start : start + KEYS_AT_ONCE] for start in range(0, len(gone), KEYS_AT_ONCE)]
+    conditions = [of_assets & EVENTS.c.partition.in_(group) for group in groups]
+    with storage.index_connection() as connection:
+        for where in conditions:
+            runs.update(connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars())
+            tagged = AssetEventTagsTable.c.event_id.in_(select(EVENTS.c.id).where(where))
+            connection.execute(AssetEventTagsTable.delete().where(tagged))
+            pruned += _delete(connection, where)
+        for asset in assets:
+            _renew_latest(storage, connection, asset)
+    for asset in assets:
+        storage.wipe_asset_cached_status(asset)
+    for run in sorted(_shards(storage, runs)):
+        with storage.run_connection(run) as connection:
+            for where in conditions:
+                pruned += _delete(connection, where)
+    if isinstance(storage, SqliteEventLogStorage):
+        for shard in [INDEX_SHARD_NAME, *_shards(storage, runs)]:
+            _shrink(storage.path_for_shard(shard))
+    return pruned
+
+
+def _sql_storage(storage: EventLogStorage[Any]) -> SqlEventLogStorage:
+    if not isinstance(storage, SqlEventLogStorage):
+        raise ConfigError(f"history can be removed from SQLite and Postgres, not from {type(storage).__name__}")
+    return storage
+
+
+def _delete(connection: Connection, where: ColumnElement[bool]) -> Pruned:
+    """Delete the events that meet a condition, and return their counts."""
+    count, size = connection.execute(
+        select(func.count(), func.coalesce(func.sum(func.length(EVENTS.c.event)), 0)).where(where)
+    ).one()
+    connection.execute(EVENTS.delete().where(where))
+    return Pruned(events=count, size=size)
+
+
+def _renew_latest(storage: SqlEventLogStorage, connection: Connection, asset: dg.AssetKey) -> None:
+    """Replace the copy of an asset's latest materialization by the latest one that is left, if any."""
+    of_asset = EVENTS.c.asset_key == asset.to_string()
+    kind = EVENTS.c.dagster_event_type == DagsterEventType.ASSET_MATERIALIZATION.value
+    latest = connection.execute(
+        select(EVENTS.c.id, EVENTS.c.event).where(of_asset, kind).order_by(EVENTS.c.id.desc()).limit(1)
+    ).first()
+    if latest:
+        storage._store_asset_event(connection, deserialize_value(latest.event, EventLogEntry), latest.id)
+    else:
+        key = AssetKeyTable.c.asset_key == asset.to_string()
+        connection.execute(AssetKeyTable.update().where(key).values(last_materialization=None))
+
+
+def _shards(storage: SqlEventLogStorage, runs: Collection[str]) -> Iterator[str]:
+    """Yield the runs whose events are in a database of their own, as SQLite storage has them."""
+    if isinstance(storage, SqliteEventLogStorage):
+        yield from (run for run in runs if os.path.exists(storage.path_for_shard(run)))
+
+
+def _shrink(path: str) -> None:
+    """Return the free pages of a SQLite database to the disk, unless another process keeps it locked."""
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+        try:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError:  # locked: the pages are used again
+            return

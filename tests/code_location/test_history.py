@@ -1,0 +1,99 @@
+"""History of artifacts that are gone: `findingaid dagster prune` and the job remove it, and nothing else."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.code_location.test_code_location import STAGES, Location, open_location
+from tests.conftest import Cli, error_of
+
+GONE = ("vector.md", "writer.md")
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    yield from open_location(cli, monkeypatch)
+
+
+def delete_two(location: Location) -> None:
+    """Index four artifacts, then delete two of them at the source and index again."""
+    location.index()
+    for key in GONE:
+        (location.cli.docs / key).unlink()
+    assert location.index(allow_loss=True).success
+
+
+def rows_about(location: Location, keys: tuple[str, ...]) -> Counter[str]:
+    """Count the rows about these partitions in every database of the instance, by table."""
+    found: Counter[str] = Counter()
+    for path in Path(location.instance.root_directory).rglob("*.db"):
+        connection = sqlite3.connect(path)
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "event_logs" in tables:
+            marks = ", ".join("?" * len(keys))
+            count = f"SELECT count(*) FROM event_logs WHERE partition IN ({marks})"
+            found["events"] += connection.execute(count, keys).fetchone()[0]
+            lost = "SELECT count(*) FROM asset_event_tags WHERE event_id NOT IN (SELECT id FROM event_logs)"
+            found["tags"] += connection.execute(lost).fetchone()[0]
+        connection.close()
+    return found
+
+
+def test_prune_removes_every_event_of_deleted_artifacts_and_no_other(location: Location) -> None:
+    delete_two(location)
+    gone, kept = rows_about(location, GONE), rows_about(location, ("ledger.md", "reader.md"))
+
+    done = location.cli.json("dagster", "prune")
+    again = location.cli.json("dagster", "prune")
+
+    assert gone["events"] == 2 * 2 * (len(STAGES) + 1)  # in the run and in the index: each stage, and the source
+    assert {name: done[name] for name in ("partitions", "events")} == {"partitions": 2, "events": gone["events"]}
+    assert done["bytes"] > 500 * gone["events"]
+    assert again == {"partitions": 0, "events": 0, "bytes": 0}
+    assert rows_about(location, GONE) == Counter()
+    assert rows_about(location, ("ledger.md", "reader.md")) == kept
+    assert location.events() == {(stage, key): 1 for stage in STAGES for key in ("ledger.md", "reader.md")}
+    assert location.all_fresh()
+    assert location.index().success
+    assert location.events() == {(stage, key): 1 for stage in STAGES for key in ("ledger.md", "reader.md")}
+
+
+def test_the_latest_materialization_of_an_asset_is_one_that_is_left(location: Location) -> None:
+    delete_two(location)  # writer.md was logged last
+
+    assert location.cli.run("dagster", "prune").exit_code == 0
+
+    for stage in STAGES:
+        latest = location.instance.get_latest_materialization_event(dg.AssetKey(["docs", stage]))
+        assert latest is not None
+        assert latest.get_dagster_event().partition == "reader.md"
+
+
+def test_prune_leaves_new_and_failed_artifacts_alone(location: Location) -> None:
+    location.index()
+    location.cli.write("bad.md", b"\x00binary")
+    assert not location.index().success
+
+    assert location.cli.json("dagster", "prune")["partitions"] == 0
+
+
+def test_the_job_prunes_and_shows_the_counts(location: Location) -> None:
+    delete_two(location)
+    job = location.definitions.resolve_job_def("prune_history")
+
+    assert job.execute_in_process(instance=location.instance).success
+
+    assert rows_about(location, GONE) == Counter()
+
+
+def test_prune_without_an_instance_fails_in_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    cli.write("a.md", "text")
+
+    assert error_of(cli.run("dagster", "prune")) == "DAGSTER_HOME: not the folder of a Dagster instance: ''"
