@@ -1,11 +1,15 @@
 """Assets of one corpus, built by one operation that runs the selected stages.
 
 There is one operation for all stages because each partition needs its own data version. Dagster allows that only for
-events that the step logs itself, and it would skip the steps after a step that logs its own events. Only the published
+events that the step logs itself, and it would skip the steps after a step that logs its own events. The published
 records are an output of the step: they have no partitions, and assets after them run in order.
+
+A stage is an output too if a step of the same run comes after it. Then Dagster logs an event of its own for each
+partition, without its data version, and the events with the data versions follow it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -14,16 +18,18 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.release import ReleaseResult
 from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents
-from findingaid_dagster.assets.checks import log_checks
+from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report
 from findingaid_dagster.assets.failures import HELD, fail_run
 from findingaid_dagster.assets.keys import PUBLISHED, artifact_id_of, asset_key
 from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.internals.definitions import awaited_assets
 from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.resources import in_one_line, opened
 
@@ -68,24 +74,48 @@ def corpus_assets(
         """Run the selected stages for the selected artifacts, then check and publish."""
         stages = [stage for stage in indexer.of.stages if asset_key(indexer.of, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys] if stages else []
+        after = awaited_assets(context, besides=checks_step(corpus))
+        awaited = [stage for stage in stages if asset_key(indexer.of, stage) in after]
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         with in_one_line(f"{corpus}: "):
-            failed, visible, before, reports = materialize(op_context, aid, corpus, ids, stages, config)
-        # Only this event is an output. `sync` logged those of the stages, one per partition with its own data version.
+            done = materialize(op_context, aid, corpus, ids, stages, config, at_once=not awaited)
+        visible, failed = done.release.visible, done.failed
+        if (published in context.selected_asset_keys or Stage.RECORDS in awaited) and not visible and not failed:
+            failed = [HELD]
+        if not failed:
+            yield from (dg.MaterializeResult(asset_key=asset_key(indexer.of, stage)) for stage in awaited)
+        unlogged = [stage for stage in done.unlogged if stage is not Stage.RECORDS or visible]
+        if unlogged:
+            sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
+        log_checks(op_context, aid, done.release.checks)
         wanted = visible and published in context.selected_asset_keys
-        for event in publications(op_context, aid, before, reports, [corpus] if wanted else []):
+        for event in publications(op_context, aid, done.before, {corpus: done.report}, [corpus] if wanted else []):
             if wanted and event.asset_key == published:
                 yield as_result(event)
             else:
                 log_asset_events(op_context, [event])
-        if published in context.selected_asset_keys and not visible and not failed:
-            failed = [HELD]
         if failed:
             what = f"{len(failed)} of {len(ids)} artifacts failed" if ids else "not published"
             raise fail_run(op_context, what, failed)
 
     return build
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """Result of a materialization.
+
+    `failed` has a line for each failure, and `built` the ids of the artifacts that were built. `unlogged` are the
+    stages whose events are not logged yet. `before` are the contents that readers saw until then.
+    """
+
+    failed: list[str]
+    built: list[str]
+    unlogged: list[Stage]
+    before: dict[str, Contents]
+    release: ReleaseResult
+    report: BatchReport
 
 
 def materialize(
@@ -95,15 +125,18 @@ def materialize(
     artifact_ids: list[str],
     stages: list[Stage],
     config: MaterializeConfig,
-) -> tuple[list[str], bool, dict[str, Contents], dict[str, BatchReport]]:
+    *,
+    at_once: bool,
+) -> Materialized:
     """Build these stages of these artifacts and publish.
 
-    Returns the failures, one line each; whether readers see the newest records; their contents before; and the report.
+    With `at_once`, the events of each batch are logged when it is built, apart from those of the records.
     """
     run = aid.open_run(context.run_id)
     for line in run.prepare():
         context.log.warning(line)
     indexer, total = run.indexer(corpus), BatchReport()
+    logged = [stage for stage in stages if at_once and stage is not Stage.RECORDS]
     failed: list[str] = []
     built: list[str] = []
     if stages:
@@ -119,21 +152,19 @@ def materialize(
             failed += map(str, report.failed)
             failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
             _warn(context, corpus, report)
-            sync(context, indexer, ids, [stage for stage in stages if stage is not Stage.RECORDS], aid.previews)
+            if logged:
+                sync(context, indexer, ids, logged, aid.previews)
             built += ids
             total += report
     before = read_published(aid)
     closed = run.close([corpus])
-    if Stage.RECORDS in stages and closed.visible:
-        sync(context, indexer, built, [Stage.RECORDS], aid.previews)
-    log_checks(context, aid, closed.checks)
     if closed.unpublished:
         failed.append(f"not published, readers keep the previous version: {closed.unpublished}")
     if closed.held:
         context.log.warning(f"{corpus}: {HELD}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")
-    return failed, closed.visible, before, {corpus: total}
+    return Materialized(failed, built, [stage for stage in stages if stage not in logged], before, closed, total)
 
 
 def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:
