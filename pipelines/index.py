@@ -99,7 +99,7 @@ def _artifacts_of(tags: Mapping[str, str], config: IndexConfig) -> list[str]:
 
 
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
-    artifacts = _artifacts_of(context.run_tags, config)
+    artifacts = _artifacts_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
     run = aid.open_run(context.run_id)
     for line in run.prepare(allow_loss=config.allow_loss):
