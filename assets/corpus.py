@@ -9,7 +9,7 @@ partition, without its data version, and the events with the data versions follo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,9 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.release import ReleaseResult
+from findingaid.indexing.run import Run
 from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents
@@ -46,6 +48,9 @@ class MaterializeConfig(dg.Config):
     pay_again: bool = False
     """With `force`, also call the models again."""
 
+    allow_loss: bool = False
+    """Index the whole corpus even if its source lists far fewer artifacts than are indexed."""
+
 
 def corpus_assets(
     indexer: Indexer,
@@ -71,7 +76,10 @@ def corpus_assets(
         op_tags=op_tags,
     )
     def build(context: dg.AssetExecutionContext, config: MaterializeConfig) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]  # dagster leaves its value type open
-        """Run the selected stages for the selected artifacts, then check and publish."""
+        """Run the selected stages for the selected artifacts, then check and publish.
+
+        Without a stage, when the published records alone are selected, index the whole corpus as the job `index` does.
+        """
         stages = [stage for stage in indexer.of.stages if asset_key(indexer.of, stage) in context.selected_asset_keys]
         ids = [artifact_id_of(key) for key in context.partition_keys] if stages else []
         after = awaited_assets(context, besides=checks_step(corpus))
@@ -79,7 +87,10 @@ def corpus_assets(
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         with in_one_line(f"{corpus}: "):
-            done = materialize(op_context, aid, corpus, ids, stages, config, at_once=not awaited)
+            if stages:
+                done = materialize(op_context, aid, corpus, ids, stages, config, at_once=not awaited)
+            else:
+                done = index_corpus(op_context, aid, corpus, config)
         visible, failed = done.release.visible, done.failed
         if (published in context.selected_asset_keys or Stage.RECORDS in awaited) and not visible and not failed:
             failed = [HELD]
@@ -90,13 +101,14 @@ def corpus_assets(
             sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
         log_checks(op_context, aid, done.release.checks)
         wanted = visible and published in context.selected_asset_keys
-        for event in publications(op_context, aid, done.before, {corpus: done.report}, [corpus] if wanted else []):
+        asked, whole = [corpus] if wanted else [], [corpus] if wanted and not stages else []
+        for event in publications(op_context, aid, done.before, {corpus: done.report}, asked, whole):
             if wanted and event.asset_key == published:
                 yield as_result(event)
             else:
                 log_asset_events(op_context, [event])
         if failed:
-            what = f"{len(failed)} of {len(ids)} artifacts failed" if ids else "not published"
+            what = f"{len(failed)} of {len(ids)} artifacts failed" if ids else f"{len(failed)} failed"
             raise fail_run(op_context, what, failed)
 
     return build
@@ -137,25 +149,66 @@ def materialize(
         context.log.warning(line)
     indexer, total = run.indexer(corpus), BatchReport()
     logged = [stage for stage in stages if at_once and stage is not Stage.RECORDS]
-    failed: list[str] = []
     built: list[str] = []
-    if stages:
-        plan = run.plan_selected(corpus, artifact_ids)
-        indexer.begin(plan)
-        options = BuildOptions(stages, config.force, pay_again=config.pay_again)
-        failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
-        failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
-        for batch in plan.batches():
-            context.log.info(f"{corpus}: {len(batch)} artifacts: {named(batch)}")
-            ids = [listing.artifact_id for listing in batch]
-            report = filter_report(indexer.build(batch, options), ids, aid.previews)
-            failed += map(str, report.failed)
-            failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
-            _warn(context, corpus, report)
-            if logged:
-                sync(context, indexer, ids, logged, aid.previews)
-            built += ids
-            total += report
+    plan = run.plan_selected(corpus, artifact_ids)
+    indexer.begin(plan)
+    options = BuildOptions(stages, config.force, pay_again=config.pay_again)
+    failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
+    failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
+    for ids, report in _build(context, aid, indexer, plan, options):
+        failed += map(str, report.failed)
+        failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
+        if logged:
+            sync(context, indexer, ids, logged, aid.previews)
+        built += ids
+        total += report
+    before, closed = _publish(context, aid, run, corpus, failed)
+    return Materialized(failed, built, [stage for stage in stages if stage not in logged], before, closed, total)
+
+
+def index_corpus(
+    context: dg.OpExecutionContext, aid: FindingAid, corpus: str, config: MaterializeConfig
+) -> Materialized:
+    """Bring a whole corpus up to date and publish: build what is stale, and remove what its source does not have."""
+    run = aid.open_run(context.run_id)
+    for line in run.prepare(allow_loss=config.allow_loss):
+        context.log.warning(line)
+    indexer, reports = run.indexer(corpus), []
+    plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
+    indexer.begin(plan)
+    options = run.options([corpus], force=config.force, pay_again=config.pay_again)
+    for ids, report in _build(context, aid, indexer, plan, options):
+        sync(context, indexer, ids, previews=aid.previews, visible=False)
+        reports.append(report)
+    for gone in plan.removals():
+        indexer.remove(gone)
+    total = run.finish_corpus(replace(plan, failures=filter_failures(plan.failures, aid.previews)), reports)
+    failed = list(map(str, total.failed))
+    before, closed = _publish(context, aid, run, corpus, failed)
+    sync(context, indexer, previews=aid.previews, visible=closed.visible)
+    context.log.info(f"{corpus}: {total}")
+    return Materialized(failed, [], [], before, closed, total)
+
+
+def _build(
+    context: dg.OpExecutionContext, aid: FindingAid, indexer: Indexer, plan: CorpusPlan, options: BuildOptions
+) -> Iterator[tuple[list[str], BatchReport]]:
+    """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
+    for batch in plan.batches():
+        context.log.info(f"{indexer.corpus}: {len(batch)} artifacts: {named(batch)}")
+        ids = [listing.artifact_id for listing in batch]
+        report = filter_report(indexer.build(batch, options), ids, aid.previews)
+        _warn(context, indexer.corpus, report)
+        yield ids, report
+
+
+def _publish(
+    context: dg.OpExecutionContext, aid: FindingAid, run: Run, corpus: str, failed: list[str]
+) -> tuple[dict[str, Contents], ReleaseResult]:
+    """Publish, add the reason to `failed` if that was refused, and log all failures.
+
+    Returns the contents that readers saw before, and the result.
+    """
     before = read_published(aid)
     closed = run.close([corpus])
     if closed.unpublished:
@@ -164,7 +217,7 @@ def materialize(
         context.log.warning(f"{corpus}: {HELD}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")
-    return Materialized(failed, built, [stage for stage in stages if stage not in logged], before, closed, total)
+    return before, closed
 
 
 def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:

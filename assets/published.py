@@ -6,6 +6,7 @@ Assets, freshness policies and automation of a team depend on it instead of on t
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import dagster as dg
@@ -16,8 +17,10 @@ from findingaid.model import Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
-from findingaid_dagster.assets.specs import CODE_VERSION
-from findingaid_dagster.internals.events import event_pointer
+from findingaid_dagster.assets.specs import CODE_VERSION, upstream_of
+from findingaid_dagster.internals.events import current_data_version, event_pointer, spec_inputs
+
+INPUT = "dagster/input_data_version/"
 
 
 def read_published(aid: FindingAid) -> dict[str, Contents]:
@@ -28,40 +31,56 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
     return aid.store.retried(lambda: {corpus: read_contents(records, corpus) for corpus in aid.corpora})
 
 
-def told_version(instance: dg.DagsterInstance, of: Corpus) -> tuple[int | None, str | None]:
-    """Return the version of the records and the data version of the last event; None for each without one."""
+@dataclass(frozen=True)
+class Told:
+    """What the last event of the published records of a corpus says.
+
+    `inputs` maps the assets of others that they were made from to their data versions. Without an event, all is empty.
+    """
+
+    version: int | None = None
+    data_version: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def told_of(instance: dg.DagsterInstance, of: Corpus) -> Told:
+    """Return what the last event of the published records of a corpus says."""
     event = instance.get_latest_materialization_event(asset_key(of, PUBLISHED))
     if event is None or event.asset_materialization is None:
-        return None, None
-    version = event.asset_materialization.metadata.get("version")
-    tags = event.asset_materialization.tags or {}
-    return version.value if version else None, tags.get("dagster/data_version")  # type: ignore[return-value]  # an int, see `publication`
+        return Told()
+    version, tags = event.asset_materialization.metadata.get("version"), event.asset_materialization.tags or {}
+    inputs = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
+    inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
+    number = version.value if version else None
+    return Told(number, tags.get("dagster/data_version"), inputs)  # type: ignore[arg-type]  # an int, see `publication`
 
 
 def publication(
     instance: dg.DagsterInstance,
     of: Corpus,
     now: Contents,
-    before: Contents | None = None,
+    told: Told,
+    before: Contents | None,
+    inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
-    """Return the event that tells Dagster what readers see `now`.
+    """Return the event that tells Dagster what readers see `now`, and was made from `inputs` of others.
 
     With `before`, the contents that they saw until then, it has the counts of artifacts that differ.
     """
-    told, _ = told_version(instance, of)
     counts = {"version": now.version, "artifacts": len(now.artifacts), "dagster/row_count": now.records}
     if before is not None:
         changes = now.since(before)
         counts |= {"new": changes.new, "changed": changes.changed, "deleted": changes.deleted}
-    records = asset_key(of, Stage.RECORDS).to_user_string()
+    inputs = {asset_key(of, Stage.RECORDS).to_user_string(): now.digest, **inputs}
+    pointer = str(event_pointer(instance))
     tags = {
         "dagster/code_version": CODE_VERSION,
         "dagster/data_version": now.digest,
         "dagster/data_version_is_user_provided": "true",
-        f"dagster/input_data_version/{records}": now.digest,
-        f"dagster/input_event_pointer/{records}": str(event_pointer(instance)),
+        **{f"{INPUT}{asset}": version for asset, version in inputs.items()},
+        **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
     }
-    how = "rolled back" if told is not None and now.version < told else "published"
+    how = "rolled back" if told.version is not None and now.version < told.version else "published"
     return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata={"by": how, **counts})
 
 
@@ -71,16 +90,25 @@ def publications(
     before: Mapping[str, Contents],
     reports: Mapping[str, BatchReport],
     asked: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose published records changed, and for those `asked`, with a run's numbers.
 
-    `before` are the contents that readers saw before the run.
+    `before` are the contents that readers saw before the run. If it published the `whole` of a corpus, its event
+    says that it was made from the newest versions of the assets of others.
     """
     seconds = run_seconds(context)
+    inputs = {corpus: _inputs(context, aid.corpora[corpus]) for corpus in whole}
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(event.asset_key.path[-2]), seconds)})
-        for event in news(aid, context.instance, before, asked)
+        for event in news(aid, context.instance, before, asked, inputs)
     ]
+
+
+def _inputs(context: dg.OpExecutionContext, of: Corpus) -> dict[str, str]:
+    """Map the assets of others that the published records are made from to their current data versions."""
+    keys = {*upstream_of(of), *spec_inputs(context, asset_key(of, PUBLISHED))} - {asset_key(of, Stage.RECORDS)}
+    return {key.to_user_string(): current_data_version(context.instance, key) for key in keys}
 
 
 def news(
@@ -88,16 +116,22 @@ def news(
     instance: dg.DagsterInstance,
     before: Mapping[str, Contents] = MappingProxyType({}),
     asked: Collection[str] = (),
+    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[dg.AssetMaterialization]:
-    """Return an event for each corpus whose published records differ from its last event, and for those `asked`."""
+    """Return an event for each corpus whose last event differs from what readers see, and for those `asked`.
+
+    `inputs` has, by corpus, the data versions of the assets of others that the published records were made from now.
+    """
     served = aid.publisher.served()
-    told = {name: told_version(instance, of) for name, of in aid.corpora.items()}
-    if served is None or (not asked and all(version == served for version, _ in told.values())):
+    told = {name: told_of(instance, of) for name, of in aid.corpora.items()}
+    made = {name: {**last.inputs, **inputs.get(name, {})} for name, last in told.items()}
+    due = {*asked, *(name for name, last in told.items() if made[name] != last.inputs)}
+    if served is None or (not due and all(last.version == served for last in told.values())):
         return []
     return [
-        publication(instance, aid.corpora[corpus], now, before.get(corpus))
+        publication(instance, aid.corpora[corpus], now, told[corpus], before.get(corpus), made[corpus])
         for corpus, now in read_published(aid).items()
-        if corpus in asked or now.digest != told[corpus][1]
+        if corpus in due or now.digest != told[corpus].data_version
     ]
 
 

@@ -31,7 +31,7 @@ DESCRIPTIONS = {
 
 PUBLISHED_DESCRIPTION = (
     "Records that readers see. It is materialized when a publish or a rollback changed them, with numbers of the run."
-    " Let downstream assets depend on it. To materialize it alone checks and publishes the newest records."
+    " Let downstream assets depend on it. To materialize it alone indexes the whole corpus, as the job `index` does."
 )
 
 SOURCE_DESCRIPTION = "Artifacts as listed by the source. Observe this asset to see which partitions are stale."
@@ -80,7 +80,7 @@ def source_spec(of: Corpus) -> dg.AssetSpec:
     """Return the spec of the source of a corpus, which depends on the assets that the configuration names."""
     return dg.AssetSpec(
         asset_key(of, SOURCE),
-        deps=[dg.AssetKey.from_user_string(key) for key in of.deps],
+        deps=upstream_of(of),
         description=SOURCE_DESCRIPTION,
         group_name=of.group or of.name,
         owners=of.owners,
@@ -116,6 +116,11 @@ def stage_spec(indexer: Indexer, stage: Stage) -> dg.AssetSpec:
     )
 
 
+def upstream_of(of: Corpus) -> list[dg.AssetKey]:
+    """Return the assets of others that the source of a corpus is made from."""
+    return [dg.AssetKey.from_user_string(key) for key in of.deps]
+
+
 def published_spec(indexer: Indexer) -> dg.AssetSpec:
     """Return the spec of the asset `CORPUS/published`, which has no partitions."""
     of = indexer.of
@@ -123,7 +128,7 @@ def published_spec(indexer: Indexer) -> dg.AssetSpec:
     lineage = {name: [dg.TableColumnDep(records, name)] for name in schemas.records(1).names}
     return dg.AssetSpec(
         asset_key(of, PUBLISHED),
-        deps=[records],
+        deps=[records, *upstream_of(of)],
         description=PUBLISHED_DESCRIPTION,
         code_version=CODE_VERSION,
         group_name=of.group or of.name,
