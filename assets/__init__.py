@@ -6,6 +6,7 @@ from findingaid_dagster.assets.disclosure import filter_failures, filter_report,
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import add_partitions, artifact_id_of, asset_key, partition_key, partitions_of
+from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import news, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
@@ -27,6 +28,7 @@ __all__ = [
     "filter_report",
     "filter_skipped",
     "log_checks",
+    "logged",
     "named",
     "news",
     "observation",

@@ -28,6 +28,7 @@ from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report
 from findingaid_dagster.assets.failures import HELD, fail_run
 from findingaid_dagster.assets.keys import PUBLISHED, artifact_id_of, asset_key
+from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
@@ -197,7 +198,8 @@ def _build(
     for batch in plan.batches():
         context.log.info(f"{indexer.corpus}: {len(batch)} artifacts: {named(batch)}")
         ids = [listing.artifact_id for listing in batch]
-        report = filter_report(indexer.build(batch, options), ids, aid.previews)
+        built = indexer.build(batch, replace(options, progress=logged(context.log, indexer.corpus)))
+        report = filter_report(built, ids, aid.previews)
         _warn(context, indexer.corpus, report)
         yield ids, report
 

@@ -307,3 +307,10 @@ def _named(ids: Sequence[str]) -> str:
     if len(ids) == 1:
         return ids[0]
     return f"{len(ids):,} artifacts ({', '.join(ids[:NAMED])}{', …' if len(ids) > NAMED else ''})"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, rounded: "20 seconds", "3 minutes"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
+    return f"{seconds / 60:,.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:,.1f} hours"

@@ -23,6 +23,7 @@ from findingaid_dagster.assets import (
     filter_report,
     filter_skipped,
     log_checks,
+    logged,
     named,
     publications,
     read_published,
@@ -133,7 +134,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
         return None
     context.log.info(f"{work.corpus}: {len(work.listings)} artifacts: {named(work.listings)}")
     ids = [listing.artifact_id for listing in work.listings]
-    built = indexer.build(work.listings, work.options)
+    built = indexer.build(work.listings, replace(work.options, progress=logged(context.log, work.corpus)))
     report = filter_report(built, ids, aid.previews)
     for failure in report.failed:
         context.log.error(f"{work.corpus}: {failure}")

@@ -9,7 +9,8 @@ import click
 from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option, print_problems
-from findingaid.cli.printing import duration, plain_table, progress_bars, say, say_json, seconds_since_start
+from findingaid.cli.printing import plain_table, progress_bars, say, say_json, seconds_since_start
+from findingaid.reports import duration
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid

@@ -32,6 +32,7 @@ from rich.text import Text
 
 from findingaid.errors import UNSEEN, visible
 from findingaid.model import Stage
+from findingaid.reports import duration
 
 if TYPE_CHECKING:
     from findingaid.indexing.run import ProgressOf
@@ -114,13 +115,6 @@ def snippet(text: str) -> str:
     """Return the beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= SNIPPET else line[: SNIPPET - 1] + "…"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words, rounded: "20 seconds", "3 minutes"."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
-    return f"{seconds / 60:,.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:,.1f} hours"
 
 
 def seconds_since_start() -> float:

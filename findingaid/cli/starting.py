@@ -11,10 +11,11 @@ import click
 from rich.markup import escape
 
 from findingaid.cli.common import config_option, json_option, one_line_errors, set_option
-from findingaid.cli.printing import duration, plain_table, say, say_json
+from findingaid.cli.printing import plain_table, say, say_json
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
 from findingaid.errors import ConfigError
 from findingaid.explain import explain, explanations
+from findingaid.reports import duration
 
 SHELLS = ("bash", "zsh", "fish")
 

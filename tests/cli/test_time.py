@@ -13,9 +13,10 @@ import pytest
 from rich.progress import Progress
 
 from findingaid import FindingAid
-from findingaid.cli.printing import Pace, duration
+from findingaid.cli.printing import Pace
 from findingaid.indexing.forecast import WORTH_MEASURING
 from findingaid.model import Vectors
+from findingaid.reports import duration
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,23 @@ def latest_metadata(location: Location, stage: str, partition: str) -> dict[str,
         dg.AssetRecordsFilter(dg.AssetKey(["docs", stage]), asset_partitions=[partition]), limit=1
     ).records
     return {name: entry.value for name, entry in records[0].asset_materialization.metadata.items()}
+
+
+@pytest.mark.parametrize("by", ["job", "partitions"])
+def test_a_long_batch_says_how_far_it_is_and_how_long_it_will_take(
+    location: Location, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr("findingaid_dagster.assets.progress.EVERY", 0)
+    with OpenAIServer() as server:
+        location.cli.settings["synthesizer"] = openai(server, concurrency=1)
+        location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md", "vector.md", "writer.md"])
+
+        run = location.index() if by == "job" else location.materialize(STAGES, "ledger.md", "writer.md")
+
+    assert run.success
+    lines = [entry.user_message for entry in location.instance.all_logs(run.run_id)]
+    (half,) = [line for line in lines if line.startswith("docs: synopses 2 of 4")]
+    assert re.fullmatch(r"docs: synopses 2 of 4 in this batch, [\d,.]+/s, about 1 second left", half)
 
 
 def newest_files(location: Location) -> dict[str, int]:
