@@ -56,7 +56,7 @@ from findingaid.indexing.stages import decompose, prepare_extraction, put_in_con
 from findingaid.indexing.vectors import Embeddings
 from findingaid.indexing.watchdog import Watch
 from findingaid.model import EDGES, INPUTS, PARTS, SYNOPSIS, WRITTEN, Artifact, Failure, Listing, Outcome, Stage
-from findingaid.protocols import Embedder, ResumableSource, Strategy
+from findingaid.protocols import Embedder, Free, ResumableSource, Strategy
 from findingaid.reports import BatchReport, Calls
 from findingaid.store import Lease, Leases, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
 from findingaid.store.artifacts import artifact_version, stored
@@ -319,21 +319,23 @@ class Indexer:
         if options.needs(Stage.SURFACES):
             wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
-        synopses = self._synthesize(batch, options)
         embeddings = Embeddings(self.embedder, self.store)
+        early = self._before_synopses(batch, embeddings, options)
+        with embeddings.making(early, options.progress) as made:
+            synopses = self._synthesize(batch, options)
         of_claims = self._extract_claims(batch, rows, embeddings, options)
         put_in_context(self.synopses, batch, self.embedder)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
         if options.repays(Stage.EMBEDDINGS):
             self._forget_vectors(texts.keys() - of_claims.missing.keys())
-        missing = embeddings.load(texts)
-        embedded = of_claims.embedded
+        missing = {h: text for h, text in embeddings.load(texts).items() if h not in embeddings.failures}
+        embedded = made.result() + of_claims.embedded
         if options.pays(Stage.EMBEDDINGS):
             embedded += embeddings.make(missing, options.progress)
             self._drop_unembedded(batch, embeddings)
         elif options.pays(Stage.RECORDS):
             self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
-        missing = {**of_claims.missing, **missing}
+        missing = {**early, **of_claims.missing, **missing}
         calls = replace(of_claims.calls, embed=embedded if options.pay else len(missing), synthesize=synopses.calls)
         versions = {i: self._versions(batch, i) for i in batch.plans}
         redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), options))}
@@ -363,6 +365,15 @@ class Indexer:
                 batch.fail(artifact_id, Stage.ARTIFACTS, ArtifactError(row.failed_message, row.failed_kind))
             elif artifact_id not in batch.artifacts:
                 batch.fail(artifact_id, Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
+
+    def _before_synopses(self, batch: Batch, embeddings: Embeddings, options: BuildOptions) -> dict[str, str]:
+        """Return the texts without a vector that can be embedded while a model writes the synopses."""
+        of = self.synopses
+        if of is None or of.context or isinstance(of.synthesizer, Free):
+            return {}
+        if not options.pays(Stage.EMBEDDINGS) or options.repays(Stage.EMBEDDINGS):
+            return {}
+        return embeddings.load({h: text for i in batch.plans for h, text in batch.texts(i).items()})
 
     def _synthesize(self, batch: Batch, options: BuildOptions) -> CallResults:
         """Load synopses from the cache, or have the synthesizer write them."""

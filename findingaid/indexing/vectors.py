@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ class Embeddings:
         self._store = store
         self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float16]]] = {}
         self.failures: dict[str, BaseException] = {}
+        self._stopped = False
 
     def load(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Load cached vectors; return the texts that are not cached."""
@@ -63,11 +66,25 @@ class Embeddings:
         Leases(self._store).in_turn(f"vectors of {self.embedder.id}", texts, make)
         return sum(counts)
 
+    @contextmanager
+    def making(self, texts: Mapping[str, str], progress: Progress | None = None) -> Iterator[Future[int]]:
+        """Call `make` in another thread meanwhile. If the body raises, stop after the group of texts under way."""
+        with ThreadPoolExecutor(1, "embeddings") as worker:
+            made = worker.submit(self.make, texts, progress)
+            try:
+                yield made
+            except BaseException:
+                self._stopped = True
+                raise
+
     def _make(self, texts: Mapping[str, str], progress: Progress | None) -> int:
         hashes = list(texts)
         kept = 0
         last = time.monotonic()
         for start in range(0, len(hashes), EMBED_GROUP):
+            if self._stopped:
+                self._keep(hashes[kept:start])
+                return start
             group = hashes[start : start + EMBED_GROUP]
             self._embed({h: texts[h] for h in group})
             done = start + len(group)

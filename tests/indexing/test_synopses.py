@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,10 @@ import yaml
 import findingaid
 from findingaid import FindingAid, with_synopsis
 from findingaid.errors import ConfigError, SynthesisError
+from findingaid.identity.hashes import text_hash
 from findingaid.indexing.budget import Budget, Price
-from findingaid.model import Outcome, Shown, SurfacePlan, Synopsis, Usage
+from findingaid.indexing.vectors import EMBED_GROUP, Embeddings
+from findingaid.model import Outcome, Shown, SurfacePlan, Synopsis, Usage, Vectors
 from findingaid.reports import CorpusReport, Report
 from findingaid.strategies import strategy_from_spec, strategy_to_spec
 from findingaid.strategies.chunked import Chunked
@@ -232,6 +236,68 @@ class TestCache:
         source.metadata["ledger.md"] = {"media_type": "text/plain"}
         make_aid().index()
         assert len(synthesizer.seen) == 1
+
+
+@dataclass
+class WaitingSynthesizer(ScriptedSynthesizer):
+    """Writes once `embedded` is set, as a slow model would."""
+
+    embedded: threading.Event = field(default_factory=threading.Event)
+
+    def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
+        assert self.embedded.wait(30)
+        return super().synthesize(text, metadata)
+
+
+@dataclass
+class TellingEmbedder(CountingEmbedder):
+    """Sets `embedded` once it has embedded texts."""
+
+    embedded: threading.Event = field(default_factory=threading.Event)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = super().embed(texts)
+        self.embedded.set()
+        return vectors
+
+
+class TestOverlap:
+    def test_surfaces_are_embedded_while_a_model_writes_synopses(self, make_aid: Make) -> None:
+        embedder = TellingEmbedder()
+        aid = make_aid(synthesizer=WaitingSynthesizer(embedded=embedder.embedded), embedder=embedder)
+
+        report = docs(aid.index())
+
+        assert (report.failed, report.calls.synthesize) == ([], 3)
+        assert len(embedder.seen) == len(set(embedder.seen)) == report.calls.embed == len(published(aid))
+
+    def test_a_text_that_cannot_be_embedded_is_tried_once_and_named(self, make_aid: Make) -> None:
+        embedder = TellingEmbedder(poison="ledger")
+        alone: list[str] = []
+        one_by_one = embedder.embed
+        embedder.embed = lambda texts: alone.extend(texts if len(texts) == 1 else ()) or one_by_one(texts)  # type: ignore[method-assign,func-returns-value]
+
+        report = docs(
+            make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": "Of books."}), embedder=embedder).index()
+        )
+
+        assert [failure.artifact_id for failure in report.failed] == ["ledger.md"]
+        assert len(alone) == len(set(alone)) > 0
+
+    def test_embedding_stops_and_keeps_what_it_has_when_the_run_is_interrupted(self, make_aid: Make) -> None:
+        embedder = TellingEmbedder()
+        aid = make_aid(synthesizer=None, embedder=embedder)
+        aid.index()
+        embeddings = Embeddings(embedder, aid.store)
+        embedder.embedded.clear()
+        texts = {text_hash(text): text for text in (f"text {number}" for number in range(100 * EMBED_GROUP))}
+
+        with suppress(KeyboardInterrupt), embeddings.making(texts) as made:
+            assert embedder.embedded.wait(30)
+            raise KeyboardInterrupt
+
+        assert 0 < made.result() < len(texts)
+        assert len(Embeddings(embedder, aid.store).load(texts)) == len(texts) - made.result()
 
 
 class TestFailures:
