@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from findingaid.model import (
@@ -48,6 +49,14 @@ class ResumableSource(Source, Protocol):
         `before` comes from the artifacts table, so it may be of any age and even from another source. The artifact
         itself must therefore hold the position from which the source reads on.
         """
+
+
+@runtime_checkable
+class LocalSource(Source, Protocol):
+    """A source that may be in files of this machine, whose changes the system reports."""
+
+    def watched(self) -> Sequence[Path]:
+        """Return the folders and files that the artifacts are in; none if they are elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

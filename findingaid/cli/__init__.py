@@ -22,10 +22,11 @@ from findingaid.cli.maintenance import publish, purge, rollback, status, verify,
 from findingaid.cli.searching import neighbours, search, show
 from findingaid.cli.serving import serve
 from findingaid.cli.starting import completion, config_group, explain_kinds, init
+from findingaid.cli.watching import watch
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
     "Start": (init, config_group, completion, explain_kinds),
-    "Index": (plan, index, status),
+    "Index": (plan, index, watch, status),
     "Ask": (search, answer, context, show, summary, neighbours),
     "Review": (claims, why, impact, evaluate),
     "Operate": (verify, versions, publish, rollback, purge, dagster_group),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from findingaid.cli.common import config_option, missing_extra, one_line_errors, set_option
+from findingaid.cli.watching import watching
 from findingaid.config.loading import load, parse_override
 
 if TYPE_CHECKING:
@@ -40,17 +42,24 @@ def serve() -> None:
 def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that all servers have; call the command with a session and settings."""
 
-    def run(config: str | None, overrides: tuple[str, ...], corpora: tuple[str, ...], write: bool, **more: Any) -> Any:
+    def run(
+        config: str | None, overrides: tuple[str, ...], corpora: tuple[str, ...], write: bool, watch: bool, **more: Any
+    ) -> Any:
         own = {name: more.pop(name) for name in SETTING_OPTIONS & more.keys()}
         said: dict[str, Any] = {f"serve.{name}": value for name, value in own.items() if value is not None}
         said |= {"serve.corpora": list(corpora)} if corpora else {}
         said |= {"serve.read_only": False} if write else {}
         session, settings = _open_session(command.__name__, config, dict(map(parse_override, overrides)) | said)
-        return command(session, settings, **more)
+        chosen = [] if config is None else ["--config", config]
+        chosen += [f"--set={override}" for override in overrides]
+        chosen += [f"--corpus={corpus}" for corpus in session.aid.corpora]
+        with watching(chosen) if watch else nullcontext():
+            return command(session, settings, **more)
 
     for option in (
         set_option,
         config_option,
+        click.option("--watch", is_flag=True, help="Index what changes meanwhile, as `findingaid watch` does."),
         click.option("--write", is_flag=True, help="Let callers propose claims. Default: read only."),
         click.option("--corpus", "-c", "corpora", multiple=True, help="Serve only this corpus; may be repeated."),
     ):

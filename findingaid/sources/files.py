@@ -98,6 +98,10 @@ class Files:
         """Best number of artifacts to read at once."""
         return self._remote.readers if self._remote else 1
 
+    def watched(self) -> list[Path]:
+        """Return the root, if it is a folder or an archive on this machine."""
+        return [] if isinstance(self.root, Address) else [self._local]
+
     def place(self, path: str) -> str:
         """Return the location of a path below the root, for display."""
         if isinstance(self.root, Address):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from email.message import Message
 from functools import cached_property
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt
@@ -62,6 +63,10 @@ class Packages:
         if (size := len(raw["readme"].encode("utf-8", "surrogatepass"))) > self.max_bytes:
             raise ReadError(f"readme of {size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
         return Artifact(artifact_id, raw, {"title": raw["name"], "version": found.version})
+
+    def watched(self) -> list[Path]:
+        """Return the folder of the repositories; none for installed packages, which change rarely."""
+        return [self.root] if self.root else []
 
     @cached_property
     def _repositories(self) -> Repositories | None:

@@ -83,6 +83,10 @@ class RecordFile:
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ConfigError(f"delimiter: expected one character, got {self.delimiter!r}")
 
+    def watched(self) -> list[Path]:
+        """Return the folder of the file, since a program may replace the file by renaming another."""
+        return [self.path.parent]
+
     def discover(self) -> Discovery:
         self._tables.clear()
         return self._table().discovery

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 import orjson
@@ -56,6 +56,10 @@ class Sessions:
     def readers(self) -> int:
         """Best number of sessions to read at once."""
         return self._files.readers
+
+    def watched(self) -> list[Path]:
+        """Return the root, if it is on this machine."""
+        return self._files.watched()
 
     def discover(self) -> Discovery:
         found = self._files.discover()

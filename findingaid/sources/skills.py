@@ -44,6 +44,10 @@ class Skills:
         """Best number of skills to read at once."""
         return min(files.readers for files in self._below)
 
+    def watched(self) -> list[Path]:
+        """Return the roots that are on this machine."""
+        return [path for files in self._below for path in files.watched()]
+
     def discover(self) -> Discovery:
         self._places.clear()
         listings: list[Listing] = []

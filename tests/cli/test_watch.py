@@ -1,0 +1,213 @@
+"""`findingaid watch` and `serve --watch`: what changes is found soon, whatever happens to files and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import findingaid
+from findingaid import Corpus
+from findingaid.errors import FindingAidError
+from findingaid.indexing.watching import Watch
+from findingaid.sources.files import Files
+from findingaid.strategies.whole_text import WholeText
+from findingaid.testing import MemorySource
+from tests.conftest import Cli, text_about
+
+SOON = 30
+"""Seconds after which a change must be found, on a machine that does other work too."""
+
+
+def eventually(check: Callable[[], object]) -> None:
+    """Wait until a check holds."""
+    until = time.monotonic() + SOON
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(cli: Cli, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command of findingaid as a process; it is killed at the end if it is still there."""
+    cli.run("config", "check")  # writes the configuration
+    command = [sys.executable, "-m", "findingaid", *arguments, "--config", str(cli.config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def served(cli: Cli) -> set[str]:
+    """Artifacts that readers see; none before the first publish."""
+    try:
+        rows = findingaid.open(cli.config).store.published().to_table(columns=["artifact_id"])
+    except FindingAidError:
+        return set()
+    return set(rows["artifact_id"].to_pylist())
+
+
+def texts(cli: Cli) -> str:
+    try:
+        return " ".join(findingaid.open(cli.config).store.published().to_table(columns=["text"])["text"].to_pylist())
+    except FindingAidError:
+        return ""
+
+
+def stopped(process: subprocess.Popen[str], how: signal.Signals) -> str:
+    """End a process by a signal, and return what it said. It must end cleanly."""
+    process.send_signal(how)
+    said, _ = process.communicate(timeout=SOON)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_what_editors_and_git_do_to_files_is_found_without_a_command(cli: Cli, how: signal.Signals) -> None:
+    cli.write("a.md", text_about("alpha"))
+    with running(cli, "watch", "--every", "3600") as watch:
+        eventually(lambda: served(cli) == {"a.md"})
+        cli.write("deep/b.md", text_about("beta"))  # a folder that is new, too
+        eventually(lambda: served(cli) == {"a.md", "deep/b.md"})
+        cli.write(".a.md.swp", text_about("gamma")).rename(cli.docs / "a.md")
+        eventually(lambda: "gamma" in texts(cli) and "alpha" not in texts(cli))
+        (cli.docs / "deep" / "b.md").unlink()
+        eventually(lambda: served(cli) == {"a.md"})
+        burst = {f"{number:04}.md" for number in range(5_000)}
+        for name in burst:
+            cli.write(name, name)
+        eventually(lambda: served(cli) == {"a.md", *burst})
+
+        said = stopped(watch, how)
+
+    assert said.splitlines()[-1] == "stopped"
+    assert len(said.splitlines()) < 100  # not a run for each of the files
+    assert cli.run("verify").exit_code == 0
+    assert cli.json("plan")["corpora"]["docs"]["calls"]["embed"] == 0
+
+
+@pytest.mark.slow
+def test_a_folder_that_vanishes_keeps_its_records_and_is_watched_again_when_it_is_back(cli: Cli) -> None:
+    cli.write("a.md", text_about("alpha"))
+    with running(cli, "watch", "--every", "3600") as watch:
+        eventually(lambda: served(cli) == {"a.md"})
+        away = cli.docs.rename(cli.folder / "away")
+        line = watch.stdout.readline() if watch.stdout else ""
+        while "no such directory" not in line:
+            line = watch.stdout.readline() if watch.stdout else ""
+        assert served(cli) == {"a.md"}
+        away.rename(cli.docs)
+        cli.write("b.md", text_about("beta"))
+        eventually(lambda: served(cli) == {"a.md", "b.md"})
+        cli.write("b.md", text_about("gamma"))
+        eventually(lambda: "gamma" in texts(cli))
+
+        assert stopped(watch, signal.SIGTERM).count("no such directory") <= 1
+
+
+@pytest.mark.slow
+def test_other_runs_and_a_killed_watcher_lose_and_double_nothing(cli: Cli) -> None:
+    cli.write("a.md", text_about("alpha"))
+    with running(cli, "watch") as first:
+        eventually(lambda: served(cli) == {"a.md"})
+        with running(cli, "watch") as second:
+            for number in range(30):
+                cli.write(f"{number}.md", text_about(f"number {number}"))
+                if number == 10:
+                    first.kill()
+                if number == 20:
+                    assert cli.run("index").exit_code == 0
+            eventually(lambda: len(served(cli)) == 31)
+            stopped(second, signal.SIGTERM)
+
+    assert cli.run("verify").exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_watches_answers_with_what_was_just_saved_and_takes_its_watcher_with_it(
+    cli: Cli, how: signal.Signals
+) -> None:
+    cli.write("a.md", text_about("alpha"))
+    cli.run("index")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/v1/search"
+
+    def found(query: str) -> str:
+        request = urllib.request.Request(
+            address, json.dumps({"query": query}).encode(), {"content-type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as response:
+                return str(response.read())
+        except OSError:
+            return ""
+
+    with running(cli, "serve", "http", "--port", str(port), "--watch") as server:
+        eventually(lambda: "a.md" in found("alpha"))
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        cli.write("b.md", text_about("beta"))
+        eventually(lambda: "b.md" in found("beta"))
+
+        server.send_signal(how)
+        server.wait(SOON)
+        eventually(lambda: not any(os.path.exists(f"/proc/{child}/exe") for child in children))
+
+    assert children
+
+
+def test_a_source_that_is_not_local_changes_by_interval() -> None:
+    corpora = {"docs": Corpus("docs", MemorySource({"a": "text"}), WholeText())}
+    yielded = []
+    stop = threading.Event()
+    for names in Watch(corpora, 0.01).changed(stop):
+        yielded.append(names)
+        if len(yielded) == 3:
+            stop.set()
+
+    assert yielded == [["docs"]] * 3
+
+
+def test_only_the_corpus_that_a_file_is_in_changes_and_the_index_itself_never(tmp_path: Path) -> None:
+    pytest.importorskip("watchfiles")
+    roots = {name: tmp_path / name for name in ("docs", "notes")}
+    store = tmp_path / "docs" / "index"
+    for folder in (*roots.values(), store):
+        folder.mkdir(parents=True, exist_ok=True)
+    corpora = {name: Corpus(name, Files(str(root)), WholeText()) for name, root in roots.items()}
+    stop = threading.Event()
+    yielded = []
+
+    for names in Watch(corpora, 3600, [store]).changed(stop):
+        yielded.append(names)
+        if len(yielded) == 2:  # both were looked at twice, and are watched now
+            (store / "table").write_text("rows")
+            (roots["notes"] / "a.md").write_text("text")
+        if len(yielded) == 3:
+            stop.set()
+
+    assert yielded == [["docs", "notes"], ["docs", "notes"], ["notes"]]
+
+
+def test_the_library_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+
+    done = cli.run("watch")
+
+    assert done.exit_code == 1
+    assert "watchfiles is not installed: pip install 'findingaid[watch]'" in done.stderr
