@@ -15,7 +15,7 @@ from statistics import median
 import lance
 
 import findingaid
-from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, search, serving, synthesis
+from benchmarks import beside_ir, corpus, cutting, dagster_storage, floor, live, search, serving, synthesis
 from benchmarks.figures import ROUNDS, Row, settle, timed
 from findingaid.embedding.minilm import MiniLM
 from findingaid.indexing.vectors import Embeddings
@@ -153,6 +153,7 @@ SECTIONS = (
     search.searches,
     serving.searches,
     serving.load,
+    live.watching,
     beside_ir.searches,
     search.first_search,
 )
