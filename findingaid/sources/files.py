@@ -69,6 +69,9 @@ SAMPLE_CHARACTERS = 100_000
 RACY_NANOSECONDS = 2_000_000_000
 
 
+EVERYTHING = ("**/*",)
+
+
 @checked
 @dataclass(frozen=True)
 class Files:
@@ -80,7 +83,7 @@ class Files:
     """
 
     root: ConfigRoot
-    include: tuple[str, ...] = ("**/*",)
+    include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     hidden: bool = False
     max_bytes: int = 20_000_000
@@ -114,8 +117,8 @@ class Files:
         For a local folder, that folder becomes the new root, so that no link leads out of it. The prefix is then "".
         """
         if self._remote or not folder:
-            return replace(self, include=("**/*",)), f"{folder}/" if folder else ""
-        return replace(self, root=self._local / folder, include=("**/*",)), ""
+            return replace(self, include=EVERYTHING), f"{folder}/" if folder else ""
+        return replace(self, root=self._local / folder, include=EVERYTHING), ""
 
     def discover(self) -> Discovery:
         if self._remote:
@@ -206,6 +209,11 @@ class Files:
         address = self.root if isinstance(self.root, Address) else archive(self._local)
         return Remote(address, self.storage_options) if address else None
 
+    def _selects(self, path: str) -> bool:
+        """Check whether a path is included and not excluded, without patterns where there are none to match."""
+        included = self.include == EVERYTHING or _matches(self._included, path)
+        return included and not (self.exclude and _matches(self._excluded, path))
+
     @cached_property
     def _included(self) -> PathSpec[Any]:
         return PathSpec.from_lines("gitignore", self.include)
@@ -237,11 +245,11 @@ class _Walk:
             artifact_id = prefix + entry.name
             if is_folder(entry):
                 yield from self._folder(entry, artifact_id + "/", ancestors)
-            elif _matches(self.files._included, artifact_id) and not _matches(self.files._excluded, artifact_id):
-                yield from self._file(entry, artifact_id)
+            elif self.files._selects(artifact_id) and (listing := self._file(entry, artifact_id)):
+                yield listing
 
     def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
-        if _matches(self.files._excluded, prefix):
+        if self.files.exclude and _matches(self.files._excluded, prefix):
             return
         real = entry.path
         if entry.is_symlink():
@@ -257,24 +265,29 @@ class _Walk:
             return self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
         yield from self.below(real, prefix, (*ancestors, real))
 
-    def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Iterator[Listing]:
+    def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Listing | None:
+        """Return the listing of a file; None if it cannot be listed, which is noted among the failures."""
         try:
             artifact_id.encode()
         except UnicodeEncodeError:
-            return self._fail(artifact_id, "encoding", "file name is not valid UTF-8: rename it or exclude it")
+            self._fail(artifact_id, "encoding", "file name is not valid UTF-8: rename it or exclude it")
+            return None
         try:
             if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(
                 self.files._real_root
             ):
-                return self._fail(artifact_id, "outside_root", _outside(real, self.files._real_root))
+                self._fail(artifact_id, "outside_root", _outside(real, self.files._real_root))
+                return None
             found = entry.stat()
         except OSError as error:
-            return self._fail(artifact_id, "unreadable", f"cannot be read: {error.strerror or error}")
+            self._fail(artifact_id, "unreadable", f"cannot be read: {error.strerror or error}")
+            return None
         if not stat.S_ISREG(found.st_mode):
-            return self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
+            self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
+            return None
         racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
         stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-        yield _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
+        return _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))
