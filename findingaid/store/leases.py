@@ -2,7 +2,8 @@
 
 A lease names artifacts of a corpus, or the keys of calls and vectors that are being made. A thread renews it while its
 process lives. It is dead once it has expired or its process no longer exists, so a killed run holds nothing for long.
-Each new claim drops dead leases. A lease that is still in the table was therefore not taken over by another process.
+Each new claim drops dead leases, but one of its own process only if it takes an artifact of it: a process that was
+suspended goes on. A lease that is still in the table was therefore not taken over.
 
 A purge takes a lease on the whole store, which excludes all others. Commits without a lease on artifacts (decisions,
 and the end of a run) are made in `visit`, which keeps purges out.
@@ -81,6 +82,11 @@ class Held:
     def live(self) -> bool:
         return self.expires > _now() and not (self.host == this_host() and self._gone())
 
+    @property
+    def own(self) -> bool:
+        """Whether it is of this process."""
+        return self.pid == os.getpid() and self.owner.startswith(PROCESS) and self.host == this_host()
+
     def _gone(self) -> bool:
         """Check whether the process, on this host, no longer exists."""
         if self.pid == os.getpid():
@@ -130,7 +136,9 @@ class Leases:
             purging = corpus != PUBLISHING and any(row.corpus == WHOLE_STORE for row in live)
             free[:] = [] if purging else [i for i in wanted if i not in taken]
             mine = Held(owner, this_host(), os.getpid(), corpus, free, _now() + self.ttl)
-            return [*live, mine] if free else None
+            taking = set(free)
+            kept = [row for row in _late(rows) if row.corpus != corpus or taking.isdisjoint(row.artifact_ids)]
+            return [*live, *kept, mine] if free else None
 
         if wanted:
             self.edit(take)
@@ -157,7 +165,7 @@ class Leases:
                         f"{row} writes to {self._store.uri} with {row.artifact_ids[0]}, and this run has {made_with}:"
                         " wait until it ends, or give this run its own store"
                     )
-            return [*live, Held(owner, this_host(), os.getpid(), RUN, [made_with], _now() + self.ttl)]
+            return [*live, *_late(rows), Held(owner, this_host(), os.getpid(), RUN, [made_with], _now() + self.ttl)]
 
         while True:
             since = _now()
@@ -329,7 +337,9 @@ class Lease:
 
         def renew(rows: list[Held]) -> list[Held] | None:
             mine[:] = [replace(row, expires=_now() + self._leases.ttl) for row in rows if row.owner == self._owner]
-            return [*(row for row in rows if row.owner != self._owner and row.live), *mine] if mine else None
+            return (
+                [*(row for row in rows if row.owner != self._owner and (row.live or row.own)), *mine] if mine else None
+            )
 
         self._leases.edit(renew)
         if not mine:
@@ -376,6 +386,11 @@ def this_host() -> str:
 
 def _owner() -> str:
     return f"{PROCESS}-{secrets.token_hex(8)}"
+
+
+def _late(rows: Iterable[Held]) -> list[Held]:
+    """Return the leases of this process that ran out, while it was suspended, and that nobody took."""
+    return [row for row in rows if row.own and not row.live]
 
 
 def _now() -> datetime:

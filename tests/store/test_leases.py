@@ -330,8 +330,10 @@ def test_an_error_releases(make_aid: Callable[..., FindingAid], store: Store) ->
     assert Leases(store).held() == []
 
 
-def test_a_run_of_one_batch_makes_ten_commits_of_leases_and_one_of_nothing_none(aid: FindingAid, store: Store) -> None:
-    """Two each for artifacts, calls and vectors, two that keep purges out as it ends, two while readers are moved."""
+def test_a_run_of_one_batch_makes_twelve_commits_of_leases_and_one_of_nothing_none(
+    aid: FindingAid, store: Store
+) -> None:
+    """Two each for artifacts, calls, vectors of surfaces and of synopses, keeping purges out, and moving readers."""
     edit(store)
     before = store.dataset("leases").version
 
@@ -341,7 +343,7 @@ def test_a_run_of_one_batch_makes_ten_commits_of_leases_and_one_of_nothing_none(
     published = store.dataset("leases").version
     aid.index()
 
-    assert built == before + 3 * 2
+    assert built == before + 4 * 2
     assert published == built + 4
     assert store.dataset("leases").version == published
     assert len(store.dataset("leases").versions()) == 1
