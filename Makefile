@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
 export DAGSTER_HOME := $(CURDIR)/.dagster
 
-OLDEST_DAGSTER := 1.12.10
+OLDEST_DAGSTER := 1.13.6
 
 .PHONY: index test test-slow test-dagster lint dev bench readme docs
 
