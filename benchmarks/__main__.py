@@ -143,6 +143,7 @@ SECTIONS = (
     many_files,
     cutting.discovery,
     cutting.markdown,
+    cutting.shapes,
     cutting.transcript,
     dagster_storage.job,
     dagster_storage.events,

@@ -18,7 +18,9 @@ from findingaid.strategies.chunked import Chunked
 MEGABYTE = 1_000_000
 TEXT_BYTES = 10 * MEGABYTE
 TRANSCRIPT_BYTES = 20 * MEGABYTE
-CUT_RATE = 20
+CUT_RATE = 25
+SHAPE_CHARACTERS = 2_000_000
+SHAPE_RATE = 10
 SIZE, OVERLAP = 1_200, 200
 
 
@@ -56,6 +58,38 @@ def _processor_time(do: Callable[[], object]) -> float:
         do()
         times.append(time.process_time() - start)
     return min(times)
+
+
+SHAPES = {
+    "no spaces": "x",
+    "no sentence ends": "word ",
+    "headings": "# Title\n",
+    "deep lists": "".join("  " * depth + "- item\n" for depth in range(20)),
+    "minified JSON": '{"a":1,"b":[1,2,3],"c":"text"},',
+    "base64": "aGVsbG8gd29ybGQhIGhlbGxvIHdvcmxk",
+    "CJK": "索引保持最新",
+    "links": "[a](b) ",
+    "tables": "| 1 | 2 | 3 |\n",
+    "code": "x = 1\n",
+}
+
+
+def shapes(_: Path) -> Iterator[Row]:
+    """Cut texts of one repeated unit, as plain text and as Markdown, and report the slowest three."""
+    chunked = Chunked(chunk_size=SIZE, overlap=OVERLAP)
+    rates = {}
+    for name, unit in SHAPES.items():
+        text = (unit * (SHAPE_CHARACTERS // len(unit) + 1))[:SHAPE_CHARACTERS]
+        for kind in ("text/plain", "text/markdown"):
+            seconds = _processor_time(lambda text=text, kind=kind: chunked.cut(text, kind))
+            rates[f"{name} ({kind.removeprefix('text/')})"] = len(text.encode()) / seconds / MEGABYTE
+    slowest = sorted(rates, key=rates.__getitem__)[:3]
+    yield Row(
+        f"cutting {len(rates)} shapes of {SHAPE_CHARACTERS / MEGABYTE:.0f} million characters, the slowest",
+        ", ".join(f"{name} {rates[name]:.1f} MB/s" for name in slowest),
+        f"≥ {SHAPE_RATE} MB/s",
+        rates[slowest[0]] >= SHAPE_RATE,
+    )
 
 
 def discovery(folder: Path) -> Iterator[Row]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -29,14 +28,8 @@ OVERLAP_SHARE = 6
 That is enough to keep a split sentence whole in one of the chunks.
 """
 
-PART_CHARACTERS = 1_000_000
-"""Maximum length of a text that is split at once. Longer texts are first divided into parts.
-
-The splitter's time grows with the square of the length, to minutes for 50 MB.
-"""
-
-PART_ENDS = (re.compile(r"^#{1,6} ", re.MULTILINE), re.compile(r"^[ \t]*\n", re.MULTILINE))
-"""Places where a part may end, best first: before a heading, or at a blank line."""
+PYTHON_CHARACTERS = 1_000_000
+"""Maximum length of Python source that is parsed. Longer source is cut like other text."""
 
 Size = Annotated[int, Gt(0)] | None
 Overlap = Annotated[int, Ge(0)] | None
@@ -62,7 +55,7 @@ class Chunked:
     text_key: str | None = None
     kind: SurfaceKind = "chunk"
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.
@@ -103,7 +96,7 @@ class Chunked:
         """Return the chunks of a text in order, without blank ones."""
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
-        parts = self._python(text) if media_type == "text/x-python" else _parts(text)
+        parts = self._python(text) if media_type == "text/x-python" else [(0, text)]
         cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
@@ -121,13 +114,13 @@ class Chunked:
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span))
         return surfaces
 
-    def _python(self, text: str) -> Iterator[tuple[int, str]]:
+    def _python(self, text: str) -> Iterable[tuple[int, str]]:
         """Return (start, part) pairs of a Python source.
 
         Source that does not parse, or is very long, is cut like other text.
         """
-        pieces = python_pieces(text, self._fits) if len(text) <= PART_CHARACTERS else None
-        return _parts(text) if pieces is None else ((start, text[start:end]) for start, end in pieces)
+        pieces = python_pieces(text, self._fits) if len(text) <= PYTHON_CHARACTERS else None
+        return [(0, text)] if pieces is None else ((start, text[start:end]) for start, end in pieces)
 
     def _fits(self, text: str) -> bool:
         text = text.strip()
@@ -152,18 +145,3 @@ class Chunked:
         if self.tokenizer is None:
             return MarkdownSplitter(self._size, self._overlap)
         return MarkdownSplitter.from_callback(self.tokenizer.count_tokens, self._size, self._overlap)
-
-
-def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (start, part) pairs of a text.
-
-    A part has at most PART_CHARACTERS, and ends before a heading if possible.
-    """
-    start = 0
-    while len(text) - start > PART_CHARACTERS:
-        window = text[start : start + PART_CHARACTERS]
-        ends = (found[-1].start() for pattern in PART_ENDS if (found := list(pattern.finditer(window, 1))))
-        end = start + next(ends, PART_CHARACTERS)
-        yield start, text[start:end]
-        start = end
-    yield start, text[start:]

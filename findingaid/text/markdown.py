@@ -18,6 +18,9 @@ Span = tuple[int, int]
 Event = tuple[Any, Any]
 """Event of the parser, such as {"Text": "word"}, {"Start": "Strong"} or "SoftBreak", and its range in bytes."""
 
+MAYBE_HEADING = re.compile(r"(?:^|\r) {0,3}(?:#{1,6}(?:\s|$)|=+[ \t]*(?:\r|$)|-+[ \t]*(?:\r|$))", re.MULTILINE)
+"""Line that is a heading, or underlines one, if it is not in a code block, HTML or the like."""
+
 CONTAINERS = frozenset({"BlockQuote", "Item"})
 
 INLINES = frozenset({"Emphasis", "Strong", "Link", "Image"})
@@ -47,6 +50,8 @@ class Block:
 
 def headings(text: str) -> Iterator[tuple[int, str, Span]]:
     """Yield (level, title without markup, span of its lines) for the headings that are not in a quote or a list."""
+    if not MAYBE_HEADING.search(text):
+        return
     events, places = _parse(text, tables=False)
     title: list[Event] = []
     containers = 0

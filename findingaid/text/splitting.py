@@ -1,34 +1,31 @@
 """Splitting of texts into chunks in time linear in their length.
 
-For each chunk, semantic-text-splitter scans the rest of the line and all trailing blank lines again, which takes time
-quadratic in these lengths. Very long lines are therefore split in a moving window.
+For each chunk, semantic-text-splitter scans the rest of the line, all trailing blank lines and all structure of the
+text again, which takes time quadratic in the length. Long texts are therefore split in a moving window.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-LONG_LINE = 50_000
-"""A line of up to this many characters is split without a window, and a longer one if chunks are large.
-
-The splitter takes half a second for a line of this length without a space."""
-
-WINDOW = 10_000
+WINDOW = 12_000
 CHUNKS = 5
-"""Smallest window over a longer line, in characters and in chunks; the larger of the two counts."""
+"""Smallest window over a longer text, in characters and in chunks; the larger of the two counts."""
 
 GROWTH = 8
 """Factor up to which a window grows until it contains a chunk that no longer depends on the window's end."""
 
 UNSETTLED = 2
-"""Number of chunks at the end of a window that may change when the line continues."""
+"""Number of chunks at the end of a window that may change when the text continues."""
 
-BLANK_END = 200
-"""Characters of trailing white space that are kept; the splitter takes a second for 5,000 blank lines."""
+BLANK = re.compile(r"\n\s{200,}")
+"""Blank lines that chunks never cross; the splitter takes a second for 5,000 of them."""
 
-LINE = re.compile(r"[^\n\r]+")
+FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+"""Line that begins or ends a code block in Markdown."""
 
 
 class Splitter(Protocol):
@@ -38,44 +35,43 @@ class Splitter(Protocol):
 
 
 def chunk_indices(splitter: Splitter, text: str, size: int) -> Iterator[tuple[int, str]]:
-    """Yield (start, chunk) for the chunks of a text, as `splitter` cuts them; split very long lines separately.
+    """Yield (start, chunk) for the chunks of a text, cut by `splitter` in a window that moves along the text.
 
-    `size` is the chunk size of the splitter, in its own unit (characters or tokens).
+    `size` is the chunk size of the splitter, in its own unit (characters or tokens). A text shorter than the window is
+    cut as by the splitter alone, and a longer one nearly so.
     """
-    text = text[: len(text.rstrip()) + BLANK_END]
+    least = max(WINDOW, CHUNKS * size)
+    fences = [found.start() for found in FENCE.finditer(text)]
     at = 0
-    for start, end in _long_lines(text, max(LONG_LINE, GROWTH * CHUNKS * size)):
-        yield from _moved(splitter, text[at:start], at)
-        yield from _along(splitter, text, start, end, max(WINDOW, CHUNKS * size))
-        at = end
-    yield from _moved(splitter, text[at:], at)
+    for blank in BLANK.finditer(text):
+        yield from _windows(splitter, text, (at, blank.start()), least, fences)
+        at = blank.end()
+    yield from _windows(splitter, text, (at, len(text)), least, fences)
 
 
-def _long_lines(text: str, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield the span of each line of over `longest` characters."""
-    if len(text) > longest:
-        spans = (found.span() for found in LINE.finditer(text))
-        yield from ((start, end) for start, end in spans if end - start > longest)
-
-
-def _moved(splitter: Splitter, text: str, by: int) -> Iterator[tuple[int, str]]:
-    text = text[: len(text.rstrip()) + BLANK_END]
-    yield from ((by + start, chunk) for start, chunk in splitter.chunk_indices(text))
-
-
-def _along(splitter: Splitter, text: str, at: int, end: int, least: int) -> Iterator[tuple[int, str]]:
-    """Split a long line in a moving window.
-
-    The last two chunks in a window may change when the line continues, so the next window begins with the first of
-    them. The chunks before these are nearly always the same as for the whole line.
-    """
+def _windows(
+    splitter: Splitter, text: str, span: tuple[int, int], least: int, fences: Sequence[int]
+) -> Iterator[tuple[int, str]]:
+    """Split a span of a text. Each window begins with a chunk that depended on the end of the window before."""
+    at, end = span
     size = least
     while at < end:
-        window = text[at : min(at + size, end)]
-        chunks = splitter.chunk_indices(window)
-        settled = len(chunks) - UNSETTLED
-        if at + size >= end or (settled < 1 and size >= GROWTH * least):
-            settled = len(chunks)
-        yield from ((at + start, chunk) for start, chunk in chunks[: max(settled, 0)])
-        at += len(window) if settled == len(chunks) else chunks[settled][0] if settled > 0 else 0
-        size = least if settled > 0 else 2 * size
+        chunks = [(at + start, chunk) for start, chunk in splitter.chunk_indices(text[at : min(at + size, end)])]
+        settled = _settled([start for start, _ in chunks], fences)
+        if at + size >= end or (not settled and size >= GROWTH * least):
+            yield from chunks
+            at += size
+        elif settled:
+            yield from chunks[:settled]
+            at = chunks[settled][0]
+        size = least if settled else 2 * size
+
+
+def _settled(starts: Sequence[int], fences: Sequence[int]) -> int:
+    """Return how many chunks do not depend on the window's end, such that the next begins outside a code block.
+
+    A window that begins within one takes the rest of the code for text. It does so only if the block is very long.
+    """
+    settled = max(len(starts) - UNSETTLED, 0)
+    outside = (i for i in range(settled, 0, -1) if bisect_left(fences, starts[i]) % 2 == 0)
+    return next(outside, settled)

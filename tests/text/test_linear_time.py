@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from findingaid.text.front_matter import file_metadata
-from findingaid.text.splitting import chunk_indices
+from findingaid.text.splitting import GROWTH, WINDOW, Splitter, chunk_indices
 
 SHAPES = r"""
 import sys
@@ -62,12 +64,69 @@ def test_a_heading_is_its_text_without_the_closing_marks(line: str, title: str) 
 
 @pytest.mark.parametrize("unit", ["This is a sentence. ", "word ", "x", "Ab. c; "])
 def test_a_very_long_line_is_cut_as_the_splitter_alone_would(unit: str) -> None:
-    from semantic_text_splitter import TextSplitter
-
     text = (unit * 60_000)[:60_000]
     splitter = TextSplitter(1200, 200)
 
     assert list(chunk_indices(splitter, text, 1200)) == splitter.chunk_indices(text)
+
+
+UNITS = {
+    "prose": "The quick brown fox jumps over the lazy dog and says so. ",
+    "paragraphs": "One sentence. Another sentence.\n\n",
+    "no spaces": "x",
+    "no sentences": "word ",
+    "headings": "# H\n",
+    "lists": "- a\n  - b\n    - c\n",
+    "json": '{"a":1,"b":[1,2,3]},',
+    "base64": "aGVsbG8gd29ybGQh",
+    "cjk": "索引保持最新",
+    "blank lines": "\n",
+    "links": "[a](b) ",
+    "brackets": "[",
+    "backticks": "`",
+    "quotes": "> > q\n",
+    "table": "| 1 | 2 | 3 |\n",
+    "code": "```\n" + "x = 1\n" * 5_000 + "```\n",
+}
+
+
+@dataclass
+class CountingSplitter:
+    """Splitter that adds up the characters it is given."""
+
+    inner: Splitter
+    longest: int = 0
+    total: int = 0
+
+    def chunk_indices(self, text: str) -> list[tuple[int, str]]:
+        self.longest = max(self.longest, len(text))
+        self.total += len(text)
+        return self.inner.chunk_indices(text)
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("size", [20_000, 200_000])
+def test_the_splitter_gets_windows_of_a_text_of_any_shape_and_each_character_about_once(unit: str, size: int) -> None:
+    text = (unit * (size // len(unit) + 1))[:size]
+    for inner in (TextSplitter(1200, 200), MarkdownSplitter(1200, 200)):
+        splitter = CountingSplitter(inner)
+        chunks = list(chunk_indices(splitter, text, 1200))
+
+        assert splitter.longest <= GROWTH * WINDOW
+        assert splitter.total <= 2 * len(text) + WINDOW
+        assert all(text.startswith(chunk, start) for start, chunk in chunks)
+        covered = bytearray(len(text))
+        for start, chunk in chunks:
+            covered[start : start + len(chunk)] = b"x" * len(chunk)
+        assert not "".join(text[i] for i, seen in enumerate(covered) if not seen).strip()
+
+
+def test_a_code_block_longer_than_a_window_leaves_the_cut_of_the_text_after_it() -> None:
+    code = "```\n" + "\n".join(f"x = {i}\n" for i in range(4_000)) + "\n```\n"
+    text = "# Start\n\n" + code + "".join(f"## Part {i}\n\n{'Some words here. ' * 55}\n\n" for i in range(60))
+    splitter = MarkdownSplitter(1200, 200)
+
+    assert list(chunk_indices(splitter, text, 1200))[-30:] == splitter.chunk_indices(text)[-30:]
 
 
 @pytest.mark.parametrize(("unit", "size"), [("word ", 5_000_000), ("x", 3_000_000), ("\r\n", 1_000_000)])
