@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +47,12 @@ from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.absences import Absence, count_unclaimed, find_absences
 from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView, read_anchored_summaries, read_artifact
 from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
+from findingaid.query.lookup.freshness import (
+    FreshnessCheck,
+    FreshnessOption,
+    check_freshness,
+    wants_verification,
+)
 from findingaid.query.lookup.passages import ClaimPassages, find_passages
 from findingaid.query.lookup.places import Location, locate_hits
 from findingaid.query.lookup.provenance import Impact, Link, Provenance
@@ -74,6 +80,7 @@ from findingaid.store.verify import verify
 from findingaid.synthesis.anchored_summary import AnchoredSummary
 
 T = TypeVar("T")
+V = TypeVar("V", ArtifactView, Disclosure, Reading)
 
 
 def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> FindingAid:  # noqa: A001  # as gzip.open
@@ -288,6 +295,7 @@ class FindingAid:
         expand: int | str | None = None,
         use_summaries: bool = False,
         summary_top_k: int = 3,
+        fresh: FreshnessOption = False,
     ) -> Hits:
         """Return the k best records of the published index, best first. Several queries are ranked together.
 
@@ -311,6 +319,8 @@ class FindingAid:
 
         With `use_summaries`, summary nodes are searched beside everything else. Each is followed by the
         `summary_top_k` of its claims that answer best, in addition to the k hits.
+
+        With `fresh`, each hit says whether its source still has the published version, see `freshness`.
 
         Raises QueryError for an invalid query, StoreError if nothing is published or another embedder made the index,
         and ModelError if a requested model fails.
@@ -336,7 +346,28 @@ class FindingAid:
         added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
         if use_summaries:
             added["post_processors"] += [NodeClaimsStep(summary_top_k, self.eligibility)]
-        return self.searcher.search(replace(request, **added))
+        hits = self.searcher.search(replace(request, **added))
+        if not fresh:
+            return hits
+        check = self.freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh)
+        marked = (
+            check.mark(hit, hit.corpus, hit.metadata.get("quote") or (hit.text if hit.span else "")) for hit in hits
+        )
+        return Hits(marked, hits.enough, hits.queries, check.seconds)
+
+    def freshness(self, keys: Iterable[Key], fresh: FreshnessOption = True) -> FreshnessCheck:
+        """Return, by (corpus, artifact id), whether the sources still have the published versions of artifacts.
+
+        The stamps at the sources decide, and no artifact is read; it is unknown for a source that cannot be asked for
+        single artifacts. If `fresh` is "verify", the artifacts are read again.
+
+        Raises QueryError for another value of `fresh`, and StoreError if nothing is published.
+        """
+        return check_freshness(self.store, self.corpora, keys, verify=wants_verification(fresh))
+
+    def _marked(self, shown: V, fresh: FreshnessOption) -> V:
+        """Return an artifact, or a part of it, with its freshness if that is asked for."""
+        return self.freshness([(shown.corpus, shown.artifact_id)], fresh).mark(shown, shown.corpus) if fresh else shown
 
     def facets(
         self,
@@ -383,6 +414,7 @@ class FindingAid:
         where: str | None = None,
         tiers: Sequence[str] | None = None,
         numbered: bool = False,
+        fresh: FreshnessOption = False,
     ) -> Answer:
         """Return an answer of at most `max_chars` from the `depth` best claims, with a citation in every sentence.
 
@@ -391,7 +423,8 @@ class FindingAid:
         against the claims it cites. `llm` is True for the configured model, or a kind, a spec or an object. If no
         claim answers the query, by its words and its dense score, the answer is "". If that is so, or its relevance is
         low, it names the passages that a search finds. With `numbered`, citations are numbers of the cited claims
-        instead of ids; `max_chars` counts them as they are.
+        instead of ids; `max_chars` counts them as they are. With `fresh`, a remark stands behind each sentence whose
+        source has changed, in addition to `max_chars`.
 
         Raises QueryError for an invalid query, StoreError if nothing is published, ConfigError if no model is
         configured, and ModelError if the model fails.
@@ -406,9 +439,19 @@ class FindingAid:
             found = generate_answer(evidence, answerer, depth, max_chars, numbered=numbered)
         else:
             found = compose(evidence, depth, max_chars, numbered=numbered)
-        if not found.weak:
-            return found
-        return replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))
+        if found.weak:
+            found = replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))
+        return self._marked_answer(found, fresh) if fresh else found
+
+    def _marked_answer(self, found: Answer, fresh: FreshnessOption) -> Answer:
+        cited = [(claim.corpus, place.artifact_id) for claim in found.claims for place in claim.places]
+        check = self.freshness([*cited, *((each.corpus, each.artifact_id) for each in found.passages)], fresh)
+        claims = [
+            replace(claim, places=tuple(check.mark(place, claim.corpus, place.quote) for place in claim.places))
+            for claim in found.claims
+        ]
+        passages = [check.mark(each, each.corpus, each.text if each.span else "") for each in found.passages]
+        return replace(found, claims=claims, passages=passages, fresh_seconds=check.seconds)
 
     def _improved(self, request: Request) -> Request:
         """Add the configured rewriting and reranking to a search. Selection and expansion only suit readers of hits."""
@@ -434,13 +477,21 @@ class FindingAid:
         name = find_corpus(self.corpora, corpus).name
         return find_absences(self.store, self.corpora, (name, artifact_id), self.eligibility.now())
 
-    def passages(self, claim_id: str, corpora: Sequence[str] | None = None) -> ClaimPassages | None:
+    def passages(
+        self, claim_id: str, corpora: Sequence[str] | None = None, *, fresh: FreshnessOption = False
+    ) -> ClaimPassages | None:
         """Return a claim with the passages that state it; None if the id belongs to no claim.
+
+        With `fresh`, each passage says whether its source still has the published version.
 
         Raises QueryError for a claim that may not be shown any more.
         """
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
-        return find_passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
+        found = find_passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
+        if found is None or not fresh:
+            return found
+        check = self.freshness([(found.corpus, passage.artifact_id) for passage in found.passages], fresh)
+        return replace(found, passages=[check.mark(passage, found.corpus, passage.quote) for passage in found.passages])
 
     def why(self, wanted: str, corpora: Sequence[str] | None = None, *, places: bool = True) -> list[Link]:
         """Trace a claim, summary node, record or artifact back to its source; broken links are named.
@@ -475,6 +526,7 @@ class FindingAid:
         previous: PreviousPack = None,
         as_result: bool = False,
         corpora: Sequence[str] | None = None,
+        fresh: FreshnessOption = False,
         **search: Any,
     ) -> ContextPack:
         """Return a context pack for a model: at most `budget_tokens` when rendered in `form`.
@@ -486,7 +538,8 @@ class FindingAid:
         the previous digest and the pieces that the digest does not cover yet.
         The other keyword arguments go to `search`. The pack lists left-out pieces with the reason in `dropped`, and
         anything less than the caller asked for in `degraded`. With `as_result`, the budget holds for the JSON of
-        `ContextPack.to_result()`, not only for the rendered text.
+        `ContextPack.to_result()`, not only for the rendered text. With `fresh`, the citation of a piece says if its
+        source has changed.
 
         Raises the errors of `search`, and QueryError for an unknown session, a `previous` that is not a pack, digest or
         anchored summary, and a budget below that of an empty pack.
@@ -508,7 +561,16 @@ class FindingAid:
         writes, problem = choose_summarizer(summarizer, self.context_defaults.summarizer)
         degraded = [*missing_summary_records(self.store, keys), *filter(None, [problem])]
         candidates = [*pieces_from_pinned(pinned), *asked, *pieces_from_hits(hits, generated)]
-        return packer.pack((query,) if isinstance(query, str) else tuple(query), candidates, writes, degraded, digest)
+        queries = (query,) if isinstance(query, str) else tuple(query)
+        if not fresh:
+            return packer.pack(queries, candidates, writes, degraded, digest)
+        check = self.freshness([(each.corpus, each.artifact_id) for each in candidates if each.artifact_id], fresh)
+        candidates = [
+            check.mark(each, each.corpus, each.text if each.span else "") if each.artifact_id else each
+            for each in candidates
+        ]
+        pack = packer.pack(queries, candidates, writes, degraded, digest)
+        return replace(pack, fresh_seconds=check.seconds)
 
     def fields(self, corpora: Sequence[str] | None = None) -> Mapping[str, Sequence[Field]]:
         """Map each corpus to the fields of its published records that `where` can name.
@@ -517,12 +579,18 @@ class FindingAid:
         """
         return self.store.retried(lambda: corpus_fields(self.store.published(), self._names(corpora)))
 
-    def show(self, artifact_or_record_id: str, corpus: str | None = None) -> ArtifactView:
-        """Return one artifact with its published records in plan order. Raises QueryError for an unknown id."""
+    def show(
+        self, artifact_or_record_id: str, corpus: str | None = None, *, fresh: FreshnessOption = False
+    ) -> ArtifactView:
+        """Return one artifact with its published records in plan order. Raises QueryError for an unknown id.
+
+        With `fresh`, it says whether its source still has the published version.
+        """
         now = self.eligibility.now()
-        return self._look_up(
+        found = self._look_up(
             artifact_or_record_id, self._one(corpus), lambda i, within: read_artifact(self.store, i, within, now)
         )
+        return self._marked(found, fresh)
 
     def resolve(self, wanted: str, corpus: str | None = None) -> Key | None:
         """Return corpus and id of the artifact that a name denotes; None if there is none.
@@ -553,20 +621,23 @@ class FindingAid:
         offset: int | None = None,
         span: tuple[int, int] | None = None,
         chars: int = CHARS,
+        fresh: FreshnessOption = False,
     ) -> Reading:
         """Return at most `chars` characters of an artifact's text, or of one of its bundled files.
 
         The text begins at `offset`, or is that of `span`. Without either it begins at the record of this id, or at the
-        start, and comes with an outline. `next_offset` is where the next part begins. Raises QueryError for an unknown
-        id, and for a place that is not in the text.
+        start, and comes with an outline. `next_offset` is where the next part begins. With `fresh`, it says whether the
+        source still has the published version. Raises QueryError for an unknown id, and for a place that is not in the
+        text.
         """
-        return self._look_up(
+        found = self._look_up(
             artifact_or_record_id,
             self._one(corpus),
             lambda i, within: read_text(
                 self.store, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
             ),
         )
+        return self._marked(found, fresh)
 
     def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:
         """Return (corpus, artifact id) and title of every published artifact, ordered by id.
@@ -639,16 +710,20 @@ class FindingAid:
         level: Level = "metadata",
         corpus: str | None = None,
         file: str | None = None,
+        *,
+        fresh: FreshnessOption = False,
     ) -> Disclosure:
         """Return an artifact up to a level (metadata, body, list of bundled files), or the text of one bundled `file`.
 
-        Raises QueryError if the artifact or the file does not exist.
+        With `fresh`, it says whether its source still has the published version. Raises QueryError if the artifact or
+        the file does not exist.
         """
-        return self._look_up(
+        found = self._look_up(
             artifact_or_record_id,
             self._one(corpus),
             lambda i, within: disclose_artifact(self.store, self.corpora, i, level, within, file),
         )
+        return self._marked(found, fresh)
 
     def status(self, corpora: Sequence[str] | None = None) -> Statuses:
         """Return the indexed counts and the failures of each corpus."""

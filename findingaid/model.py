@@ -26,6 +26,9 @@ number is a mistake, and would show only as a lack of memory: 512 texts of a bat
 
 Mode = Literal["dense", "lexical", "hybrid"]
 
+Fresh = Literal["current", "changed", "gone", "unknown"]
+"""Whether a source still has the version of an artifact that is published."""
+
 SYNOPSIS = "synopsis"
 """Surface kind of a synopsis, which is at position 0 of its artifact."""
 
@@ -101,12 +104,14 @@ class Listing:
 
     `stamp` changes whenever the payload may have changed, and is known without reading the artifact. A stamp that ends
     in "?" may belong to a later payload too, and an empty one to any payload: the next run reads such an artifact
-    again. `size` is in bytes, 0 if unknown.
+    again. `size` is in bytes, 0 if unknown. `changed` is the time of the last change, in seconds since 1970; a source
+    tells it only of a single artifact, see `StatSource`.
     """
 
     artifact_id: str
     stamp: str
     size: int = 0
+    changed: float | None = None
 
     @property
     def settled(self) -> bool:
@@ -339,7 +344,7 @@ class Hit:
     query itself found the hit. `ranks`, set only if the search asked to explain, and `weight` explain the score.
     If text and span cover more than the record, `parts` are all records that they cover. `weak` says that the record
     is hardly more similar to the query than random records of its corpus are to each other, and lacks most of the
-    query's words.
+    query's words. `fresh` and `fresh_note` are set only if the search asked for them, see `Freshness`.
     """
 
     record_id: str
@@ -358,6 +363,8 @@ class Hit:
     weight: float = 1.0
     parts: tuple[Part, ...] = ()
     weak: bool = False
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
     def why(self) -> list[str]:
         """Return the ranks, weight and route behind the score, a line each; ranks only if the search explains."""

@@ -13,6 +13,7 @@ from findingaid.model import (
     Discovery,
     Edge,
     Hit,
+    Listing,
     Raw,
     Shown,
     SurfacePlan,
@@ -48,6 +49,17 @@ class ResumableSource(Source, Protocol):
 
         `before` comes from the artifacts table, so it may be of any age and even from another source. The artifact
         itself must therefore hold the position from which the source reads on.
+        """
+
+
+@runtime_checkable
+class StatSource(Source, Protocol):
+    """A source that can look at single artifacts, at a cost that does not grow with their number."""
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return an artifact as `discover` lists it now, without reading it; None if it is gone.
+
+        Raises SourceError if that cannot be known, for example because the whole source is out of reach.
         """
 
 

@@ -10,8 +10,9 @@ import click
 from rich.markup import escape
 
 from findingaid.claims.model import Tier, Truth
-from findingaid.cli.common import common, corpus_option, query_argument, where_option
+from findingaid.cli.common import common, corpus_option, fresh_option, query_argument, where_option
 from findingaid.cli.printing import plain_table, say, say_json, snippet
+from findingaid.cli.results import fresh_words, told_fresh
 from findingaid.query.answers.relevance import percent
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ TIER_WORDS = {
     help="Cite only claims of this tier; may be repeated.",
 )
 @click.option("--llm", is_flag=True, help="Let the model in the setting `answer` write the answer.")
+@fresh_option
 @common
 def answer(
     aid: FindingAid, query: str, corpora: tuple[str, ...], tiers: tuple[str, ...], as_json: bool, **how: Any
@@ -61,6 +63,7 @@ def answer(
       findingaid answer "what happens when a run is killed"
       findingaid answer "who owns auth?" --tier approved --depth 5
       findingaid answer "how are versions compared" --llm --max-chars 600 --json
+      findingaid answer "what happens when a run is killed" --fresh
     """
     found = aid.answer(query, corpora=corpora, tiers=tiers or None, numbered=not as_json, **how)
     if as_json:
@@ -132,6 +135,8 @@ def _print_answer(found: Answer) -> None:
     for refused in found.refused:
         say(escape(f"left out: {refused.text!r}: {refused.reason}"))
     _print_found(found.passages)
+    if found.fresh_seconds is not None:
+        say(told_fresh(found.fresh_seconds))
 
 
 def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
@@ -150,14 +155,15 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
         say("passages that a search finds:")
     for passage in passages:
         span = f" [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
-        say(escape(f"    {passage.corpus}/{passage.artifact_id}{span}  “{snippet(passage.text)}”"))
+        place = f"{passage.corpus}/{passage.artifact_id}{span}{fresh_words(passage)}"
+        say(escape(f"    {place}  “{snippet(passage.text)}”"))
 
 
 def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" [{place.span[0]}:{place.span[1]}]" if place.span else ""
-        say(escape(f"    {claim.corpus}/{place.artifact_id}{span}  “{snippet(place.quote)}”"))
+        say(escape(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”"))
 
 
 def _status(tier: Tier, truth: Truth) -> str:
@@ -185,7 +191,7 @@ def _print_passage(view: ClaimPassages, passage: Passage) -> None:
     line = f":{passage.line}" if passage.line else ""
     span = f"  [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
     by = f"  by {passage.producer_id}" if passage.producer_id else ""
-    say(escape(f"\n{view.corpus}/{passage.artifact_id}{line}{span}  {passage.evidence}{by}"))
+    say(escape(f"\n{view.corpus}/{passage.artifact_id}{line}{span}  {passage.evidence}{by}{fresh_words(passage)}"))
     say(f"{escape(passage.before)}[reverse]>>{escape(passage.quote)}<<[/reverse]{escape(passage.after)}")
     if passage.broken:
         say(escape(f"broken: {passage.broken}"))

@@ -13,7 +13,11 @@ from findingaid.config.loading import parse_override
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible
 from findingaid.explain import explanations
 from findingaid.model import Mode
+from findingaid.query.lookup.freshness import VERIFY, FreshnessOption
 from findingaid.store.objects import refusal
+
+CHECKED = "checked"
+"""Value of --fresh without one."""
 
 
 class OneLine(click.ClickException):
@@ -68,6 +72,23 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (json_option, set_option, config_option):
         run = option(run)
     return run
+
+
+def parse_fresh(_: click.Context, __: click.Parameter, value: str | None) -> FreshnessOption:
+    """Return the option --fresh of the library. Raises UsageError for another word than verify."""
+    if value not in {None, CHECKED, VERIFY}:
+        raise click.UsageError(f"--fresh takes nothing or {VERIFY}, got {value!r}: write --fresh after the arguments")
+    return VERIFY if value == VERIFY else value is not None
+
+
+fresh_option = click.option(
+    "--fresh",
+    is_flag=False,
+    flag_value=CHECKED,
+    metavar="[=verify]",
+    callback=parse_fresh,
+    help="Say whether the source still has the indexed version; =verify reads it again, and looks for the text.",
+)
 
 
 def _nearest(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from findingaid.cli.common import (
     common,
     corpus_option,
+    fresh_option,
     mode_option,
     query_argument,
     quiet_option,
@@ -84,6 +85,7 @@ def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> An
 @where_option
 @surfaces_option
 @step_options
+@fresh_option
 @quiet_option
 @common
 def context(

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from findingaid.errors import ConfigError, visible
 from findingaid.model import Hit, Mode
+from findingaid.query.lookup.freshness import Marked
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import HitGroup
 from findingaid.text.analyzer import Lexical
@@ -92,9 +93,10 @@ def _render_group(
     number: int, group: HitGroup, location: Location, words: Highlighter, explained: bool
 ) -> Iterator[RenderableType]:
     hit, indent = group.best, 3
-    weak = [("  weak", "yellow")] if hit.weak else []
+    marks = [("  weak", "yellow")] if hit.weak else []
+    marks += [(visible(fresh_words(hit)), "dim" if hit.fresh == "current" else "yellow")] if hit.fresh else []
     yield Text.assemble(
-        (f"{number:<{indent}}", "dim"), (visible(str(location)), "bold"), f"  {hit.score:.3f}", *weak,
+        (f"{number:<{indent}}", "dim"), (visible(str(location)), "bold"), f"  {hit.score:.3f}", *marks,
         (visible(f"  {_describe(hit, location)}"), "dim"),
     )  # fmt: skip
     yield Padding(words.highlight(visible(words.excerpt(hit.text))), (0, 0, 0, indent))
@@ -103,6 +105,18 @@ def _render_group(
         yield Padding(Text(f"+{len(group.others)} more in this {holder}", "dim"), (0, 0, 0, indent))
     if explained:
         yield Padding(Text(visible("\n".join(hit.why())), "dim"), (0, 0, 0, indent))
+
+
+def fresh_words(shown: Marked) -> str:
+    """Return the freshness of something that is shown, with a space before it; "" if it was not asked for."""
+    if not shown.fresh:
+        return ""
+    return f"  {shown.fresh}{f' {shown.fresh_note}' if shown.fresh_note else ''}"
+
+
+def told_fresh(seconds: float) -> str:
+    """Return one line on the time that a check of freshness took."""
+    return f"sources checked in {seconds * 1000:,.0f} ms"
 
 
 def _describe(hit: Hit, location: Location) -> str:

@@ -15,6 +15,7 @@ from findingaid.cli.common import (
     common,
     corpus_option,
     csv_option,
+    fresh_option,
     mode_option,
     query_argument,
     quiet_option,
@@ -22,7 +23,7 @@ from findingaid.cli.common import (
     where_option,
 )
 from findingaid.cli.printing import plain_table, say, say_csv, say_json, say_plain, snippet
-from findingaid.cli.results import Highlighter, mark_passage, open_in_editor, render_hits
+from findingaid.cli.results import Highlighter, fresh_words, mark_passage, open_in_editor, render_hits, told_fresh
 from findingaid.config.loading import parse_part
 from findingaid.errors import ConfigError, FindingAidError, QueryError
 from findingaid.query.lookup.disclosure import Level
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView
     from findingaid.query.lookup.disclosure import Disclosure
+    from findingaid.query.lookup.freshness import FreshnessOption
     from findingaid.query.lookup.places import Location
     from findingaid.query.lookup.references import ReferenceCount
 
@@ -118,6 +120,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--use-summaries", is_flag=True, help="Also search summary nodes; show each with its best claims.")
 @click.option("--summary-top-k", default=3, show_default=True, help="Number of claims shown with a summary node.")
 @step_options
+@fresh_option
 @csv_option
 @quiet_option
 @common
@@ -152,6 +155,7 @@ def search(
       findingaid search "what was decided" --recency ended=30 --weight synopsis=2
       findingaid search "how are versions compared" --select gap --expand section
       findingaid search "what was decided" --use-summaries --summary-top-k 5
+      findingaid search "how are versions compared" --fresh
     """
     k, flat = how.pop("k"), every or as_json or as_csv
     hits = aid.search(
@@ -176,6 +180,8 @@ def search(
     if not groups:
         why = aid.why_empty(how["corpora"])
         return say(escape(f"nothing found, since nothing is indexed. {why}") if why else "nothing found")
+    if hits.fresh_seconds is not None and not quiet:
+        say_plain(told_fresh(hits.fresh_seconds), err=True)
     words = Highlighter(hits.queries, aid.store.lexical)
     return say(render_hits(groups, locations, words, how["mode"] if how["explain"] else None))
 
@@ -215,6 +221,7 @@ def _number(option: str, text: str) -> tuple[str, float]:
 @click.option("--level", type=click.Choice(get_args(Level)), help="Show the metadata, the body or the files instead.")
 @click.option("--file", help="Show the text of one of its files instead; --level files lists them.")
 @click.option("--pieces", is_flag=True, help="Show its records instead, in plan order.")
+@fresh_option
 @common
 def show(
     aid: FindingAid,
@@ -224,6 +231,7 @@ def show(
     level: Level | None,
     file: str | None,
     pieces: bool,
+    fresh: FreshnessOption,
     as_json: bool,
 ) -> None:
     """Show the text of an artifact, or a claim with its passages and marked quotes.
@@ -245,10 +253,10 @@ def show(
     if history:
         return _print_history(aid.history(id_, corpus), as_json)
     if level or file is not None:
-        return _print_disclosure(aid.disclose(id_, level or "files", corpus, file), as_json)
-    if claim := aid.passages(id_, [corpus] if corpus else None):
+        return _print_disclosure(aid.disclose(id_, level or "files", corpus, file, fresh=fresh), as_json)
+    if claim := aid.passages(id_, [corpus] if corpus else None, fresh=fresh):
         return say_json(claim.to_dict()) if as_json else print_passages(claim)
-    view = aid.show(id_, corpus)
+    view = aid.show(id_, corpus, fresh=fresh)
     if as_json:
         return say_json(view.to_dict())
     if pieces:
@@ -271,7 +279,10 @@ def _print_text(aid: FindingAid, view: ArtifactView, span: tuple[int, int] | Non
 
 
 def _print_heading(view: ArtifactView) -> None:
-    say(f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}  version {view.artifact_version}")
+    say(
+        f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}"
+        f"  version {view.artifact_version}{fresh_words(view)}"
+    )
 
 
 def _print_pieces(view: ArtifactView) -> None:
@@ -303,7 +314,7 @@ def _print_disclosure(found: Disclosure, as_json: bool) -> None:
         return say_plain(found.text)
     say(
         f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(found.artifact_id)}"
-        f"  version {found.artifact_version}"
+        f"  version {found.artifact_version}{fresh_words(found)}"
     )
     if found.description:
         say_plain(found.description)

@@ -89,7 +89,12 @@ def unused_inputs(aid: FindingAid) -> frozenset[str]:
 def _search(view: View, asked: inputs.SearchInput) -> dict[str, Any]:
     recency = Recency(asked.recency.field, asked.recency.half_life) if asked.recency else None
     hits = view.aid.search(**_arguments(asked, "recency"), recency=recency)
-    return {"hits": [hit.to_dict() for hit in hits], "enough": hits.enough, "queries": hits.queries}
+    return {
+        "hits": [hit.to_dict() for hit in hits],
+        "enough": hits.enough,
+        "queries": hits.queries,
+        "fresh_seconds": hits.fresh_seconds,
+    }
 
 
 def _answer(view: View, asked: inputs.AnswerInput) -> dict[str, Any]:
@@ -105,14 +110,17 @@ def _show(view: View, asked: inputs.ShowInput) -> dict[str, Any]:
     aid = view.aid
     place = asked.offset is not None or asked.span is not None
     if asked.level == "records":
-        return aid.show(asked.id, asked.corpus).to_dict()
+        return aid.show(asked.id, asked.corpus, fresh=asked.fresh).to_dict()
     if asked.level or (asked.file is not None and not place):
-        return aid.disclose(asked.id, asked.level or "files", asked.corpus, asked.file).to_dict()
-    claim = None if place else aid.passages(asked.id, [asked.corpus] if asked.corpus is not None else None)
+        return aid.disclose(asked.id, asked.level or "files", asked.corpus, asked.file, fresh=asked.fresh).to_dict()
+    within = [asked.corpus] if asked.corpus is not None else None
+    claim = None if place else aid.passages(asked.id, within, fresh=asked.fresh)
     if claim:
         return claim.to_dict()
     span = (asked.span[0], asked.span[1]) if asked.span else None
-    part = aid.read(asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars)
+    part = aid.read(
+        asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars, fresh=asked.fresh
+    )
     return with_next_call(part.to_dict())
 
 

@@ -23,6 +23,13 @@ RouteName = Annotated[
 Corpora = Annotated[list[str] | None, Field(description="Only these corpora. Default: all served corpora.")]
 Corpus = Annotated[str | None, Field(description="Corpus, if the id is in more than one.")]
 Id = Annotated[str, Field(description="Id, as returned by a search.")]
+Fresh = Annotated[
+    bool | Literal["verify"],
+    Field(
+        description="Say whether each source still has the indexed version (fresh: current, changed, gone or unknown)."
+        " verify also reads the sources again, and says whether a quoted text is still there."
+    ),
+]
 Where = Annotated[
     str | None,
     Field(description="Filter: an SQL condition on the fields that `corpora` lists, e.g. title LIKE 'lance%'."),
@@ -70,6 +77,7 @@ class RetrievalInput(Input):
         default=False, description="Also search summary nodes; return each with its best claims."
     )
     summary_top_k: int = Field(default=3, ge=0, le=MOST, description="Number of claims shown with a summary node.")
+    fresh: Fresh = False
 
 
 class SearchInput(RetrievalInput):
@@ -98,6 +106,7 @@ class AnswerInput(Input):
     corpora: Corpora = None
     where: Where = None
     tiers: list[TierName] | None = Field(default=None, description="Cite only claims of these tiers.")
+    fresh: Fresh = False
 
 
 class ContextInput(RetrievalInput):
@@ -138,6 +147,7 @@ class ShowInput(Input):
         default=None, description="Return the artifact's records, metadata, whole body or list of files instead."
     )
     file: str | None = Field(default=None, description="Return the text of one of its files instead.")
+    fresh: Fresh = False
 
 
 class NeighboursInput(Input):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 # Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
 
-from findingaid.model import Failure, Hit, Skipped
+from findingaid.model import Failure, Fresh, Hit, Skipped
 from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence, Sentence
 from findingaid.query.context.digest import Digest
 from findingaid.query.context.pieces import DropReason, PieceKind
@@ -43,6 +43,8 @@ class PartOutput(TypedDict):
     next_offset: int | None
     file: str | None
     next: str
+    fresh: Fresh | None
+    fresh_note: str
 
 
 ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
@@ -50,11 +52,15 @@ ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
 
 
 class SearchOutput(TypedDict):
-    """Hits, best first. `enough` is the reason for returning no more; `queries` are all queries searched for."""
+    """Hits, best first. `enough` is the reason for returning no more; `queries` are all queries searched for.
+
+    `fresh_seconds` is the time that the check of freshness took; null without one.
+    """
 
     hits: Sequence[Hit]
     enough: str
     queries: Sequence[str]
+    fresh_seconds: float | None
 
 
 class CitedClaim(TypedDict):
@@ -88,6 +94,7 @@ class AnswerMeta(TypedDict):
     producer: str
     refused: Sequence[RefusedSentence]
     invented: Sequence[str]
+    fresh_seconds: float | None
 
 
 class AnswerOutput(TypedDict):
@@ -117,6 +124,8 @@ class PackPiece(TypedDict):
     span: Span
     score: float
     producer_id: str
+    fresh: Fresh | None
+    fresh_note: str
     cite: str
 
 
@@ -157,6 +166,7 @@ class PackDetails(TypedDict):
     tier: int
     degraded: Sequence[str]
     digest: Digest | None
+    fresh_seconds: float | None
     rendered: str | Sequence[Mapping[str, str]]
 
 

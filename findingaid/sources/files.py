@@ -131,6 +131,22 @@ class Files:
         listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
 
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a file as `discover` lists it now; None if it is gone. Raises SourceError."""
+        if self._remote:
+            found = self._remote.listing(artifact_id)
+            return found and _to_convert(found)
+        try:
+            stat_result = os.stat(os.path.join(self.root, artifact_id))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError) and self._local.is_dir():
+                return None
+            raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
+        if not stat.S_ISREG(stat_result.st_mode):
+            return None
+        changed = max(stat_result.st_mtime, stat_result.st_ctime)
+        return replace(_listing(artifact_id, stat_result, time.time_ns()), changed=changed)
+
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
         try:
@@ -285,9 +301,7 @@ class _Walk:
         if not stat.S_ISREG(found.st_mode):
             self._fail(artifact_id, "unreadable", "not a regular file: exclude it")
             return None
-        racy = self.now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
-        stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-        return _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
+        return _listing(artifact_id, found, self.now)
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))
@@ -324,6 +338,13 @@ def _matches(patterns: PathSpec[Any], path: str) -> bool:
 
 def _outside(real: str | Path, root: Path) -> str:
     return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
+
+
+def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:
+    """Return the listing of a local file; `now` is the time in nanoseconds since 1970."""
+    racy = now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
+    stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+    return _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
 
 
 def _to_convert(listing: Listing) -> Listing:

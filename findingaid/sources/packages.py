@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt
 
-from findingaid.errors import ReadError
+from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import text_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import ConfigPath, checked, said
@@ -51,6 +51,17 @@ class Packages:
                 if listing:
                     first.setdefault(listing.artifact_id, listing)
         return Discovery([first[name] for name in sorted(first)], failures)
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a package as `discover` lists it now; None if it is gone. Raises SourceError."""
+        if self._repositories:
+            return self._repositories.listing(artifact_id)
+        try:
+            return _listing(distribution(artifact_id))
+        except PackageNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise SourceError(f"{artifact_id}: its metadata cannot be read: {said(error)}") from None
 
     def read(self, artifact_id: str) -> Artifact:
         if self._repositories:

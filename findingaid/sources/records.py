@@ -91,6 +91,10 @@ class RecordFile:
         self._tables.clear()
         return self._table().discovery
 
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a row as `discover` lists it now; None if it is gone. Raises SourceError."""
+        return self._table().listing(artifact_id)
+
     def read(self, artifact_id: str) -> Artifact:
         try:
             return self._table().read(artifact_id)
@@ -173,6 +177,12 @@ class _Table:
         # While a broken row may be any artifact's, no artifact is taken for deleted.
         unknown = ("",) if self.hides else ()
         return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown)
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a row, or None if there is none. Raises SourceError if it may be one that is broken."""
+        if self.hides and artifact_id not in self.listings:
+            raise SourceError("a row is broken, which may be any artifact's")
+        return self.listings.get(artifact_id)
 
     def read(self, artifact_id: str) -> Artifact:
         if artifact_id not in self.artifacts:

@@ -10,7 +10,7 @@ from typing import Any
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
 from findingaid.sources.addresses import Address, reason
-from findingaid.sources.trees import Entry, Tree, readers, tree
+from findingaid.sources.trees import Bucket, Entry, Tree, readers, tree
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,25 @@ class Remote:
         broken = {failure.artifact_id for failure in failures}
         listings = [Listing(e.path, e.stamp, e.size) for e in listed.entries if _shown(e.path) not in broken]
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, sorted(listed.unlisted))
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a file as `discover` lists it now; None if it is gone. Raises SourceError.
+
+        Only object storage can be asked for one file, at the cost of one request.
+        """
+        try:
+            opened = self._opened()
+            found = opened.entry(artifact_id) if isinstance(opened, Bucket) else None
+        except FileNotFoundError:
+            return None
+        except SourceError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a file system may raise anything
+            raise SourceError(f"source.root: {self.address.shown}: {self._reason(error)}") from None
+        if found is None:
+            raise SourceError(f"source.root: {self.address.shown}: cannot be asked for a single file")
+        entry, changed = found
+        return Listing(entry.path, entry.stamp, entry.size, changed)
 
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
         """Return a file's bytes. Raises ReadError."""

@@ -65,6 +65,15 @@ class Repositories:
         stamp = content_hash(sorted((os.fsencode(key).hex(), mark) for key, mark in marks.items()))
         return [Listing(name, stamp + "?" * racy, stats[PROJECT].st_size)]
 
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a repository as `discover` lists it now; None if it is gone. Raises SourceError."""
+        try:
+            return next(iter(self._listing(artifact_id, time.time_ns())), None)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError) and self.root.is_dir():
+                return None
+            raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
+
     def read(self, artifact_id: str) -> Artifact:
         where = f"{artifact_id}/{PROJECT}"
         try:

@@ -15,7 +15,7 @@ import orjson
 from annotated_types import Gt
 
 from findingaid.identity.hashes import bytes_hash
-from findingaid.model import Artifact, Discovery
+from findingaid.model import Artifact, Discovery, Listing
 from findingaid.registry import checked
 from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
@@ -66,6 +66,11 @@ class Sessions:
         listings = [replace(x, artifact_id=x.artifact_id.removesuffix(SUFFIX)) for x in found.listings]
         failures = [replace(x, artifact_id=x.artifact_id.removesuffix(SUFFIX)) for x in found.failures]
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, found.unknown)
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a transcript as `discover` lists it now; None if it is gone. Raises SourceError."""
+        found = self._files.listing(artifact_id + SUFFIX)
+        return found and replace(found, artifact_id=artifact_id)
 
     def read(self, artifact_id: str) -> Artifact:
         lines = _lines(self._files.payload(artifact_id + SUFFIX))

@@ -68,6 +68,15 @@ class Skills:
         # It is not known which skills are in a folder that cannot be listed, so none is taken for deleted.
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, ("",) if unknown else ())
 
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a skill as `discover` lists it now; None if it is gone. Raises SourceError."""
+        try:
+            place = self._place(artifact_id)
+        except ReadError:
+            return None
+        found = place.files.listing(place.path)
+        return found and replace(found, artifact_id=artifact_id)
+
     def read(self, artifact_id: str) -> Artifact:
         place = self._place(artifact_id)
         text, _ = decode(place.files.payload(place.path))

@@ -195,6 +195,11 @@ class Bucket:
             return False
         return True
 
+    def entry(self, path: str) -> tuple[Entry, float | None]:
+        """Return an object, and the time of its last change in seconds since 1970. Raises FileNotFoundError."""
+        meta = _found(self._root, path, self._store.head)
+        return Entry(path, stamp_of(meta), meta["size"]), _seconds(meta["last_modified"])
+
     def size(self, path: str) -> int | None:
         return int(_found(self._root, path, self._store.head)["size"])
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from findingaid.claims.model import Evidence, Standing, Tier, Truth
+from findingaid.model import Fresh
 from findingaid.query.answers.relevance import MEDIUM, REFUSED, Confidence, confidence_of, estimate_relevance, percent
 from findingaid.text.analyzer import Lexical
 from findingaid.text.clauses import first_clause
@@ -36,6 +37,8 @@ class Place:
     span: tuple[int, int] | None
     quote: str
     evidence: Evidence
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,14 @@ class CitableClaim:
     def contested(self) -> bool:
         """Whether another claim that is in use contradicts this one."""
         return self.standing.truth is Truth.CONTESTED or bool(self.standing.contested_by)
+
+    @property
+    def outdated(self) -> str:
+        """Remark that no source of the claim still has the version that states it; "" if one may have it."""
+        if not all(place.fresh in {"changed", "gone"} for place in self.places):
+            return ""
+        first = self.places[0]
+        return f"(source {first.fresh}{f' {first.fresh_note}' if first.fresh_note else ''})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -128,6 +139,8 @@ class FoundPassage:
     record_id: str
     span: tuple[int, int] | None
     text: str
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,8 @@ class Answer:
     `producer` is the model that wrote the answer, "" if no model did. `refused` are the model's sentences that were
     left out, and `invented` the ids that it made up. `passages` are those that a search found, if the answer is weak or
     has no sentences. `searchable`: the query has words other than stop words. `numbered`: `answer` cites claims by
-    their places in `claims`, instead of by their ids.
+    their places in `claims`, instead of by their ids. `fresh_seconds` is the time that the check of freshness took;
+    None without one.
     """
 
     query: str
@@ -157,6 +171,7 @@ class Answer:
     passages: Sequence[FoundPassage] = ()
     searchable: bool = True
     numbered: bool = False
+    fresh_seconds: float | None = None
 
     @property
     def answer(self) -> str:
@@ -165,9 +180,13 @@ class Answer:
 
     @property
     def cited_sentences(self) -> list[str]:
-        """Each sentence with its citations."""
+        """Each sentence with its citations, and behind it whether a source of it has changed."""
         mark = citation_mark([claim.claim_id for claim in self.claims], self.numbered)
-        return [sentence.cited(mark) for sentence in self.sentences]
+        outdated = {claim.claim_id: claim.outdated for claim in self.claims}
+        return [
+            " ".join([sentence.cited(mark), *dict.fromkeys(filter(None, map(outdated.get, sentence.claim_ids)))])
+            for sentence in self.sentences
+        ]
 
     @property
     def unreviewed(self) -> int:
@@ -232,6 +251,7 @@ class Answer:
                 "producer": self.producer,
                 "refused": [asdict(refused) for refused in self.refused],
                 "invented": list(self.invented),
+                "fresh_seconds": self.fresh_seconds,
             },
         }
 

@@ -80,6 +80,8 @@ class ContextPack:
     tier: int
     degraded: Sequence[str]
     digest: Digest | None = None
+    fresh_seconds: float | None = None
+    """Time that the check of freshness took; None without one."""
 
     @property
     def rendered(self) -> str | list[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from findingaid.model import Hit
+from findingaid.model import Fresh, Hit
 
 PieceKind = Literal["pinned", "session", "hit", "summary", "digest"]
 """Origin of a piece.
@@ -41,6 +41,8 @@ class Piece:
     span: tuple[int, int] | None = None
     score: float = 0.0
     producer_id: str = ""
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
     @classmethod
     def of(cls, hit: Hit) -> Piece:
@@ -57,6 +59,11 @@ class Piece:
             return f"pinned {self.surface_index}" if self.kind == "pinned" else "digest"
         place = f"{self.span[0]}:{self.span[1]}" if self.span else f"{self.surface_kind} {self.surface_index}"
         return f"{self.corpus}/{self.artifact_id} {place}"
+
+    @property
+    def label(self) -> str:
+        """Citation, and whether the source has changed, as a pack shows them."""
+        return f"{self.cite} ({self.fresh})" if self.fresh in {"changed", "gone"} else self.cite
 
     @property
     def written(self) -> bool:

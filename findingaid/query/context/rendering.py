@@ -50,11 +50,11 @@ def count_tokens(pieces: Sequence[Piece], form: Form, count: Count) -> int:
 
 
 def _object(piece: Piece) -> str:
-    return json.dumps({"source": piece.cite, "text": piece.text}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps({"source": piece.label, "text": piece.text}, ensure_ascii=False, separators=(",", ":"))
 
 
 def _block(piece: Piece) -> str:
-    return piece.text if piece.kind == "pinned" else f"[{piece.cite}]\n{piece.text}"
+    return piece.text if piece.kind == "pinned" else f"[{piece.label}]\n{piece.text}"
 
 
 def _text(pieces: Sequence[Piece]) -> str:

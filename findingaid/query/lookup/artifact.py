@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.eligible import Eligible
 from findingaid.errors import NotFoundError, QueryError, TornError, brief
+from findingaid.model import Fresh
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store, history
 from findingaid.store.sql import equals, one_of
@@ -46,6 +47,8 @@ class ArtifactView:
     artifact_version: str
     embedder_id: str
     records: Sequence[RecordView]
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, ReadError, SourceError, StoreError
-from findingaid.model import SYNOPSIS, Artifact, Raw
+from findingaid.model import SYNOPSIS, Artifact, Fresh, Raw
 from findingaid.protocols import BundledFile, BundlingSource
 from findingaid.query.lookup.artifact import ArtifactView, read_artifact
 from findingaid.store import Store
@@ -38,6 +38,8 @@ class Disclosure:
     left_out: Sequence[str] = ()
     file: str | None = None
     text: str | None = None
+    fresh: Fresh | None = None
+    fresh_note: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError
-from findingaid.model import Artifact
+from findingaid.model import Artifact, Fresh
 from findingaid.query.answers.evidence import best_tier, claim_from_row, read_claim_records
 from findingaid.query.search.reader import Key
 from findingaid.store import Store
@@ -54,6 +54,8 @@ class Passage:
     evidence: Evidence
     producer_id: str
     broken: str = ""
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

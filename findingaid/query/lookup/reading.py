@@ -8,6 +8,7 @@ from typing import Any
 
 from findingaid.corpus import Corpus
 from findingaid.errors import QueryError
+from findingaid.model import Fresh
 from findingaid.query.lookup.artifact import ArtifactView, RecordView, read_artifact
 from findingaid.query.lookup.disclosure import Disclosure, disclose_artifact
 from findingaid.store import Store
@@ -51,6 +52,8 @@ class Reading:
     text: str
     next_offset: int | None
     file: str | None = None
+    fresh: Fresh | None = None
+    fresh_note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -30,12 +30,20 @@ class Hits(list[Hit]):
     """List of hits, best first.
 
     `queries` are all queries that were searched for. `enough` is the selector's reason for returning no more hits.
+    `fresh_seconds` is the time that the check of their freshness took; None without one.
     """
 
-    def __init__(self, hits: Iterable[Hit] = (), enough: str = "", queries: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        hits: Iterable[Hit] = (),
+        enough: str = "",
+        queries: Sequence[str] = (),
+        fresh_seconds: float | None = None,
+    ) -> None:
         super().__init__(hits)
         self.enough = enough
         self.queries = tuple(queries)
+        self.fresh_seconds = fresh_seconds
 
     @property
     def weak(self) -> bool:
@@ -60,6 +68,7 @@ class Hits(list[Hit]):
                 "span_end": pa.array([end for _, end in spans], pa.int32()),
                 "metadata": pa.array([json.dumps(hit.metadata, ensure_ascii=False) for hit in self], pa.string()),
                 "route": pa.array([hit.route for hit in self], pa.string()),
+                "fresh": pa.array([hit.fresh for hit in self], pa.string()),
             }
         )
 

@@ -1,0 +1,182 @@
+"""Freshness of what was found: whether the sources still have the versions that are published.
+
+A check asks each source for the stamps of exactly these artifacts, and reads none of them. On request it reads them
+again, and also tells whether a quoted text is still there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from findingaid.corpus import Corpus
+from findingaid.errors import DecomposeError, QueryError, SkippedError
+from findingaid.model import Artifact, Fresh, Listing
+from findingaid.protocols import StatSource
+from findingaid.query.search.reader import Key
+from findingaid.store import Ledger, Store
+from findingaid.store.artifacts import artifact_version
+from findingaid.store.ledger import LedgerRow
+from findingaid.store.sql import one_of
+from findingaid.strategies.with_synopsis import quoted_text
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+FreshnessOption = bool | Literal["verify"]
+"""Whether to check freshness: by stamps, or with "verify" by reading the artifacts again."""
+
+VERIFY: Literal["verify"] = "verify"
+NO_STAMPS = "its source cannot be asked for single artifacts: verify reads it"
+RACY = "it was indexed while it was being written: verify reads it"
+OUT_OF_REACH = "its source is out of reach"
+UNREADABLE = "it cannot be read at its source"
+NOT_CONFIGURED = "the configuration has no such corpus"
+
+
+def wants_verification(option: FreshnessOption) -> bool:
+    """Return whether to read the artifacts again. Raises QueryError for an unknown option."""
+    if option not in {True, False, VERIFY}:
+        raise QueryError(f"fresh: expected true, false or {VERIFY!r}, got {option!r}")
+    return option == VERIFY
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Freshness of a published artifact.
+
+    `note` says since when it is changed, or why it is unknown. `text` is its text at the source, if that was read.
+    """
+
+    fresh: Fresh
+    note: str = ""
+    text: str | None = None
+
+    def note_on(self, quote: str) -> str:
+        """Return the note, and whether a changed text still has a quote, if the text was read."""
+        if self.fresh != "changed" or self.text is None or not quote:
+            return self.note
+        there = "its text is still there" if quote in self.text else "its text is no longer there"
+        return f"{self.note}; {there}" if self.note else there
+
+
+class Marked(Protocol):
+    """Result that carries freshness."""
+
+    @property
+    def artifact_id(self) -> str: ...
+
+    @property
+    def fresh(self) -> Fresh | None: ...
+
+    @property
+    def fresh_note(self) -> str | None: ...
+
+
+M = TypeVar("M", bound=Marked)
+
+
+@dataclass(frozen=True)
+class FreshnessCheck:
+    """Freshness of artifacts by (corpus, artifact id), and the time that finding it out took."""
+
+    found: Mapping[Key, Freshness]
+    seconds: float
+
+    def mark(self, item: M, corpus: str, quote: str = "") -> M:
+        """Return a copy of a result with its freshness, and whether a changed source still has the quote."""
+        known = self.found[corpus, item.artifact_id]
+        change: Any = replace
+        marked: M = change(item, fresh=known.fresh, fresh_note=known.note_on(quote))
+        return marked
+
+
+def check_freshness(
+    store: Store, corpora: Mapping[str, Corpus], keys: Iterable[Key], *, verify: bool = False
+) -> FreshnessCheck:
+    """Compare published artifacts with their sources as they are now; with `verify`, read them again.
+
+    Raises StoreError if nothing is published.
+    """
+    start = time.perf_counter()
+    wanted: dict[str, list[str]] = {}
+    for corpus, artifact_id in dict.fromkeys(keys):
+        wanted.setdefault(corpus, []).append(artifact_id)
+    found: dict[Key, Freshness] = {}
+    for name, ids in wanted.items():
+        if name in corpora:
+            found |= {(name, i): each for i, each in _check_corpus(store, corpora[name], ids, verify).items()}
+        else:
+            found |= {(name, i): Freshness("unknown", NOT_CONFIGURED) for i in ids}
+    return FreshnessCheck(found, time.perf_counter() - start)
+
+
+def _check_corpus(store: Store, corpus: Corpus, ids: Sequence[str], verify: bool) -> dict[str, Freshness]:
+    published = store.retried(lambda: _published_versions(store.published(), corpus.name, ids))
+    rows = Ledger(store).rows(corpus.name, ids)
+    return {i: _check(corpus, i, published.get(i), rows.get(i), verify) for i in ids}
+
+
+def _published_versions(records: LanceDataset, corpus: str, ids: Collection[str]) -> dict[str, str]:
+    """Map artifact id to the version of the artifact that its published records were made from."""
+    where = f"{one_of('corpus', [corpus])} AND {one_of('artifact_id', ids)}"
+    found = records.to_table(columns=["artifact_id", "artifact_version"], filter=where)
+    return dict(zip(found["artifact_id"].to_pylist(), found["artifact_version"].to_pylist(), strict=True))
+
+
+def _check(corpus: Corpus, artifact_id: str, published: str | None, row: LedgerRow | None, verify: bool) -> Freshness:
+    known = Freshness("unknown", NO_STAMPS)
+    listing = None
+    if isinstance(corpus.source, StatSource):
+        try:
+            listing = corpus.source.listing(artifact_id)
+        except Exception:  # noqa: BLE001  # a source may raise anything
+            known = Freshness("unknown", OUT_OF_REACH)
+        else:
+            known = _compare_stamps(listing, published, row)
+    if not verify or known.fresh == "gone":
+        return known
+    try:
+        artifact = corpus.source.read(artifact_id)
+    except SkippedError:
+        return Freshness("changed", _since(listing, row))
+    except Exception:  # noqa: BLE001  # as above
+        return Freshness("unknown", UNREADABLE)
+    if artifact_version(artifact) == published:
+        return Freshness("current")
+    return Freshness("changed", _since(listing, row), _text(corpus, artifact))
+
+
+def _compare_stamps(listing: Listing | None, published: str | None, row: LedgerRow | None) -> Freshness:
+    """Compare an artifact's stamp with the one in the ledger, as far as that belongs to the published version."""
+    if listing is None:
+        return Freshness("gone")
+    if row is None or row.artifacts != published:
+        return Freshness("changed", _since(listing, row))
+    before, now = row.stamp.removesuffix("?"), listing.stamp.removesuffix("?")
+    if before and now and before != now:
+        return Freshness("changed", _since(listing, row))
+    if not before or not now:
+        return Freshness("unknown", NO_STAMPS)
+    return Freshness("unknown", RACY) if row.stamp.endswith("?") else Freshness("current")
+
+
+def _since(listing: Listing | None, row: LedgerRow | None) -> str:
+    """Return since when an artifact is changed, as far as its source or the ledger tells."""
+    if listing and listing.changed is not None:
+        return f"since {_shown(datetime.fromtimestamp(listing.changed, UTC))}"
+    return f"after {_shown(row.updated)}" if row and row.updated else ""
+
+
+def _shown(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
+
+
+def _text(corpus: Corpus, artifact: Artifact) -> str | None:
+    try:
+        return quoted_text(corpus.strategy, artifact)
+    except (DecomposeError, KeyError):
+        return artifact.raw if isinstance(artifact.raw, str) else None
