@@ -363,7 +363,13 @@ class FindingAid:
 
         Raises QueryError for another value of `fresh`, and StoreError if nothing is published.
         """
-        return check_freshness(self.store, self.corpora, keys, verify=wants_verification(fresh))
+        return check_freshness(
+            self.store,
+            lambda: self.searcher.reader().records,
+            self.corpora,
+            keys,
+            verify=wants_verification(fresh),
+        )
 
     def _marked(self, shown: V, fresh: FreshnessOption) -> V:
         """Return an artifact, or a part of it, with its freshness if that is asked for."""

@@ -87,9 +87,9 @@ def list_parameters(capability: Capability) -> frozenset[str]:
 
 
 def _is_nested(field: Mapping[str, Any]) -> bool:
-    """Return whether a field is an object or accepts several types, not counting null."""
+    """Return whether a field is an object, or may be a list or something else than a list."""
     kinds = {each.get("type") for each in field.get("anyOf", [field])} - {"null"}
-    return len(kinds) > 1 or "object" in kinds
+    return "object" in kinds or ("array" in kinds and len(kinds) > 1)
 
 
 def _parameters(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -108,7 +108,8 @@ def _parameters(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _without_null(field: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a field without null, because a query string omits a null value."""
     kept = {key: value for key, value in field.items() if key not in {"anyOf", "description", "title", "default"}}
-    return kept | next((dict(each) for each in field.get("anyOf", ()) if each.get("type") != "null"), {})
+    kinds = [dict(each) for each in field.get("anyOf", ()) if each.get("type") != "null"]
+    return kept | ({"anyOf": kinds} if len(kinds) > 1 else next(iter(kinds), {}))
 
 
 def _json(description: str, schema: Any) -> dict[str, Any]:

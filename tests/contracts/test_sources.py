@@ -6,12 +6,14 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from findingaid import Source
-from findingaid.errors import ReadError
+from findingaid.errors import ReadError, SourceError
+from findingaid.protocols import StatSource
 from findingaid.sources import SOURCES
 from findingaid.sources.files import Files
 from findingaid.sources.mcp_servers import Server
@@ -96,6 +98,32 @@ def test_what_is_listed_can_be_read_and_is_the_same_twice(source: Source) -> Non
 def test_what_is_gone_is_a_read_error(source: Source) -> None:
     with pytest.raises((ReadError, KeyError)):
         source.read("no-such-artifact")
+
+
+WITHOUT_STAT = {"mcp", "memory", "rows"}
+"""Sources of which only a whole listing tells what they have."""
+
+
+@pytest.mark.parametrize("kind", sorted(MADE.keys() - WITHOUT_STAT - {"archive"}))
+def test_a_single_artifact_is_listed_as_among_all_and_one_that_is_gone_is_none(kind: str, tmp_path: Path) -> None:
+    source = MADE[kind](tmp_path)
+    assert isinstance(source, StatSource)
+
+    assert source.listing("no-such-artifact") is None
+    for listing in source.discover().listings[:20]:
+        found = source.listing(listing.artifact_id)
+        assert found is not None
+        assert replace(found, changed=None) == listing
+
+
+def test_an_archive_cannot_be_asked_for_a_single_file(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be asked for a single file"):
+        Files(zipped(tmp_path, {"a.md": "# A"})).listing("a.md")
+
+
+@pytest.mark.parametrize("kind", sorted(WITHOUT_STAT))
+def test_the_others_do_not_claim_to_know_single_artifacts(kind: str, tmp_path: Path) -> None:
+    assert not isinstance(MADE[kind](tmp_path), StatSource)
 
 
 def test_installed_packages_have_name_description_and_readme() -> None:

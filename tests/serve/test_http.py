@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
+import os
 import re
 import socket
 import threading
@@ -766,3 +768,25 @@ def _closed(schema: Any) -> Any:
         return schema
     closed = {key: _closed(value) for key, value in schema.items()}
     return closed | {"additionalProperties": False} if "properties" in schema and "anyOf" not in schema else closed
+
+
+def test_hits_and_texts_say_by_post_and_get_whether_their_source_changed(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(text_about("ledger"))
+    os.utime(tmp_path / "docs" / "a.md", (1_700_000_000, 1_700_000_000))
+    corpora = {"open": Corpus("open", Files(tmp_path / "docs"), Chunked())}
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), corpora)
+    aid.index()
+    with served(Session.of(aid)) as address:
+        (tmp_path / "docs" / "a.md").write_text("# Another")
+        found = post(address, "search", {"query": "ledger", "fresh": True}).json()
+        shown = httpx2.get(f"{address}/v1/show", params={"id": "a.md", "fresh": "true"}).json()
+        verified = httpx2.get(f"{address}/v1/show", params={"id": "a.md", "fresh": "verify"}).json()
+        wrong = post(address, "search", {"query": "ledger", "fresh": "now"})
+
+    assert {hit["fresh"] for hit in found["hits"]} == {"changed"}
+    assert 0 < found["fresh_seconds"] < 60
+    assert (shown["fresh"], verified["fresh"]) == ("changed", "changed")
+    assert shown["fresh_note"].startswith("since ")
+    assert str(tmp_path) not in json.dumps([found, shown])
+    assert wrong.status_code == 422

@@ -514,6 +514,22 @@ def test_weak_matches_are_called_weak(page: Page) -> None:
     assert "weak" not in page.driver.execute_async_script(script, {**hit, "weak": False})
 
 
+def test_a_source_that_changed_or_is_gone_is_marked_at_its_hits(page: Page) -> None:
+    page.open()
+    hit = {"corpus": "c", "artifact_id": "a", "record_id": "r", "surface_kind": "chunk", "metadata": {}, "span": None}
+    hit |= {"text": "x", "score": 0.1, "ranks": [], "weight": 1, "route": "", "weak": False}
+    script = """
+    const [hit, done] = arguments;
+    import("/page/results.js").then(({ item }) => done(item([hit], { stems: new Set(), pieces: [] }, 1).innerText));"""
+
+    def shown(fresh: str | None, note: str = "") -> str:
+        return str(page.driver.execute_async_script(script, {**hit, "fresh": fresh, "fresh_note": note}))
+
+    assert "source changed since noon" in shown("changed", "since noon")
+    assert "source gone" in shown("gone")
+    assert not any("source" in shown(fresh) for fresh in (None, "current", "unknown"))
+
+
 def test_code_keeps_its_lines_in_results(page: Page) -> None:
     page.open(q="saffron pour cups", corpus="odd", mode="lexical")
 

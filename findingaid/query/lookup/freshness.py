@@ -7,9 +7,10 @@ again, and also tells whether a quoted text is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from findingaid.corpus import Corpus
@@ -20,7 +21,7 @@ from findingaid.query.search.reader import Key
 from findingaid.store import Ledger, Store
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.ledger import LedgerRow
-from findingaid.store.sql import one_of
+from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import quoted_text
 
 if TYPE_CHECKING:
@@ -95,11 +96,16 @@ class FreshnessCheck:
 
 
 def check_freshness(
-    store: Store, corpora: Mapping[str, Corpus], keys: Iterable[Key], *, verify: bool = False
+    store: Store,
+    published: Callable[[], LanceDataset],
+    corpora: Mapping[str, Corpus],
+    keys: Iterable[Key],
+    *,
+    verify: bool = False,
 ) -> FreshnessCheck:
     """Compare published artifacts with their sources as they are now; with `verify`, read them again.
 
-    Raises StoreError if nothing is published.
+    `published` opens the records that were searched. Raises StoreError if nothing is published.
     """
     start = time.perf_counter()
     wanted: dict[str, list[str]] = {}
@@ -108,22 +114,18 @@ def check_freshness(
     found: dict[Key, Freshness] = {}
     for name, ids in wanted.items():
         if name in corpora:
-            found |= {(name, i): each for i, each in _check_corpus(store, corpora[name], ids, verify).items()}
+            versions = store.retried(partial(_published_versions, published, name, ids))
+            rows = Ledger(store).rows(name, ids)
+            found |= {(name, i): _check(corpora[name], i, versions.get(i), rows.get(i), verify) for i in ids}
         else:
             found |= {(name, i): Freshness("unknown", NOT_CONFIGURED) for i in ids}
     return FreshnessCheck(found, time.perf_counter() - start)
 
 
-def _check_corpus(store: Store, corpus: Corpus, ids: Sequence[str], verify: bool) -> dict[str, Freshness]:
-    published = store.retried(lambda: _published_versions(store.published(), corpus.name, ids))
-    rows = Ledger(store).rows(corpus.name, ids)
-    return {i: _check(corpus, i, published.get(i), rows.get(i), verify) for i in ids}
-
-
-def _published_versions(records: LanceDataset, corpus: str, ids: Collection[str]) -> dict[str, str]:
+def _published_versions(published: Callable[[], LanceDataset], corpus: str, ids: Collection[str]) -> dict[str, str]:
     """Map artifact id to the version of the artifact that its published records were made from."""
-    where = f"{one_of('corpus', [corpus])} AND {one_of('artifact_id', ids)}"
-    found = records.to_table(columns=["artifact_id", "artifact_version"], filter=where)
+    where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', ids)}"
+    found = published().to_table(columns=["artifact_id", "artifact_version"], filter=where)
     return dict(zip(found["artifact_id"].to_pylist(), found["artifact_version"].to_pylist(), strict=True))
 
 

@@ -1,7 +1,7 @@
 // An answer: each sentence with its citations, and the cited evidence below.
 
 import { leadsTo } from "./address.js";
-import { count, element, line, name } from "./dom.js";
+import { count, element, line, name, outdated } from "./dom.js";
 import { marked } from "./words.js";
 
 const TIERS = { approved: "approved by a person", policy: "accepted without review", unreviewed: "not reviewed" };
@@ -11,7 +11,7 @@ export function answered(answer, words) {
   const { sentences, contradictions } = answer.meta;
   const numbers = new Map(answer.claims.map(({ claim_id }, i) => [claim_id, i + 1]));
   const said = sentences.length
-    ? element("p", { className: "said", dir: "auto" }, sentences.flatMap((sentence) => spoken(sentence, numbers)))
+    ? element("p", { className: "said", dir: "auto" }, sentences.flatMap((sentence) => spoken(sentence, numbers, answer.claims)))
     : element("p", {}, `No answer: ${line(answer.meta.note)}.`);
   const sides = contradictions.filter(({ cited, text }) => !cited && text).map((side) => against(side, numbers));
   return {
@@ -46,10 +46,17 @@ export function besides(hits, { claims }) {
   return hits.filter((hit) => !isQuoted(hit));
 }
 
-function spoken({ text, claim_ids: cited }, numbers) {
+function spoken({ text, claim_ids: cited }, numbers, claims) {
   const stop = /(!|\?|…|\.\.\.)$/.test(text) ? "" : ".";
   const marks = cited.flatMap((claim) => [" ", citation(numbers.get(claim))]);
-  return [stop ? text.replace(/\.$/, "") : text, ...marks, `${stop} `];
+  const remarks = cited.map((id) => staleness(claims.find(({ claim_id: claim }) => claim === id))).filter(Boolean);
+  return [stop ? text.replace(/\.$/, "") : text, ...marks, `${stop} `, ...remarks.flatMap((remark) => [remark, " "])];
+}
+
+/** Says that no source of a claim still has the version that states it; null if one may have it. */
+function staleness({ places }) {
+  const remarks = places.map(outdated);
+  return remarks.every(Boolean) ? remarks[0] : null;
 }
 
 function citation(place) {
@@ -81,5 +88,5 @@ function quote({ corpus }, at, words) {
   const link = element("a", leadsTo({ ...at, corpus }), name(`${corpus}/${at.artifact_id}`));
   const unsure = at.evidence === "verified" ? null : element("span", { className: "alarm" }, ` evidence: ${line(at.evidence)}`);
   const said = at.quote ? element("blockquote", { dir: "auto" }, marked(at.quote, words)) : null;
-  return element("div", {}, said, element("p", { className: "faint" }, "in ", link, unsure));
+  return element("div", {}, said, element("p", { className: "faint" }, "in ", link, " ", outdated(at), unsure));
 }

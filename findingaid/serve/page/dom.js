@@ -32,6 +32,12 @@ export const number = (value) => value.toLocaleString();
 /** Formats a number with a noun and the ending of its plural. */
 export const count = (many, what, plural = "s") => `${number(many)} ${what}${many === 1 ? "" : plural}`;
 
+/** Says that the source of a text has changed or is gone; null if it is current or unknown. */
+export function outdated({ fresh, fresh_note: note }) {
+  if (fresh !== "changed" && fresh !== "gone") return null;
+  return element("span", { className: "weak" }, line(["source", fresh, note].filter(Boolean).join(" ")));
+}
+
 export const score = (value) => value.toFixed(3);
 
 /** Formats a time of the server in local time, without the year if it is the current one; "" if there is no time. */

@@ -157,7 +157,7 @@ async function page(state, signal) {
     for (let i = 0; i < REQUESTS && !found.whole && grouped(found.hits).length <= shownBefore + PAGE; i++) {
       const offset = found.hits.length;
       const k = Math.min(FETCHED, DEEPEST - offset);
-      const input = { query, k, offset, mode, route: route || "flat", explain: true, ...narrowed };
+      const input = { query, k, offset, mode, route: route || "flat", explain: true, fresh: true, ...narrowed };
       const { hits } = await call("search", input, signal);
       found = { hits: [...found.hits, ...hits], whole: hits.length < k || offset + k >= DEEPEST, many: shownBefore };
     }
@@ -223,7 +223,7 @@ async function answer(state, signal, listing, llm = false) {
   write.hidden = true;
   byId("answered").hidden = false;
   try {
-    const given = await call("answer", { query: state.query, llm, ...(await filters(state)) }, signal);
+    const given = await call("answer", { query: state.query, llm, fresh: true, ...(await filters(state)) }, signal);
     if (llm && !given.claims.length) throw new Problem(`${line(known.llm)} wrote nothing that the claims support.`);
     const nodes = answered(given, wordsOf(state.query));
     said.replaceChildren(...nodes.said);

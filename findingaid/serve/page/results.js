@@ -2,7 +2,7 @@
 
 import { leadsTo } from "./address.js";
 import { call } from "./api.js";
-import { element, line, name, number, score, table } from "./dom.js";
+import { element, line, name, number, outdated, score, table } from "./dom.js";
 import { fenced, isCode, typeOf } from "./formats.js";
 import { covered, excerpt, excerptLines, marked } from "./words.js";
 
@@ -42,7 +42,7 @@ export function item([hit, ...others], words, rank) {
     "article",
     { className: "hit" },
     element("h3", {}, element("a", { ...leadsTo(hit), "aria-describedby": `facts-${rank}` }, name(heading(hit)))),
-    element("p", { className: "facts", id: `facts-${rank}` }, weak, of.filter(Boolean).map((fact) => element("span", {}, fact))),
+    element("p", { className: "facts", id: `facts-${rank}` }, weak, outdated(hit), of.filter(Boolean).map((fact) => element("span", {}, fact))),
     passage(hit, words),
     others.length ? more(others, words, rank) : null,
     why(hit, rank),
