@@ -183,8 +183,9 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     context.terminal_width = HELP_WIDTH
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```"
     if isinstance(command, click.Group):
-        for name, within in sorted(command.commands.items()):
-            yield from _command(within, click.Context(within, context, name))
+        for name in sorted(command.list_commands(context)):
+            if within := command.get_command(context, name):
+                yield from _command(within, click.Context(within, context, name))
 
 
 def capabilities() -> str:

@@ -1,52 +1,80 @@
 """Command line: parses, calls the library, prints. No logic lives here.
 
-Each module holds the commands of one concern; `main` has them all.
+Each module holds the commands of one concern. `main` imports a module when one of its commands is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
+from importlib import import_module
 
 import click
 
 from findingaid import __version__
-from findingaid.cli.answering import answer, impact, why
-from findingaid.cli.claims import claims
-from findingaid.cli.common import config_option, set_option
-from findingaid.cli.contexts import context, summary
-from findingaid.cli.dagster import dagster_group
-from findingaid.cli.evaluating import evaluate
-from findingaid.cli.indexing import index, plan
-from findingaid.cli.maintenance import publish, purge, rollback, status, verify, versions
-from findingaid.cli.searching import neighbours, search, show
-from findingaid.cli.serving import serve
-from findingaid.cli.starting import completion, config_group, explain_kinds, init
-from findingaid.cli.watching import watch
+from findingaid.cli.options import config_option, set_option
 
-GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Start": (init, config_group, completion, explain_kinds),
-    "Index": (plan, index, watch, status),
-    "Ask": (search, answer, context, show, summary, neighbours),
-    "Review": (claims, why, impact, evaluate),
-    "Operate": (verify, versions, publish, rollback, purge, dagster_group),
-    "Serve": (serve,),
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "Start": {
+        "init": "starting:init",
+        "config": "starting:config_group",
+        "completion": "starting:completion",
+        "help": "starting:explain_kinds",
+    },
+    "Index": {
+        "plan": "indexing:plan",
+        "index": "indexing:index",
+        "watch": "watching:watch",
+        "status": "maintenance:status",
+    },
+    "Ask": {
+        "search": "searching:search",
+        "answer": "answering:answer",
+        "context": "contexts:context",
+        "show": "searching:show",
+        "summary": "contexts:summary",
+        "neighbours": "searching:neighbours",
+    },
+    "Review": {
+        "claims": "claims:claims",
+        "why": "answering:why",
+        "impact": "answering:impact",
+        "eval": "evaluating:evaluate",
+    },
+    "Operate": {
+        "verify": "maintenance:verify",
+        "versions": "maintenance:versions",
+        "publish": "maintenance:publish",
+        "rollback": "maintenance:rollback",
+        "purge": "maintenance:purge",
+        "dagster": "dagster:dagster_group",
+    },
+    "Serve": {"serve": "serving:serve"},
 }
-"""Commands by the heading under which the help lists them."""
+"""Module and attribute of each command, by the heading under which the help lists it."""
 
 
-class GroupedCommands(click.Group):
-    """Command group whose help lists the commands by `GROUPS`, each with its whole first sentence."""
+class LazyCommands(click.Group):
+    """Command group that imports a command when it is used; its help lists them by `COMMANDS`, in whole sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(name for places in COMMANDS.values() for name in places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = next((places[cmd_name] for places in COMMANDS.values() if cmd_name in places), None)
+        if place is None:
+            return None
+        module, _, attribute = place.partition(":")
+        command: click.Command = getattr(import_module(f"findingaid.cli.{module}"), attribute)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, commands in GROUPS.items():
+        for heading, places in COMMANDS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in places)
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(command.name or "", command.get_short_help_str(limit=200)) for command in commands]
-                )
+                formatter.write_dl([(name, c.get_short_help_str(limit=200)) for name, c in commands if c])
 
 
-@click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="findingaid")
 @config_option
 @set_option
@@ -55,7 +83,3 @@ def main(**_: object) -> None:
 
     --config and --set may be given before or after the command; after it they take precedence.
     """
-
-
-for listed in chain.from_iterable(GROUPS.values()):
-    main.add_command(listed)

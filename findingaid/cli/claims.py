@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from rich.markup import escape
 
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
-from findingaid.cli.common import common, corpus_option, csv_option
+from findingaid.cli.common import common, corpus_option
+from findingaid.cli.options import csv_option
 from findingaid.cli.printing import plain_table, say, say_csv, say_json, snippet
 from findingaid.errors import QueryError
 

@@ -9,6 +9,7 @@ from typing import IO, Any, get_args
 import click
 
 import findingaid
+from findingaid.cli.options import config_option, json_option, set_option
 from findingaid.config.loading import parse_override
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible
 from findingaid.explain import explanations
@@ -88,38 +89,6 @@ fresh_option = click.option(
     metavar="[=verify]",
     callback=parse_fresh,
     help="Say whether the source still has the indexed version; =verify reads it again, and looks for the text.",
-)
-
-
-def _nearest(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Return the value given to this command, else the one given to its group."""
-    if value is not None:
-        context.meta[option.name or ""] = value
-    return context.meta.get(option.name or "")
-
-
-def join_overrides(context: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all values of `--set`: those of the groups first, then the command's own, which win."""
-    context.meta["--set"] = (*context.meta.get("--set", ()), *values)
-    return tuple(context.meta["--set"])
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
-csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV for programs instead of tables.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no notes on stderr.")
-set_option = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    callback=join_overrides,
-    metavar="KEY=VALUE",
-    help="Override a setting for this run, e.g. --set embedder.kind=hash.",
-)
-config_option = click.option(
-    "--config",
-    type=click.Path(),
-    callback=_nearest,
-    help="Configuration file. Default: $FINDINGAID_CONFIG, else findingaid.yaml here or in a folder above.",
 )
 
 

@@ -15,10 +15,10 @@ from findingaid.cli.common import (
     fresh_option,
     mode_option,
     query_argument,
-    quiet_option,
     surfaces_option,
     where_option,
 )
+from findingaid.cli.options import quiet_option
 from findingaid.cli.printing import plain_table, say, say_json, say_plain
 from findingaid.cli.searching import parse_spec, step_options
 from findingaid.query.context.rendering import Form

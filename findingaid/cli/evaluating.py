@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import (
-    common,
-    config_option,
-    corpus_option,
-    join_overrides,
-    json_option,
-    one_line_errors,
-    print_problems,
-)
+from findingaid.cli.common import common, corpus_option, one_line_errors, print_problems
+from findingaid.cli.options import config_option, join_overrides, json_option
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from findingaid.cli.common import (
     OneLine,
     common,
     corpus_option,
-    csv_option,
     fresh_option,
     mode_option,
     query_argument,
-    quiet_option,
     surfaces_option,
     where_option,
 )
+from findingaid.cli.options import csv_option, quiet_option
 from findingaid.cli.printing import plain_table, say, say_csv, say_json, say_plain, snippet
 from findingaid.cli.results import Highlighter, fresh_words, mark_passage, open_in_editor, render_hits, told_fresh
 from findingaid.config.loading import parse_part

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from findingaid.cli.common import config_option, missing_extra, one_line_errors, set_option
+from findingaid.cli.common import missing_extra, one_line_errors
+from findingaid.cli.options import config_option, set_option
 from findingaid.cli.watching import watching
 from findingaid.config.loading import load, parse_override
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import config_option, json_option, one_line_errors, set_option
+from findingaid.cli.common import one_line_errors
+from findingaid.cli.options import config_option, json_option, set_option
 from findingaid.cli.printing import plain_table, say, say_json
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
 from findingaid.errors import ConfigError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from findingaid import __version__
 from findingaid.cli import main
 from tests.conftest import Cli, error_of, text_about
 from tests.paths import ROOT
+from tests.support.commands import subcommands
 
 README = ROOT / "README.md"
 
@@ -29,7 +33,7 @@ def indexed(cli: Cli) -> Cli:
 
 def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command that can be run, by all of its names."""
-    for name, command in group.commands.items():
+    for name, command in subcommands(group).items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
         if not isinstance(command, click.Group) or command.invoke_without_command:
@@ -59,7 +63,7 @@ def test_the_help_lists_every_command_once_under_a_heading_in_whole_sentences_of
     headings = re.findall(r"^(\w+):$", shown, re.MULTILINE)
     listed = re.findall(r"^  ([a-z]+)  ", shown.partition("Start:")[2], re.MULTILINE)
     assert headings == ["Options", "Start", "Index", "Ask", "Review", "Operate", "Serve"]
-    assert sorted(listed) == sorted(main.commands)
+    assert sorted(listed) == sorted(subcommands(main))
     assert "..." not in shown.partition("Start:")[2]
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -338,3 +342,20 @@ def test_help_on_a_kind_of_failure_prints_its_line() -> None:
 
 def test_help_on_an_unknown_kind_lists_the_known_ones() -> None:
     assert "'nix' is not a kind of error. Known: ConfigError, " in error_of(CliRunner().invoke(main, ["help", "nix"]))
+
+
+def test_the_version_is_told_without_a_database_a_model_or_the_library() -> None:
+    code = (
+        "import sys\nfrom findingaid.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: print(*{'lance', 'numpy', 'pyarrow', 'pydantic', 'findingaid.aid'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"findingaid, version {__version__}\n\n"
+
+
+@pytest.mark.parametrize("wrong", ["serch", "findall"])
+def test_an_unknown_command_is_a_usage_error(wrong: str) -> None:
+    refused = CliRunner().invoke(main, [wrong])
+    assert refused.exit_code == 2
+    assert f"No such command '{wrong}'" in refused.stderr

@@ -30,6 +30,7 @@ from findingaid.serve.session import Session
 from findingaid.testing import OpenAIServer
 from findingaid_dagster import build_definitions
 from tests.paths import ROOT
+from tests.support.commands import subcommands
 from tests.support.serving import served
 from tools.guides import FENCE, FILE, GUIDES
 from tools.transcripts import PLACES
@@ -162,7 +163,7 @@ def test_what_is_sent_as_json_is_taken(page: Path, block: str) -> None:
         for server in said.get("mcpServers", {}).values():
             group, command, *arguments = server["args"]
             assert server["command"] == "findingaid"
-            assert main.commands[group].commands[command].make_context(command, arguments)  # type: ignore[attr-defined]
+            assert subcommands(subcommands(main)[group])[command].make_context(command, arguments)
         for capability in CAPABILITIES:
             if said.get("method") == capability.name:
                 assert capability.input.model_validate(said["params"])

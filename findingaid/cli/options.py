@@ -1,0 +1,37 @@
+"""Options that commands and groups of commands share. Importing them loads nothing else of findingaid."""
+
+from __future__ import annotations
+
+import click
+
+
+def _nearest(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return the value given to this command, else the one given to its group."""
+    if value is not None:
+        context.meta[option.name or ""] = value
+    return context.meta.get(option.name or "")
+
+
+def join_overrides(context: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all values of `--set`: those of the groups first, then the command's own, which win."""
+    context.meta["--set"] = (*context.meta.get("--set", ()), *values)
+    return tuple(context.meta["--set"])
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV for programs instead of tables.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no notes on stderr.")
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    callback=join_overrides,
+    metavar="KEY=VALUE",
+    help="Override a setting for this run, e.g. --set embedder.kind=hash.",
+)
+config_option = click.option(
+    "--config",
+    type=click.Path(),
+    callback=_nearest,
+    help="Configuration file. Default: $FINDINGAID_CONFIG, else findingaid.yaml here or in a folder above.",
+)
