@@ -8,14 +8,11 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
-
-from charset_normalizer import from_bytes
-from pathspec import PathSpec
+from typing import TYPE_CHECKING, Any, Literal
 
 from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
 from findingaid.model import Artifact, Discovery, Failure, Listing
@@ -25,6 +22,9 @@ from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as
 from findingaid.sources.remote import Remote, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
 from findingaid.text.front_matter import file_metadata
+
+if TYPE_CHECKING:
+    from pathspec import PathSpec
 
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -93,7 +93,7 @@ class Files:
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
         for name, patterns in (("include", self.include), ("exclude", self.exclude)):
-            for pattern in patterns:
+            for pattern in patterns if patterns != EVERYTHING else ():
                 _check_pattern(name, pattern)
 
     @property
@@ -232,11 +232,11 @@ class Files:
 
     @cached_property
     def _included(self) -> PathSpec[Any]:
-        return PathSpec.from_lines("gitignore", self.include)
+        return _patterns(self.include)
 
     @cached_property
     def _excluded(self) -> PathSpec[Any]:
-        return PathSpec.from_lines("gitignore", self.exclude)
+        return _patterns(self.exclude)
 
 
 @dataclass
@@ -327,9 +327,15 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 def _check_pattern(name: str, pattern: str) -> None:
     """Raise ConfigError for a pattern that pathspec cannot use."""
     try:
-        PathSpec.from_lines("gitignore", (pattern,))
+        _patterns((pattern,))
     except (ValueError, re.error):
         raise ConfigError(f"{name}: {brief(pattern)} is not a pattern as in .gitignore: correct it") from None
+
+
+def _patterns(lines: Iterable[str]) -> PathSpec[Any]:
+    from pathspec import PathSpec  # imported here, since a source without patterns does not need it
+
+    return PathSpec.from_lines("gitignore", lines)
 
 
 def _matches(patterns: PathSpec[Any], path: str) -> bool:
@@ -394,6 +400,8 @@ def decode(payload: bytes) -> tuple[str, str]:
         pass
     if (western := _as_western(payload)) is not None:
         return western, "cp1252"
+    from charset_normalizer import from_bytes  # imported here, since few files need it
+
     best = from_bytes(payload).best()
     if best is None and CONTROLS.search(payload):
         raise ReadError(f"binary, {NOT_TEXT}: exclude it", BINARY)
