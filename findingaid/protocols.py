@@ -59,7 +59,8 @@ class StatSource(Source, Protocol):
     def listing(self, artifact_id: str) -> Listing | None:
         """Return an artifact as `discover` lists it now, without reading it; None if it is gone.
 
-        Raises SourceError if that cannot be known, for example because the whole source is out of reach.
+        Raises SourceError if that cannot be known, for example because the whole source is out of reach, and
+        NotImplementedError if it has no such request.
         """
 
 

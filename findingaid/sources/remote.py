@@ -69,7 +69,7 @@ class Remote:
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a file as `discover` lists it now; None if it is gone. Raises SourceError.
 
-        Only object storage can be asked for one file, at the cost of one request.
+        Only object storage can be asked for one file, at the cost of one request. Others raise NotImplementedError.
         """
         try:
             opened = self._opened()
@@ -81,7 +81,8 @@ class Remote:
         except Exception as error:  # noqa: BLE001  # a file system may raise anything
             raise SourceError(f"source.root: {self.address.shown}: {self._reason(error)}") from None
         if found is None:
-            raise SourceError(f"source.root: {self.address.shown}: cannot be asked for a single file")
+            self._tree = None  # so that a file that is read to know it is read as it is now
+            raise NotImplementedError(f"source.root: {self.address.shown}: cannot be asked for a single file")
         entry, changed = found
         return Listing(entry.path, entry.stamp, entry.size, changed)
 

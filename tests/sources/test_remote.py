@@ -19,6 +19,7 @@ from findingaid import FindingAid, SourceError
 from findingaid.config.loading import load
 from findingaid.errors import ReadError
 from findingaid.protocols import ConcurrentSource
+from findingaid.query.lookup.freshness import NO_STAMPS, Freshness
 from findingaid.sources.addresses import Address
 from findingaid.sources.files import Files
 from findingaid.sources.sessions import Sessions
@@ -199,6 +200,37 @@ def test_what_is_not_there_is_a_read_error_in_a_process_that_never_listed(place:
 def test_an_id_cannot_climb_out_of_the_root(place: Place, escape: str) -> None:
     with pytest.raises(ReadError, match="out of the root"):
         source_of(place).read(escape)
+
+
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_bucket_is_asked_for_single_objects_alone(place: Place, make_aid: Callable[..., FindingAid]) -> None:
+    source = source_of(place)
+    aid = make_aid(source=source)
+    aid.index()
+    source.reads()
+    place.put("a.md", text_about("edited"))
+    place.delete("sub/b.md")
+
+    found = aid.freshness([("docs", name) for name in NAMES]).found
+    assert [found["docs", name].fresh for name in NAMES] == ["changed", "gone", "current"]
+    assert found["docs", "a.md"].note.startswith("since ")
+    assert source.reads() == []
+    assert aid.freshness([("docs", NAMES[2])], "verify").found["docs", NAMES[2]].fresh == "current"
+    assert source.reads() == [NAMES[2]]
+
+
+@pytest.mark.parametrize("place", ["http", "zip", "tar", "git", "memory"], indirect=True)
+def test_of_other_places_it_is_unknown_until_the_file_is_read(
+    place: Place, make_aid: Callable[..., FindingAid]
+) -> None:
+    aid = make_aid(source=source_of(place))
+    aid.index()
+
+    key = ("docs", "a.md")
+    assert aid.freshness([key]).found[key] == Freshness("unknown", NO_STAMPS)
+    assert aid.freshness([key], "verify").found[key].fresh == "current"
+    place.put("a.md", text_about("edited"))
+    assert aid.freshness([key], "verify").found[key].fresh == "changed"
 
 
 @pytest.mark.parametrize("place", ["s3", "http", "memory"], indirect=True)

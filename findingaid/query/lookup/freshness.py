@@ -7,7 +7,8 @@ again, and also tells whether a quoted text is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, QueryError, SkippedError
 from findingaid.model import Artifact, Fresh, Listing
-from findingaid.protocols import StatSource
+from findingaid.protocols import ConcurrentSource, Source, StatSource
 from findingaid.query.search.reader import Key
 from findingaid.store import Ledger, Store
 from findingaid.store.artifacts import artifact_version
@@ -116,7 +117,8 @@ def check_freshness(
         if name in corpora:
             versions = store.retried(partial(_published_versions, published, name, ids))
             rows = Ledger(store).rows(name, ids)
-            found |= {(name, i): _check(corpora[name], i, versions.get(i), rows.get(i), verify) for i in ids}
+            check = partial(_check, corpora[name], versions, rows, verify)
+            found |= zip(((name, i) for i in ids), _map(corpora[name].source, check, ids), strict=True)
         else:
             found |= {(name, i): Freshness("unknown", NOT_CONFIGURED) for i in ids}
     return FreshnessCheck(found, time.perf_counter() - start)
@@ -129,12 +131,26 @@ def _published_versions(published: Callable[[], LanceDataset], corpus: str, ids:
     return dict(zip(found["artifact_id"].to_pylist(), found["artifact_version"].to_pylist(), strict=True))
 
 
-def _check(corpus: Corpus, artifact_id: str, published: str | None, row: LedgerRow | None, verify: bool) -> Freshness:
+def _map(source: Source, check: Callable[[str], Freshness], ids: Sequence[str]) -> list[Freshness]:
+    """Check artifacts in order, several at once if their source mostly waits."""
+    readers = source.readers if isinstance(source, ConcurrentSource) else 1
+    if readers == 1 or len(ids) == 1:
+        return [*map(check, ids)]
+    with ThreadPoolExecutor(min(readers, len(ids))) as pool:
+        return [*pool.map(check, ids)]
+
+
+def _check(
+    corpus: Corpus, versions: Mapping[str, str], rows: Mapping[str, LedgerRow], verify: bool, artifact_id: str
+) -> Freshness:
+    published, row = versions.get(artifact_id), rows.get(artifact_id)
     known = Freshness("unknown", NO_STAMPS)
     listing = None
     if isinstance(corpus.source, StatSource):
         try:
             listing = corpus.source.listing(artifact_id)
+        except NotImplementedError:
+            pass
         except Exception:  # noqa: BLE001  # a source may raise anything
             known = Freshness("unknown", OUT_OF_REACH)
         else:
