@@ -677,13 +677,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, Together())] == [
-        "Chunked-a77c535158ff",
-        "ClaudeSession-d437c5b96566",
-        "ClaudeTurn-65aafe2edb4b",
-        "Package-ff39ebf7822b",
+        "Chunked-c1e61eab3836",
+        "ClaudeSession-12023323d411",
+        "ClaudeTurn-86ff75404817",
+        "Package-5163bc29be79",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-fad8d0aad7b3",
+        "WithSynopsis-c83dc64004f9",
         "fields-4b11ef34db01",
         "links-058b310c9a57",
         "together-bc5ad54d1c3a",

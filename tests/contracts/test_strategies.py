@@ -154,9 +154,9 @@ def test_no_chunk_is_longer_than_its_limit(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["# Head\n\nSome words here.\n\n" * 90, "a line of words\n\n" * 120, "words " * 400, "x" * 2500]
 )
-def test_a_long_text_is_parted_without_loss(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Check that no character between chunks is lost, since texts of many megabytes are cut part by part."""
-    monkeypatch.setattr("findingaid.strategies.chunked.PART_CHARACTERS", 1000)
+def test_a_long_text_is_cut_in_windows_without_loss(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Check that no character between chunks is lost where one window ends and the next begins."""
+    monkeypatch.setattr("findingaid.text.splitting.WINDOW", 500)
 
     chunks = Chunked(chunk_size=100, overlap=0).cut(text, "text/markdown")
 
