@@ -13,7 +13,9 @@ its own files.
 
 import hashlib
 import json
+import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -40,10 +42,36 @@ def chunks(text: str, size: int) -> list[str]:
     return MarkdownSplitter(size, OVERLAP).chunks(text)
 
 
+embedded: list[str] = []
+"""Texts that were embedded in this process."""
+
+KILLED_AT = int(os.environ.get("BENCHMARK_KILLED_AT", "0"))
+"""Number of embedded texts after which this process kills itself; 0 for never."""
+
+ENDPOINT_SECONDS = 0.02
+"""Time that each text takes then, as at an endpoint. A tool may keep what it has made every few seconds."""
+
+POISON = "This sentence cannot be embedded."
+"""Sentence at which the embedder fails."""
+
+
 def vector(text: str, embedder: str) -> list[float]:
-    """Return a meaningless vector that is always the same for a text and an embedder."""
+    """Embed a text, and note it. Raises ValueError for a text with `POISON`."""
+    embedded.append(text)
+    if KILLED_AT:
+        time.sleep(ENDPOINT_SECONDS)
+    if len(embedded) == KILLED_AT:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if POISON in text:
+        raise ValueError("a text cannot be embedded")
+    return numbers(text, embedder)
+
+
+def numbers(text: str, embedder: str) -> list[float]:
+    """Return a meaningless vector of length 1 that is always the same for a text and an embedder."""
     digest = hashlib.sha256((embedder + text).encode()).digest()
-    return [byte / 255 for byte in digest] * (DIM // len(digest))
+    length = math.hypot(*digest) * math.sqrt(DIM // len(digest))
+    return [byte / length for byte in digest] * (DIM // len(digest))
 
 
 def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]]) -> dict[str, tuple[float, int, int]]:
@@ -90,7 +118,7 @@ def rows_of_table(state: Path) -> list[tuple[str, float]]:
 
 def stale_rows(root: Path, rows: Rows, size: int, embedder: str) -> tuple[int, int]:
     texts, found = wanted(root, size), rows()
-    return len(found), sum(text not in texts or abs(vector(text, embedder)[0] - first) > 1e-6 for text, first in found)
+    return len(found), sum(text not in texts or abs(numbers(text, embedder)[0] - first) > 1e-6 for text, first in found)
 
 
 def langchain(root: Path, state: Path) -> Run:
