@@ -397,7 +397,7 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """The searcher that answers requests, with the state it keeps between them."""
-        return Searcher(self.store, self.embedder, self.review, tuple(self.corpora))
+        return Searcher(self.store, self.embedder, self.review, tuple(self.corpora), self.search_defaults.memory)
 
     @property
     def eligibility(self) -> Eligibility:

@@ -89,6 +89,7 @@ class Config:
             said.rerank_depth,
             self._made(SELECTORS, said.select, "search.select"),
             said.expand,
+            said.memory,
         )
 
     @cached_property

@@ -249,6 +249,8 @@ class SearchSettings(BaseModel):
     rerank_depth: int = Field(default=50, ge=1)
     select: KindSpec = None
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+    memory: int = Field(default=512, ge=0)
+    """Megabytes that the vectors of an index may take in the memory of a process; 0 leaves them in the table."""
 
 
 def _expand_preset(given: Any) -> Any:

@@ -80,13 +80,15 @@ class Session(View):
         return chain.from_iterable(self.aid.fields(corpora).values())
 
     def warm(self, model: bool = True) -> None:
-        """Open the published index, so that the first query is fast; with `model`, load the embedder as well.
+        """Open the published index and load its vectors, so that the first query is fast; with `model`, the model too.
 
         Loading the embedder embeds a query, which may cost money at an endpoint.
         """
         with self._discreet():
             reader = self.aid.searcher.reader()
             reader.require_embedder()
+            if reader.memory:
+                reader.memory.load()
             if model:
                 reader.embed("ready")
 

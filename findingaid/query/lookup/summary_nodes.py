@@ -20,7 +20,8 @@ from findingaid.store import Store
 from findingaid.store.sql import any_of, both, equals, of_artifacts, one_of
 
 if TYPE_CHECKING:
-    from findingaid.query.search.reader import Reader, Row
+    from findingaid.query.search.reader import Reader
+    from findingaid.query.search.vector_memory import Row
 from findingaid.query.search.summary_claims import SUMMARIZES
 
 NODE_COLUMNS = (

@@ -47,3 +47,5 @@ class SearchDefaults:
     rerank_depth: int = 50
     select: Selector | None = None
     expand: int | str | None = None
+    memory: int = 512
+    """Megabytes that the vectors of an index may take in the memory of a process; 0 leaves them in the table."""

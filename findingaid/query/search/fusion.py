@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from findingaid.model import Rank
-from findingaid.query.search.reader import CANDIDATE_COLUMNS, Candidate, Reader, RowHit
+from findingaid.query.search.reader import Candidate, Reader, RowHit
 from findingaid.query.search.recency import recency_factors
 from findingaid.query.search.request import Request
+from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
 
 T = TypeVar("T", RowHit, Candidate)
 

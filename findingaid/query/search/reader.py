@@ -15,6 +15,7 @@ import orjson
 
 from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Rank, Vectors
+from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
 from findingaid.store import schemas, vectors
 from findingaid.store.lexical import made_with
 from findingaid.store.sql import both, equals, one_of
@@ -28,13 +29,9 @@ if TYPE_CHECKING:
     from findingaid.query.search.probes import ProbeScores
 
 T = TypeVar("T")
-Row = dict[str, Any]
 
 Key = tuple[str, str]
 """(corpus, artifact id)."""
-
-CANDIDATE_COLUMNS = ("record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "granularity")
-"""Columns that the steps of a search need. Text and metadata are read for the hits only."""
 
 CONCURRENT_QUERIES = 16
 """Queries that run concurrently. Each mostly waits for Lance, which has threads of its own."""
@@ -47,7 +44,10 @@ EXACT_LIMIT = 10_000
 the table, or search an index."""
 
 CACHED_CONDITIONS = 4
-"""Conditions whose matching records stay in memory (least recently used is dropped)."""
+"""Conditions whose matching records stay in memory with their vectors (least recently used is dropped)."""
+
+CACHED_PLACES = 16
+"""Conditions whose matching records are remembered where all vectors are in memory (as above)."""
 
 BM25_WORDS = 32
 """Words of a query whose best BM25 score is looked up. In a longer query each further word counts as their average."""
@@ -111,26 +111,6 @@ def read_node_members(records: LanceDataset) -> Mapping[str, Sequence[str]]:
 
 
 @dataclass(frozen=True)
-class MatchingRecords:
-    """All records that match a condition: their vectors, of length 1, and their `CANDIDATE_COLUMNS` with row ids."""
-
-    vectors: Vectors
-    rows: pa.Table
-
-    def nearest(self, vector: Vectors, depth: int, columns: Sequence[str]) -> list[RowHit]:
-        """Return the nearest records, best first, with their rows if `CANDIDATE_COLUMNS` cover the requested ones."""
-        # Not a matrix product: its result for equal vectors can differ with their position in the matrix.
-        similar = np.einsum("ij,j->i", self.vectors, vector / (np.linalg.norm(vector) or 1))
-        best = np.argsort(-similar, kind="stable")[:depth]
-        rows = self.rows.take(best).to_pylist()
-        known = bool(columns) and set(columns) <= set(CANDIDATE_COLUMNS)
-        return [
-            RowHit(row.pop("_rowid"), float(score), row if known else None)
-            for score, row in zip(similar[best], rows, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
 class Reader:
     """Primitives over one version of the records, and facts about that version that are computed once.
 
@@ -156,6 +136,9 @@ class Reader:
 
     noise: dict[str, Noise | None] = field(default_factory=dict)
     """Corpus -> its noise, as far as it was measured, see `corpus_noise`."""
+
+    memory: VectorMemory | None = None
+    """Vectors of all these records, as soon as they are in memory."""
 
     _word_maxima: dict[str, float | None] = field(default_factory=dict)
 
@@ -194,12 +177,11 @@ class Reader:
         is unlikely to be used again: its records are not kept in memory, and no vector index is used, since the index
         would probe partitions that contain none of them.
         """
-        load = self._load_matching if selective else self._load_cached
-        matching = load(condition) if condition and self.exact_limit else None
+        loaded, places = self._vectors(condition, selective)
 
         def find(many: int) -> list[RowHit]:
-            if matching:
-                return matching.nearest(vector, many, columns)
+            if loaded:
+                return _row_hits(loaded, *loaded.nearest(vector, many, places), columns)
             table = self._nearest(vector, many, condition, selective, columns)
             return [RowHit(row.pop("_rowid"), 1 - row.pop("_distance"), row or None) for row in table.to_pylist()]
 
@@ -232,10 +214,17 @@ class Reader:
         """Return the given columns of some records, in the order of the records."""
         if not placed:
             return []
+        if loaded := self._loaded:
+            places = loaded.places([p.rowid for p in placed])
+            rows = loaded.read(places, [name for name in columns if name in CANDIDATE_COLUMNS])
+            if others := [name for name in columns if name not in CANDIDATE_COLUMNS]:
+                read = self.records.take(places.tolist(), columns=others).to_pylist()
+                rows = [row | more for row, more in zip(rows or [{}] * len(read), read, strict=True)]
+            return rows
         listed = ",".join(str(p.rowid) for p in placed)
         found = self.records.to_table(columns=list(columns), filter=f"_rowid IN ({listed})", with_row_id=True)
-        rows = {row.pop("_rowid"): row for row in found.to_pylist()}
-        return [rows[p.rowid] for p in placed]
+        by_rowid = {row.pop("_rowid"): row for row in found.to_pylist()}
+        return [by_rowid[p.rowid] for p in placed]
 
     def in_order(self, found: Sequence[RowHit]) -> list[RowHit]:
         """Sort by score, ties by record id. Only the ids of tied records are read from the table."""
@@ -252,6 +241,11 @@ class Reader:
         first, *others = queries
         running: list[Future[T]] = [_pool().submit(query) for query in others]
         return [first(), *(future.result() for future in running)]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the vectors and `CANDIDATE_COLUMNS` of all records are in memory."""
+        return self._loaded is not None
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -351,17 +345,35 @@ class Reader:
         # An index probes the nearest partitions only, and a selective filter can leave those empty.
         return find({"use_index": False})
 
+    def _vectors(self, condition: str | None, selective: bool) -> tuple[LoadedVectors | None, Any]:
+        """Return vectors that are in memory, and the places of those that match a condition, or None for all.
+
+        Without vectors of all records, those of the few that match are loaded. Returns None if there are too many.
+        """
+        if loaded := self._loaded:
+            find = self._places if selective else self._cached_places
+            return loaded, find(loaded, condition) if condition else None
+        load = self._load_matching if selective else self._load_cached
+        return (load(condition) if condition and self.exact_limit else None), None
+
+    @property
+    def _loaded(self) -> LoadedVectors | None:
+        return self.memory.loaded if self.memory else None
+
     @cached_property
-    def _load_cached(self) -> Callable[[str], MatchingRecords | None]:
+    def _cached_places(self) -> Callable[[LoadedVectors, str], Any]:
+        return lru_cache(CACHED_PLACES)(self._places)
+
+    def _places(self, loaded: LoadedVectors, condition: str) -> Any:
+        found = self.records.to_table(columns=[], filter=condition, with_row_id=True)["_rowid"].to_numpy()
+        return np.sort(loaded.places(found))
+
+    @cached_property
+    def _load_cached(self) -> Callable[[str], LoadedVectors | None]:
         return lru_cache(CACHED_CONDITIONS)(self._load_matching)
 
-    def _load_matching(self, condition: str) -> MatchingRecords | None:
-        """Load the records that match a condition; return None if there are more than `exact_limit`."""
-        columns = [*CANDIDATE_COLUMNS, "vector"]
-        found = self.records.to_table(columns=columns, filter=condition, limit=self.exact_limit + 1, with_row_id=True)
-        if len(found) > self.exact_limit:
-            return None
-        return MatchingRecords(vectors.unit(found["vector"].combine_chunks()), found.drop_columns("vector"))
+    def _load_matching(self, condition: str) -> LoadedVectors | None:
+        return LoadedVectors.matching(self.records, condition, self.exact_limit)
 
     def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
         from lance.query import MatchQuery
@@ -388,6 +400,14 @@ class Reader:
                 break
             asked *= 4
         return self.in_order(found)[:depth]
+
+
+def _row_hits(loaded: LoadedVectors, places: Any, scores: Any, columns: Sequence[str]) -> list[RowHit]:
+    """Return ranking entries, with their rows if `CANDIDATE_COLUMNS` cover the requested columns."""
+    known = bool(columns) and set(columns) <= set(CANDIDATE_COLUMNS)
+    rows = loaded.read(places) if known else [None] * len(places)
+    found = zip(loaded.rowids[places].tolist(), scores.tolist(), rows, strict=True)
+    return [RowHit(rowid, score, row) for rowid, score, row in found]
 
 
 @cache

@@ -45,9 +45,10 @@ from findingaid.query.search.fusion import (
 )
 from findingaid.query.search.hits import HIT_COLUMNS, Hits, build_hit
 from findingaid.query.search.noise import is_weak
-from findingaid.query.search.reader import CANDIDATE_COLUMNS, Candidate, Key, Reader, RowHit
+from findingaid.query.search.reader import Candidate, Key, Reader, RowHit
 from findingaid.query.search.request import Request
 from findingaid.query.search.timeouts import run_with_timeout
+from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, MEGABYTE, VectorMemory
 from findingaid.store import Store
 from findingaid.store.emptiness import why_empty
 from findingaid.store.sql import any_of
@@ -72,6 +73,9 @@ class Searcher:
     review: ReviewPolicy = BY_DEFAULT
     within: Sequence[str] = ()
     """Corpora that may be read; () for all."""
+
+    memory: int = 512
+    """Megabytes that the vectors of the published version may take in memory; 0 leaves them in the table."""
 
     def search(self, request: Request) -> Hits:
         """Return the requested page of hits; it is shorter only if fewer records match the filters.
@@ -103,10 +107,13 @@ class Searcher:
             published = self._kept.get("records")
             tag = published and _tag(published.records)
             if published is None or tag is None or tag != self._kept["tag"]:
+                before = published and published.memory
                 self._kept.clear()
                 records = self._published()
                 edges = partial(self.store.edges_of, records)
-                published = Reader(records, self._caching_embedder, edges, within=self.within)
+                again = bool(before and (before.reload or before.loaded))
+                memory = VectorMemory(records, self.memory * MEGABYTE, again)
+                published = Reader(records, self._caching_embedder, edges, within=self.within, memory=memory)
                 self._kept.update(records=published, tag=_tag(published.records))
             return published
 
@@ -136,6 +143,8 @@ class Searcher:
         request = self._validate(reader, request)
         if not reader.size:
             return Hits()
+        if reader.memory and request.mode != "lexical" and not request.offset:  # all pages are of one order
+            reader.memory.on_search()
         hits = _read_page(reader, request, self._rank(reader, request))
         for post_processor in request.post_processors:
             changed = post_processor.process(reader, request, hits)
@@ -193,7 +202,7 @@ class Searcher:
         depth = wanted if _is_plain(request) else max(CANDIDATES, wanted)
         scope = request.route.scope(request) if request.route else request.condition
         while True:
-            found = rank_records(reader, request, depth, scope, columns=_columns(request))
+            found = rank_records(reader, request, depth, scope, columns=_columns(reader, request))
             ranked = _apply_steps(reader, request, *fuse_rankings(reader, request, found))
             done = len(ranked) >= wanted or all(len(ranking.found) < depth for ranking in found)
             if done or (request.route and request.route.closed):
@@ -270,11 +279,14 @@ def _has_steps(request: Request) -> bool:
     return bool(request.weights or request.recency or request.route or request.per_artifact)
 
 
-def _columns(request: Request) -> Sequence[str]:
+def _columns(reader: Reader, request: Request) -> Sequence[str]:
     """Return the columns to read with a ranking.
 
-    A short ranking without further steps is read with all columns of a hit, else only the columns that steps need.
+    A short ranking without further steps is read with all columns of a hit, else only the columns that steps need, and
+    none where these are in memory.
     """
+    if reader.in_memory:
+        return ()
     if _is_plain(request) and request.hits_needed <= CANDIDATES:
         return [*CANDIDATE_COLUMNS, *HIT_COLUMNS]
     return CANDIDATE_COLUMNS if _has_steps(request) else ()
