@@ -201,6 +201,7 @@ def test_the_wheel_of_the_source_archive_has_every_file_of_the_packages(wheel: P
     assert {
         "findingaid_dagster/pipelines/definitions.py",
         "findingaid/embedding/minilm.onnx",
+        "findingaid/embedding/minilm-int8.onnx",
         "findingaid/errors.md",
     } <= packed
 

@@ -1,11 +1,12 @@
-"""Generator of findingaid/embedding/minilm.onnx: all-MiniLM-L6-v2 as a graph without weights.
+"""Generator of findingaid/embedding/minilm*.onnx: all-MiniLM-L6-v2 as graphs without weights, in fp32 and in int8.
 
-    python tools/minilm_graph.py            writes the file
-    python tools/minilm_graph.py --check    exits 1 when the file differs from the generated graph
+    python tools/minilm_graph.py            writes the files
+    python tools/minilm_graph.py --check    exits 1 when a file differs from the generated graph
 
 The weights come from the model's package; every initializer has the name of its tensor in model.safetensors. The graph
 embeds one text per run, so it has no batch axis, padding or attention mask. It follows the published architecture: BERT
-with 6 layers and 12 heads of 32, mean pooling, vectors of unit length.
+with 6 layers and 12 heads of 32, mean pooling, vectors of unit length. In int8, both factors of each product with a
+matrix of an encoder's layer are whole numbers; such a matrix is transposed, and has a scale for each of its columns.
 """
 
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-TARGET = Path(__file__).parent.parent / "findingaid" / "embedding" / "minilm.onnx"
+FOLDER = Path(__file__).parent.parent / "findingaid" / "embedding"
 LAYERS, HEADS, HEAD, HIDDEN, INNER = 6, 12, 32, 384, 1536
 VOCABULARY, POSITIONS, TYPES = 30522, 512, 2
 EPSILON = 1e-12
@@ -23,17 +24,19 @@ EPSILON = 1e-12
 class Graph:
     """Builder that collects nodes and initializers, and names the values between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, int8: bool) -> None:
+        self.int8 = int8
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.quantized: dict[str, tuple[str, str, str]] = {}
 
     def node(self, op: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
         output = output or f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
         return output
 
-    def weight(self, name: str, *shape: int) -> str:
-        tensor = TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    def weight(self, name: str, *shape: int, kind: int = TensorProto.FLOAT) -> str:
+        tensor = TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="model.safetensors")
         self.initializers.append(tensor)
         return name
@@ -43,18 +46,31 @@ class Graph:
         return name
 
     def linear(self, x: str, name: str, inner: int, outer: int) -> str:
-        return self.node(
-            "Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1
-        )
+        if not self.int8:
+            return self.node(
+                "Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1
+            )
+        whole, scale, zero = self.quantize(x)
+        matrix = self.weight(f"{name}.weight", inner, outer, kind=TensorProto.INT8)
+        product = self.node("Cast", self.node("MatMulInteger", whole, matrix, zero), to=TensorProto.FLOAT)
+        scales = self.node("Mul", scale, self.weight(f"{name}.scale", outer))
+        return self.node("Add", self.node("Mul", product, scales), self.weight(f"{name}.bias", outer))
+
+    def quantize(self, x: str) -> tuple[str, str, str]:
+        """Return x as whole numbers, with their scale and zero point; the same for each product with x."""
+        if x not in self.quantized:
+            self.quantized[x] = (f"{x}_whole", f"{x}_scale", f"{x}_zero")
+            self.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], self.quantized[x]))
+        return self.quantized[x]
 
     def norm(self, x: str, name: str) -> str:
         scale, bias = self.weight(f"{name}.weight", HIDDEN), self.weight(f"{name}.bias", HIDDEN)
         return self.node("LayerNormalization", x, scale, bias, axis=-1, epsilon=EPSILON)
 
 
-def build() -> onnx.ModelProto:
+def build(*, int8: bool) -> onnx.ModelProto:
     """Build the ONNX model."""
-    g = Graph()
+    g = Graph(int8)
     zero = g.constant("zero", TensorProto.INT64, [1], [0])
     heads = g.constant("heads", TensorProto.INT64, [3], [-1, HEADS, HEAD])
     flat = g.constant("flat", TensorProto.INT64, [2], [-1, HIDDEN])
@@ -100,8 +116,10 @@ def build() -> onnx.ModelProto:
 
 
 if __name__ == "__main__":
-    made = build().SerializeToString(deterministic=True)
-    if "--check" in sys.argv:
-        sys.exit(TARGET.read_bytes() != made and f"{TARGET} is not what this script writes: run it")
-    TARGET.write_bytes(made)
-    print(f"{TARGET.name}: {len(made):,} bytes")
+    for path, int8 in ((FOLDER / "minilm.onnx", False), (FOLDER / "minilm-int8.onnx", True)):
+        made = build(int8=int8).SerializeToString(deterministic=True)
+        if "--check" not in sys.argv:
+            path.write_bytes(made)
+            print(f"{path.name}: {len(made):,} bytes")
+        elif not path.is_file() or path.read_bytes() != made:
+            sys.exit(f"{path} is not what this script writes: run it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,14 @@ TEXTS = [
     "a\x00b \u200b c",
     "1.5 e.g. C++",
 ]
-EVERY: list[Embedder] = [HashEmbedder(), HashEmbedder(dim=7), CountingEmbedder(), MiniLM(), SentenceEmbedder()]
+EVERY: list[Embedder] = [
+    HashEmbedder(),
+    HashEmbedder(dim=7),
+    CountingEmbedder(),
+    MiniLM(),
+    SentenceEmbedder(),
+    SentenceEmbedder(precision="int8"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +41,7 @@ def torch_embedder() -> SentenceEmbedder:
     return SentenceEmbedder(device="cpu")
 
 
-@pytest.mark.parametrize("embedder", EVERY, ids=lambda e: f"{type(e).__name__}-{e.dim}")
+@pytest.mark.parametrize("embedder", EVERY, ids=lambda e: f"{type(e).__name__}-{e.dim}-{e.id[-4:]}")
 def test_vectors_are_finite_of_length_one_and_the_same_in_any_company(embedder: Embedder) -> None:
     vectors = embedder.embed(TEXTS)
 
@@ -52,6 +60,23 @@ def test_the_packaged_model_through_onnxruntime_equals_sentence_transformers(tor
     np.testing.assert_allclose(fast.embed(TEXTS), real.embed(TEXTS), atol=1e-5)
     np.testing.assert_allclose(fast.embed_query("a question"), real.embed_query("a question"), atol=1e-5)
     assert (fast.id, fast.dim, fast.max_tokens) == (real.id, real.dim, real.max_tokens)
+
+
+def test_int8_vectors_are_near_those_of_fp32_under_an_id_of_their_own() -> None:
+    fp32, int8 = SentenceEmbedder(), SentenceEmbedder(precision="int8")
+    texts = [text for text in TEXTS if text]
+
+    assert (fp32.embed(texts) * int8.embed(texts)).sum(axis=1).min() > 0.97
+    assert int8.id == f"{fp32.id}-int8"
+    assert (int8.dim, int8.max_tokens) == (fp32.dim, fp32.max_tokens)
+    assert int8.count_tokens(TEXTS[5]) == fp32.count_tokens(TEXTS[5])
+
+
+@pytest.mark.parametrize("other", [{"device": "cpu"}, {"model": "another"}, {"revision": "abc"}])
+def test_int8_of_anything_but_the_packaged_model_on_a_cpu_is_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^embedder\.precision: int8 is for the packaged .*$") as raised:
+        SentenceEmbedder(precision="int8", **other)
+    assert "\n" not in str(raised.value)
 
 
 @settings(max_examples=200, deadline=None)
