@@ -71,8 +71,14 @@ TYPES: Mapping[str, re.Pattern[str]] = {
 ENTITIES = 12
 """Maximum number of entities of one claim; the first ones are kept."""
 
-NAME = re.compile(r"(?<![\w.])[A-ZÀ-ÖØ-Þ][\w&+-]*(?:\s+(?:of|de|von|van|der|la)?\s*[A-ZÀ-ÖØ-Þ0-9][\w.&+-]*\b)*")
-TERM = re.compile(r"\b(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}\w*|\w+(?:\.\w+)+\(\)|\w+\(\))")
+# The lookaheads at the beginning change nothing: they say early that there is no match.
+NAME = re.compile(
+    r"(?=[A-ZÀ-ÖØ-Þ])(?<![\w.])[A-ZÀ-ÖØ-Þ][\w&+-]*(?:\s+(?:of|de|von|van|der|la)?\s*[A-ZÀ-ÖØ-Þ0-9][\w.&+-]*\b)*"
+)
+TERM = re.compile(
+    r"\b(?!\W|[A-Z]?[a-z]+(?:[\s,;:]|\.\s))"
+    r"(?:\w+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}\w*|\w+(?:\.\w+)+\(\)|\w+\(\))"
+)
 CODE_CHARACTERS = 60
 
 FOLDED = str.maketrans("‘’“”«»‐‑‒–—", '\'\'""""-----')  # noqa: RUF001  # the characters to fold
@@ -271,8 +277,7 @@ def _claim(statement: Statement, of: ClaimOrigin, refuses: bool, min_confidence:
     if refuses and evidence is Evidence.FORGED:
         raise ValueError("has a quote that is not in the text")
     said = evidence is Evidence.VERIFIED
-    same_words = normalise_claim(without_markup(text)) == normalise_claim(without_markup(quote))
-    verbatim = said and (text == quote or same_words)
+    verbatim = said and (text == quote or _same_words(text, quote))
     return Claim(
         claim_id(of.corpus, text),
         of.corpus,
@@ -288,6 +293,10 @@ def _claim(statement: Statement, of: ClaimOrigin, refuses: bool, min_confidence:
         of.producer_id,
         of.version,
     )
+
+
+def _same_words(text: str, quote: str) -> bool:
+    return normalise_claim(without_markup(text)) == normalise_claim(without_markup(quote))
 
 
 def _unfit(text: str) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from findingaid.text.markdown import Span, blocks
 from findingaid.text.sentences import split_statements
 
 MARKUP = re.compile(
+    r"(?=[`!\[\]<*_~\\])(?:"  # says at once that most characters are no markup
     r"(?P<code>(?<!`)(?P<fence>`+)(?!`)(?P<inside>.+?)(?<!`)(?P=fence)(?!`))"
     r"|(?P<whole>!\[[^\]]{0,500}\](?:\([^()]*\)|\[[^\]]*\])?|\[\^[^\]]{1,500}\]|<!--(?:(?!<!--).)*?-->)"
     r"|(?P<opens>\[(?=[^\[\]]*\][(\[])|<(?=(?:https?|mailto):)|(?<![\w*])\*{1,3}(?=\S)|(?<!\w)_{1,3}(?=\S)|~~(?=\w)"
     r"|<[A-Za-z][^<>]*>|\\(?=[!-/:-@\[-`{-~]))"
     r"|(?P<closes>\]\((?:[^()]|\([^()]*\))*\)|\]\[[^\]]*\]|(?<=\S)\*{1,3}(?![\w*])|(?<=\S)_{1,3}(?!\w)|(?<=\w)~~"
-    r"|</[A-Za-z][^<>]*>)",
+    r"|</[A-Za-z][^<>]*>))",
     re.DOTALL,
 )
 """Inline markup of Markdown that occurs in sentences."""
@@ -97,8 +99,12 @@ class _Plain:
             return
         first = len(self.begins)
         self.text += text[start:end]
-        self.begins.extend(self.places[start:end])
-        self.ends.extend(place + 1 for place in self.places[start:end])
+        places = self.places[start:end]
+        self.begins.extend(places)
+        if isinstance(places, range):
+            self.ends.extend(range(places.start + 1, places.stop + 1))
+        else:
+            self.ends.extend([place + 1 for place in places])
         if self.opened is not None:
             self.begins[first], self.opened = self.opened, None
 
@@ -143,12 +149,13 @@ def _paragraphs(text: str) -> Iterator[_Paragraph]:
     for block in blocks(text):
         start, end = block.span
         if block.is_prose and end - start <= PARAGRAPH:
-            places: list[int] = []
+            lines = []
             for prefix in QUOTED.finditer(text, start, end):
-                places.extend(range(start, prefix.start() + 1))
+                lines.append(range(start, prefix.start() + 1))
                 start = prefix.end()
-            places.extend(range(start, end))
-            yield _Paragraph("".join(map(text.__getitem__, places)).replace("\r", " "), places, markdown=True)
+            lines.append(range(start, end))
+            words = "".join(text[line.start : line.stop] for line in lines).replace("\r", " ")
+            yield _Paragraph(words, lines[0] if len(lines) == 1 else list(chain(*lines)), markdown=True)
 
 
 def _blocks(text: str) -> Iterator[_Paragraph]:

@@ -32,6 +32,9 @@ STATES = re.compile(rf"\b{VERB}\b")
 NEXT_SENTENCE = re.compile(rf"{MAY_END.pattern.removesuffix('$')}\s+(?=(?:[A-Z][a-z]+\s{VERB}|A\s[a-z]+)\b)")
 """Such an abbreviation before a capital and a verb, as in "Corp. Frank writes"."""
 
+INNER_STOP = re.compile(r"\.\s+[A-Z]")
+"""What `NEXT_SENTENCE` needs; few sentences have it."""
+
 LONGEST_END = 100
 """Characters at the end of a sentence that are searched for an abbreviation."""
 
@@ -57,7 +60,7 @@ def split_statements(text: str) -> Iterator[str]:
     """
     for sentence in split_sentences(text):
         at = 0
-        for found in NEXT_SENTENCE.finditer(sentence):
+        for found in NEXT_SENTENCE.finditer(sentence) if INNER_STOP.search(sentence) else ():
             if STATES.search(sentence, at, found.start()):
                 yield sentence[at : found.end()]
                 at = found.end()
