@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
 LEDGER_COLUMNS = (
+    "artifact_id",
+    "artifacts",
+    "recipe",
     *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
     *OUTCOMES.values(),
     "refused",
@@ -174,8 +177,8 @@ class Checker:
         They come in the order of CHECKS, followed by those of claims.
         """
         rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
-        known = self._known(corpus, set(rows["artifact_id"].to_pylist()))
         ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
+        known = _known(ledger, rows["artifact_id"])
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
             (FAILURES, *self._failures(corpus, ledger)),
             (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
@@ -310,15 +313,6 @@ class Checker:
             if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
-    def _known(self, corpus: Corpus, ids: set[str]) -> Known:
-        columns = ("corpus", "artifact_id", "artifacts", "n_records", "recipe")
-        found = self.store.lookup("ledger", "artifact_id", ids, columns).to_pylist()
-        return {
-            row["artifact_id"]: (row["artifacts"] if row["recipe"] else None, row["n_records"])
-            for row in found
-            if row["corpus"] == corpus.name
-        }
-
 
 def measure_quality(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
     """Run the quality check: put the cases to the records that `searching` reads."""
@@ -342,6 +336,13 @@ def measure_quality(corpus: str, of: Quality, searching: Searching, folder: Path
     worst = ", ".join(repr(case.query) for case in found.worst(of.metric, WORST))
     problem = f"{of.metric} is {score} over {len(cases.cases)} cases, below the floor of {of.floor:g}; worst: {worst}"
     return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
+
+
+def _known(ledger: pa.Table, artifact_ids: pa.ChunkedArray) -> Known:
+    """Return what the ledger states of the artifacts that have these ids."""
+    found = ledger.filter(pc.is_in(ledger["artifact_id"], artifact_ids.combine_chunks()))
+    columns = (found[name].to_pylist() for name in ("artifact_id", "artifacts", "recipe", "n_records"))
+    return {i: (version if recipe else None, records) for i, version, recipe, records in zip(*columns, strict=True)}
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quali
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
 from findingaid.store import Leases, Publisher, Store
-from findingaid.store.leases import POLL_SECONDS, PUBLISHING
+from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -64,15 +64,15 @@ class Release:
     searching: Callable[[Store], Searching]
     evaluations: Path | None = None
 
-    def publish_changes(self, corpora: Sequence[str] = ()) -> ReleaseResult:
+    def publish_changes(self, corpora: Sequence[str] = (), *, joined: bool = False) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
 
         `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
-        unpublished records.
+        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out.
         """
         if not corpora and self.publisher.current() and self.store.reindexed():
             return ReleaseResult(None, [])
-        with Leases(self.store).visit():
+        with nullcontext() if joined else Leases(self.store).visit():
             # Read these before maintenance creates a version of its own.
             withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
             self.store.compact()
@@ -122,7 +122,7 @@ class Release:
     def _moving_readers(self) -> Iterator[None]:
         """Keep other processes from publishing and rolling back, so that neither undoes the other."""
         leases = Leases(self.store)
-        with leases.visit(), leases.alone(PUBLISHING):
+        with leases.visit(), leases.publishing():
             yield
 
     def _publish(self, found: _Checked, corpora: Sequence[str], withdrawn: bool, before: int | None) -> ReleaseResult:
@@ -134,7 +134,7 @@ class Release:
         names = {result.corpus for result in found.checks}
         quality = [] if withdrawn or found.unfit else self._quality(newest, edges, names)
         unfit = found.unfit or _failing(quality)
-        with Leases(self.store).alone(PUBLISHING):
+        with Leases(self.store).publishing():
             # A rollback made since `before` was read withdraws everything that this run wrote.
             held = withdrawn or self.publisher.rolled_back() not in {None, before}
             if held:

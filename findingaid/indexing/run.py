@@ -59,6 +59,7 @@ class Run:
     release: Release
     _indexers: dict[str, Indexer] = field(default_factory=dict, repr=False)
     _inspected: bool = field(default=False, repr=False)
+    _joined: bool = field(default=False, repr=False)
 
     def indexer(self, corpus: str) -> Indexer:
         """Return the indexer of one corpus, the same at each call. Raises UnknownCorpusError."""
@@ -170,7 +171,8 @@ class Run:
                 refuse_skips(len(turned), len(indexer.ledger.known(plan.corpus)), indexer.of.max_loss)
             indexer.remove(turned)
         if not plan.partial:
-            indexer.retract_other_embedders()
+            if plan.failures or any(report.failed for report in reports):
+                indexer.retract_other_embedders()
             indexer.collect_unwanted_batches()
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
         return replace(report, exclude=self._exclude(plan.corpus, report.failed))
@@ -185,7 +187,7 @@ class Run:
 
     def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
         """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
-        return self.release.publish_changes(corpora)
+        return self.release.publish_changes(corpora, joined=self._joined)
 
     # -- all in one process ----------------------------------------------------------------------------
 
@@ -248,7 +250,10 @@ class Run:
 
     def _join(self, until: ExitStack) -> None:
         """Keep out runs with another embedder until `until` closes. Raises StoreError if one is under way."""
-        until.enter_context(Leases(self.store).join(self.embedder.id))
+        if not self._joined:
+            until.enter_context(Leases(self.store).join(self.embedder.id))
+            self._joined = True
+            until.callback(setattr, self, "_joined", False)
 
     def _inspect(self) -> None:
         """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""

@@ -46,10 +46,10 @@ VISIT = "*visit"
 """Corpus name in a lease that only keeps purges out."""
 
 PUBLISHING = "*publishing"
-"""Corpus name held during a visit while readers are moved to another version; a waiting purge permits it."""
+"""Name that is locked while readers are moved to another version. Where it is a lease, a waiting purge permits it."""
 
 BRIEF = (VISIT, PUBLISHING)
-"""Brief leases: a purge waits for these, and fails while any other is held."""
+"""Brief leases: a purge waits for these, and fails while artifacts are held."""
 
 RUN = "a run with"
 """Corpus name in the lease of a whole run, which names its embedder; not a valid name of a corpus."""
@@ -106,6 +106,8 @@ class Held:
         """The activity of its process, as worded in errors."""
         if self.corpus == WHOLE_STORE:
             return "purges"
+        if self.corpus == RUN:
+            return "indexes"
         return "is publishing or recording a decision" if self.corpus in BRIEF else f"works on {self.corpus}"
 
     def __str__(self) -> str:
@@ -186,31 +188,45 @@ class Leases:
     def whole_store(self) -> Iterator[Lease]:
         """Keep all other processes from writing: new leases wait from now on, and brief ones are waited for.
 
-        Raises StoreError, with nothing held, when another process works on artifacts or purges. Raises it, too, when
-        brief leases are still held after VISITORS_SECONDS.
+        Before that, with nothing held, it waits for runs that are about to end. Raises StoreError, with nothing held,
+        when another process works on artifacts or purges, and when it has waited for VISITORS_SECONDS.
         """
+        until = time.monotonic() + VISITORS_SECONDS
         others: list[Held] = []
-        owner, since = _owner(), _now()
+        owner = _owner()
 
         def take(rows: list[Held]) -> list[Held] | None:
             live = [row for row in rows if row.live]
-            others[:] = [row for row in live if row.corpus not in {*BRIEF, RUN}]
+            others[:] = [row for row in live if row.corpus not in BRIEF]
             mine = Held(owner, this_host(), os.getpid(), WHOLE_STORE, [WHOLE_STORE], _now() + self.ttl)
             return None if others else [*live, mine]
 
-        self.edit(take)
-        if others:
-            raise StoreError(f"not purged: {others[0]} {others[0].does}: wait until it ends")
+        while True:
+            since = _now()
+            self.edit(take)
+            if not others:
+                break
+            if working := [row for row in others if row.corpus != RUN]:
+                raise _not_purged(working[0])
+            self._await_end(others[0], until)
         with Lease(self, owner, WHOLE_STORE, [WHOLE_STORE], since) as lease:
-            self._wait_for_visitors()
+            while visitors := [row for row in self.held() if row.corpus in BRIEF]:
+                self._await_end(visitors[0], until)
             yield lease
 
-    def _wait_for_visitors(self) -> None:
-        until = time.monotonic() + VISITORS_SECONDS
-        while visitors := [row for row in self.held() if row.corpus in BRIEF]:
-            if time.monotonic() > until:
-                raise StoreError(f"not purged: {visitors[0]} {visitors[0].does}: wait until it ends")
-            time.sleep(SOON_SECONDS)
+    def _await_end(self, row: Held, until: float) -> None:
+        if time.monotonic() > until:
+            raise _not_purged(row)
+        time.sleep(SOON_SECONDS)
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Keep all other processes from moving readers to another version, after waiting for the one that does.
+
+        On one machine a lock of the operating system is enough.
+        """
+        with self.alone(PUBLISHING) if self._store.remote else self._store.alone(PUBLISHING):
+            yield
 
     @contextmanager
     def alone(self, at: str) -> Iterator[None]:
@@ -382,6 +398,10 @@ def this_host() -> str:
     except OSError:  # not Linux
         parts.append(f"{uuid.getnode():x}")
     return "/".join(parts)
+
+
+def _not_purged(row: Held) -> StoreError:
+    return StoreError(f"not purged: {row} {row.does}: wait until it ends")
 
 
 def _owner() -> str:

@@ -192,20 +192,16 @@ class Ledger:
     def lost(self, corpus: str) -> dict[str, set[str]]:
         """Map artifact id to the tables that do not hold as many of its rows as the ledger counts.
 
-        This costs two counts per table if all is well; every artifact is checked only if they differ. Artifacts that
+        This costs one count per table if all is well; every artifact is checked only if they differ. Artifacts that
         have rows but no ledger row are included.
         """
+        counted = self._store.rows("ledger", [f"n_{table}" for table in schemas.PER_ARTIFACT])
         found: dict[str, set[str]] = {}
         for table in schemas.PER_ARTIFACT:
-            if not self.counts_agree(table):
+            if (pc.sum(counted[f"n_{table}"]).as_py() or 0) != self._store.count(table):
                 for artifact_id in self._differing(table, corpus):
                     found.setdefault(artifact_id, set()).add(table)
         return found
-
-    def counts_agree(self, table: str) -> bool:
-        """Check whether a table has as many rows as the ledger counts."""
-        counted = self._store.rows("ledger", [f"n_{table}"])[f"n_{table}"]
-        return bool((pc.sum(counted).as_py() or 0) == self._store.count(table))
 
     def _differing(self, table: str, corpus: str) -> set[str]:
         where = equals("corpus", corpus)

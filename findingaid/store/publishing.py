@@ -10,6 +10,8 @@ served. A reader that looks up the version first, and then its edges, therefore 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -95,15 +97,14 @@ class Publisher:
             return self._publish(version, edges)
 
     def _publish(self, version: int | None, edges: int | None) -> int:
-        target, others = version or self.newest(), self.served() or 0
-        if others > target:  # published by a later run, with its own edges
-            return others
-        self._tag(f"{EDGES_OF}{target}", edges or int(self._store.dataset("edges").version), "edges")
-        self._serve(target)
-        self._untag(ROLLED_BACK)
-        kept = sorted((v for name, v in self._tags().items() if name.startswith(KEPT)), reverse=True)
-        for version in kept[max(0, self._retain - 1) :]:
-            self._untag(f"{KEPT}{version}")
+        target, tags = version or self.newest(), self._tags()
+        served = tags.get(PUBLISHED, target)
+        if served > target:  # published by a later run, with its own edges
+            return served
+        kept = {v for name, v in tags.items() if name.startswith(KEPT)} | {served}
+        dropped = sorted(kept - {target}, reverse=True)[max(0, self._retain - 1) :]
+        self._tag({f"{EDGES_OF}{target}": edges or int(self._store.dataset("edges").version)}, table="edges")
+        self._serve(target, tags, [ROLLED_BACK, *(f"{KEPT}{v}" for v in dropped)])
         self._untag_edges(target)
         return target
 
@@ -113,12 +114,12 @@ class Publisher:
         A version later than the served one belongs to another run that is about to serve it. If it is later than the
         newest version of the table, it belongs to an earlier table that was lost.
         """
-        of_edges = self._tags("edges")
+        versions = {name: int(name.removeprefix(EDGES_OF)) for name in self._tags("edges")}
         newest, kept = self.newest(), set(self._tags().values())
-        for name in of_edges:
-            version = int(name.removeprefix(EDGES_OF))
-            if not target <= version <= newest and version not in kept:
-                self._untag(name, "edges")
+        later = range(target, newest + 1)
+        unused = [name for name, version in versions.items() if version not in later and version not in kept]
+        if unused:
+            self._tag({}, unused, "edges")
 
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version, by default the previous one; return it. Raises StoreError when it is not kept."""
@@ -131,19 +132,18 @@ class Publisher:
             known = f"Kept: {', '.join(map(str, kept))}" if kept else "Set `retain` to 2 or more to keep some"
             raise StoreError(f"{which} of the records is not kept. {known}")
         self.hold()  # first, else the next run would undo a rollback that was killed half-way
-        self._serve(target)
+        self._serve(target, self._tags())
         return target
 
     def hold(self) -> None:
         """Prevent the newest version from being published until something is written after it."""
-        self._tag(ROLLED_BACK, self.newest())
+        self._tag({ROLLED_BACK: self.newest()})
 
-    def _serve(self, version: int) -> None:
-        served = self.served()
-        if served is not None and served != version:
-            self._tag(f"{KEPT}{served}", served)
-        self._tag(PUBLISHED, version)
-        self._untag(f"{KEPT}{version}")
+    def _serve(self, version: int, tags: Mapping[str, int], drop: Collection[str] = ()) -> None:
+        """Serve a version, keep the one that `tags` has as served, and remove the tags in `drop`."""
+        served = tags.get(PUBLISHED, version)
+        kept = {} if served == version else {f"{KEPT}{served}": served}
+        self._tag({**kept, PUBLISHED: version}, [f"{KEPT}{version}", *drop])
 
     def _records(self) -> lance.LanceDataset:
         return self._store.dataset("records")
@@ -152,25 +152,31 @@ class Publisher:
         with self._store.sound(), self._store.reached():
             return {name: int(tag["version"]) for name, tag in self._store.dataset(table).tags.list().items()}
 
-    def _tag(self, name: str, version: int, table: str = "records") -> None:
-        def tag(dataset: lance.LanceDataset) -> None:
-            try:
-                dataset.tags.create(name, version)
-            except ValueError as error:
-                if "already exists" not in str(error):
-                    raise
-                dataset.tags.update(name, version)
+    def _tag(self, tags: Mapping[str, int], drop: Collection[str] = (), table: str = "records") -> None:
+        """Set tags of a table, one after the other, then remove those in `drop`. Another run may do the same."""
 
-        if self._tags(table).get(name) != version:
-            self._store.change(table, tag)  # in `change`, so that the version is not deleted meanwhile
+        def change(dataset: lance.LanceDataset) -> None:
+            there = {name: tag["version"] for name, tag in dataset.tags.list().items()}
+            for name, version in tags.items():
+                if name not in there:
+                    with _unless("already exists"):
+                        dataset.tags.create(name, version)
+                        continue
+                if there.get(name) != version:
+                    dataset.tags.update(name, version)
+            for name in drop:
+                if name in there or name in tags:
+                    with _unless("does not exist"):
+                        dataset.tags.delete(name)
 
-    def _untag(self, name: str, table: str = "records") -> None:
-        def untag(dataset: lance.LanceDataset) -> None:
-            try:
-                dataset.tags.delete(name)
-            except ValueError as error:
-                if "does not exist" not in str(error):  # otherwise another run has removed it
-                    raise
+        self._store.change(table, change)  # in `change`, so that the version is not deleted meanwhile
 
-        if name in self._tags(table):
-            self._store.change(table, untag)
+
+@contextmanager
+def _unless(said: str) -> Iterator[None]:
+    """Pass over a ValueError that says this: another run was faster."""
+    try:
+        yield
+    except ValueError as error:
+        if said not in str(error):
+            raise

@@ -8,6 +8,7 @@ latest version.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,6 +104,7 @@ class Store:
         """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened."""
         import lance
 
+        self._require_folder()
         try:
             with self.reached():
                 return lance.dataset(self._path(table), version=version, storage_options=self._options or None)
@@ -438,6 +440,7 @@ class Store:
         if self.remote:
             yield
             return
+        self._require_folder()
         lock = FileLock(Path(self.uri) / ".locks" / what)
         try:
             with self.reached():
@@ -485,8 +488,16 @@ class Store:
             dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
+        """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
         with ThreadPoolExecutor(len(TABLES)) as pool:
-            list(pool.map(lambda table: self._commit(table, do), TABLES))
+            list(pool.map(lambda table: self._commit(table, do), filter(self._has_versions, TABLES)))
+
+    def _has_versions(self, table: str) -> bool:
+        """Check whether a table has more than one version, by a look at its folder: opening it takes much longer."""
+        if self.remote:
+            return True
+        with self.reached():
+            return sum(name.endswith(".manifest") for name in os.listdir(f"{self._path(table)}/_versions")) > 1
 
     def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
         """Return a view of this store in which these versions are published, to check them before they are."""
@@ -557,11 +568,9 @@ class Store:
     def inspect(self, dim: int) -> dict[str, str]:
         """Return the tables that cannot be used, each with its state: "lost", "damaged" or "of another schema".
 
-        Raises StoreError when the store is not a folder, and ConfigError when `dim` is out of range.
+        Raises UnreachableError when the store is not a folder, and ConfigError when `dim` is out of range.
         """
-        with self.reached():
-            if not self.remote and Path(self.uri).exists() and not Path(self.uri).is_dir():
-                raise StoreError(f"store: {self.uri} is not a folder: name another, or move it away")
+        self._require_folder()
         if not 0 < dim <= MAX_DIM:
             raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
         wanted = _wanted(dim)
@@ -572,29 +581,36 @@ class Store:
 
     def problem(self, table: str) -> str | None:
         """Return the problem with a table's files; None if it opens and every file it refers to is there and whole."""
+        return self._look(table)[0]
+
+    def _look(self, table: str) -> tuple[str | None, pa.Schema]:
+        """Return the problem with a table's files, see `problem`, and its schema."""
         # Maintenance may drop a version while it is read. The next check then reads another version, and finds another
         # problem or none. Real damage gives the same problem again.
-        before, found = None, self._invalid(table)
+        before, (found, schema) = None, self._look_once(table)
         looks = 1
         while found != before and looks < LOOKS:
-            before, found = found, self._invalid(table)
+            before, (found, schema) = found, self._look_once(table)
             looks += 1
-        return found
+        return found, schema
 
-    def _invalid(self, table: str) -> str | None:
+    def _look_once(self, table: str) -> tuple[str | None, pa.Schema]:
+        schema = pa.schema([])
         try:
             with self.reached():
-                self.dataset(table).validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
+                dataset = self.dataset(table)
+                schema = dataset.schema
+                dataset.validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except StoreError as error:
-            return str(error)
+            return str(error), schema
         except (OSError, ValueError, RuntimeError) as error:
-            return self._said(error)
-        return None
+            return self._said(error), schema
+        return None, schema
 
     def _state(self, table: str, schema: pa.Schema) -> str | None:
-        if problem := self.problem(table):
+        problem, found = self._look(table)
+        if problem:
             return "lost" if NOT_THERE in problem else "damaged"
-        found = self.dataset(table).schema
         version = (found.metadata or {}).get(schemas.VERSION_KEY)
         if table == "records":  # columns of filter fields follow the fixed ones
             found = pa.schema(list(found)[: len(schema)], found.metadata)
@@ -640,6 +656,11 @@ class Store:
     def objects(self) -> Objects:
         """Return the objects of a remote store."""
         return Objects(self.uri, self._options)
+
+    def _require_folder(self) -> None:
+        """Raise UnreachableError for a file in the place of the store: Lance would try to open it for half a minute."""
+        if not self.remote and Path(self.uri).is_file():
+            raise UnreachableError(f"store: {self.uri} is not a folder: name another, or move it away")
 
     def _path(self, table: str) -> str:
         return f"{self.uri}/{table}.lance"

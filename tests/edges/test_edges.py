@@ -290,13 +290,15 @@ def test_a_purge_takes_the_edges_of_strangers_and_keeps_the_others(linking: Find
 
 
 CHILD = """
+from lance.dataset import Tags
 from findingaid.store import Publisher, Store
 from tests.edges.test_edges import aid_of
 from tests.support.kills import Kill
 
 kill = Kill({die_at}, {after})
 kill.watch(Store, "_replace", "_rewrite", "append", "clean")
-kill.watch(Publisher, "_serve", "_tag", "_untag")
+kill.watch(Publisher, "_serve", "_tag")
+kill.watch(Tags, "create", "update", "delete")
 aid_of({store!r}, {edition}, {edges}).index()
 """
 

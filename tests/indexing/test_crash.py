@@ -29,6 +29,7 @@ BATCH = 8
 # Runs in a process of its own; dies at the Nth of the steps that change something on disk, before or after it.
 CHILD = """
 from findingaid.indexing import plan
+from lance.dataset import Tags
 from findingaid.store import Publisher, Store
 from findingaid.testing import CountingEmbedder
 from tests.indexing.test_crash import aid_of, payloads
@@ -46,7 +47,8 @@ def paying(self, texts):
 
 CountingEmbedder.embed = paying
 kill.watch(Store, "_replace", "_rewrite", "append", "clean")
-kill.watch(Publisher, "_serve", "_tag", "_untag")
+kill.watch(Publisher, "_serve", "_tag")
+kill.watch(Tags, "create", "update", "delete")
 aid_of({store!r}, payloads({edition})).index()
 print("steps", kill.steps)
 """

@@ -15,7 +15,9 @@ from findingaid import Corpus, FindingAid
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import Vectors
 from findingaid.query.search import Reader
-from findingaid.query.search.reader import CANDIDATE_COLUMNS, RowHit
+from findingaid.query.search.components import SearchDefaults
+from findingaid.query.search.reader import RowHit
+from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
 from findingaid.store import Store, lexical, vectors
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
@@ -160,7 +162,8 @@ class Many:
     def aid(self, count: int, centres: int = 20) -> FindingAid:
         self.source.payloads = {f"{i:05d}": f"text number {i}" for i in range(count)}
         corpora = {"many": Corpus("many", self.source, WholeText())}
-        return FindingAid(Store(str(self.folder / "index")), Near(centres), corpora)
+        in_table = SearchDefaults(memory=0)  # these tests are about the index of the table
+        return FindingAid(Store(str(self.folder / "index")), Near(centres), corpora, search_defaults=in_table)
 
 
 @pytest.fixture
