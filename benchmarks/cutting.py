@@ -11,27 +11,56 @@ from semantic_text_splitter import MarkdownSplitter
 
 from benchmarks import corpus
 from benchmarks.figures import ROUNDS, Row, settle, timed
+from findingaid.claims.extraction import ClaimOrigin, ExtractiveClaims, claims_from
 from findingaid.sources.files import Files
 from findingaid.sources.sessions import Sessions
 from findingaid.strategies.chunked import Chunked
+from findingaid.text.prose import prose_sentences
 
 MEGABYTE = 1_000_000
 TEXT_BYTES = 10 * MEGABYTE
 TRANSCRIPT_BYTES = 20 * MEGABYTE
 CUT_RATE = 25
+SENTENCES = 60_000
+CLAIMS_RATE = 5
 SHAPE_CHARACTERS = 2_000_000
 SHAPE_RATE = 10
 SIZE, OVERLAP = 1_200, 200
 
 
 def markdown(_: Path) -> Iterator[Row]:
-    """Cut real text: this repository's documents and the readmes of installed packages."""
+    """Cut real text."""
+    yield _cut("Markdown", _real_texts())
+
+
+def claims(_: Path) -> Iterator[Row]:
+    """Extract the claims of real text, checked against it as in a run."""
+    texts, extractor = _real_texts(), ExtractiveClaims()
+    sentences = sum(len(list(prose_sentences(text, markdown=True))) for text in texts)
+    copies = max(1, SENTENCES // sentences)
+
+    def extract() -> None:
+        for text in texts * copies:
+            of = ClaimOrigin("docs", "a.md", "1", text, extractor.id)
+            claims_from(extractor.extract(text, {}).statements, of)
+
+    rate = sum(len(text.encode()) for text in texts) * copies / _processor_time(extract) / MEGABYTE
+    yield Row(
+        f"claims over {sentences * copies:,} sentences",
+        f"{rate:.1f} MB/s and core",
+        f"≥ {CLAIMS_RATE} MB/s",
+        rate >= CLAIMS_RATE,
+    )
+
+
+def _real_texts() -> list[str]:
+    """Return this repository's documents and the readmes of installed packages."""
     texts = [path.read_text() for path in sorted(Path().glob("docs/*.md")) + sorted(Path().glob("*.md"))]
     for distribution in importlib.metadata.distributions():
         about = distribution.metadata
         if "markdown" in (about.get("Description-Content-Type") or ""):
             texts.append(str(about.get_payload() or about.get("Description") or ""))
-    yield _cut("Markdown", texts)
+    return texts
 
 
 def _cut(what: str, texts: list[str]) -> Row:

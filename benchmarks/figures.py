@@ -1,9 +1,14 @@
 """Measurement and presentation of figures."""
 
+import os
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
+
+import lance
 
 from findingaid.sources.files import RACY_NANOSECONDS
 
@@ -26,6 +31,24 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     start = time.perf_counter()
     result = do()
     return time.perf_counter() - start, result
+
+
+COMPARISON = Path(__file__).parent.parent / "docs" / "comparison.md"
+
+
+def write_table(name: str, lines: Iterable[str]) -> None:
+    """Write a table into the page of comparisons, between the comments `name` and "end of `name`"."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    shown = "\n".join(lines)
+    page = COMPARISON.read_text("utf-8")
+    before, _, rest = page.partition(begin)
+    after = rest.partition(end)[2]
+    COMPARISON.write_text(f"{before}{begin}\n\n{shown}\n\n{end}{after}", "utf-8")
+
+
+def machine() -> str:
+    """Return what a table depends on beside the programs."""
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, Lance {lance.__version__}"
 
 
 def settle() -> None:

@@ -1,4 +1,4 @@
-"""Indexing with CocoIndex, LlamaIndex, LangChain and ir, for the comparison in `benchmarks.beside_others`.
+"""Indexing with CocoIndex, LlamaIndex, LangChain, dlt and ir, for the comparison in `benchmarks.beside_others`.
 
     python -m benchmarks.others NAME FOLDER
 
@@ -12,10 +12,12 @@ its own files.
 # The tools are not installed where types are checked.
 
 import hashlib
+import importlib.metadata
 import json
 import math
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -23,8 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lance
 import lancedb
 import numpy as np
+import pyarrow as pa
 from semantic_text_splitter import MarkdownSplitter
 
 from benchmarks import corpus
@@ -32,6 +36,9 @@ from benchmarks import corpus
 FILES = 1_000
 ROUNDS = 3
 OVERLAP = 200
+SETTLED = 2.5
+"""Seconds until the times of files just written can be trusted: a file can change twice within one tick."""
+
 DIM = 384
 
 Run = Callable[[int, str], None]
@@ -88,6 +95,7 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
     def after(seconds: float, size: int = 1_200, embedder: str = "first") -> tuple[float, int, int]:
         return seconds, *stale(size, embedder)
 
+    time.sleep(SETTLED)
     found = {"cold": after(took())}
     found["nothing changed"] = after(min(took() for _ in range(ROUNDS)))
     edits = []
@@ -102,6 +110,14 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
     return found
 
 
+def versions(python: str) -> dict[str, str]:
+    """Return the versions of findingaid here and of the tools in another environment."""
+    code = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]))"
+    names = {name: {"llamaindex": "llama-index-core"}.get(name, name) for name in NAMES}
+    found = subprocess.check_output([python, "-c", code, *names.values()], text=True).split()
+    return {"findingaid": importlib.metadata.version("findingaid"), **dict(zip(names, found, strict=True))}
+
+
 def wanted(root: Path, size: int) -> set[str]:
     """Return the chunks of the current files."""
     return {text for path in root.rglob("*.md") for text in chunks(path.read_text(), size)}
@@ -111,8 +127,13 @@ Rows = Callable[[], list[tuple[str, float]]]
 """Function that returns the text of every row and the first number of its vector."""
 
 
+def table_of(state: Path) -> Path:
+    """Return the folder of the table of chunks. dlt gives it a name of its own."""
+    return next(iter((state / "lance").glob("*/*made$chunks")), state / "lance" / "chunks.lance")
+
+
 def rows_of_table(state: Path) -> list[tuple[str, float]]:
-    rows = lancedb.connect(str(state / "lance")).open_table("chunks").to_arrow()
+    rows = lance.dataset(table_of(state)).to_table(columns=["text", "vector"])
     return list(zip(rows["text"].to_pylist(), (each[0] for each in rows["vector"].to_pylist()), strict=True))
 
 
@@ -278,6 +299,34 @@ def of_ir(root: Path, state: Path) -> Run:
     return run
 
 
+def dlt_to_lance(root: Path, state: Path) -> Run:
+    """Set up dlt's source of files, which loads those that changed by their time, and its destination `lance`."""
+    import dlt
+    from dlt.destinations.adapters import lance_adapter
+    from dlt.sources.filesystem import filesystem
+
+    def run(size: int, embedder: str) -> None:
+        newer = dlt.sources.incremental("modification_date")
+        files = filesystem(bucket_url=root.as_uri(), file_glob="**/*.md", incremental=newer)
+
+        @dlt.transformer(data_from=files, name="chunks")
+        def cut(items: Any) -> Any:
+            for item in items:
+                texts = chunks(item.read_bytes().decode(), size)
+                vectors = pa.array([vector(text, embedder) for text in texts], pa.list_(pa.float32(), DIM))
+                path = item["relative_path"]
+                ids = [f"{path}-{i}" for i in range(len(texts))]
+                yield pa.table({"id": ids, "document": [path] * len(texts), "text": texts, "vector": vectors})
+
+        upsert = {"disposition": "merge", "strategy": "upsert"}
+        cut.apply_hints(write_disposition=upsert, primary_key="id")
+        lance = dlt.destinations.lance(storage={"bucket_url": str(state / "lance")})
+        pipeline = dlt.pipeline("chunks", destination=lance, dataset_name="made", pipelines_dir=str(state / "dlt"))
+        pipeline.run(lance_adapter(cut, merge_key="document"))
+
+    return run
+
+
 def rows_of_ir(_: Path) -> list[tuple[str, float]]:
     import ir
 
@@ -286,7 +335,7 @@ def rows_of_ir(_: Path) -> list[tuple[str, float]]:
     return [(record.text, float(record.vector[0])) for record in records]
 
 
-NAMES = {"cocoindex": cocoindex, "ir": of_ir, "langchain": langchain, "llamaindex": llamaindex}
+NAMES = {"cocoindex": cocoindex, "dlt": dlt_to_lance, "ir": of_ir, "langchain": langchain, "llamaindex": llamaindex}
 
 if __name__ == "__main__":
     name, folder = sys.argv[1], Path(sys.argv[2])

@@ -9,10 +9,8 @@ how to install the others. `embedded` counts the texts that were embedded: in pr
 # mypy: ignore-errors
 # The tools are not installed where types are checked.
 
-import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import threading
@@ -27,8 +25,6 @@ import numpy as np
 
 from benchmarks import corpus, others
 
-PAGE = Path(__file__).parent.parent / "docs" / "comparison.md"
-BEGIN, END = "<!-- probes -->", "<!-- end of probes -->"
 FILES = 200
 SIZE = 1_200
 ONE, TWO = Path("000/00001.md"), Path("000/00002.md")
@@ -188,7 +184,7 @@ def lost(tool: Probed) -> str:
     tool.run()
     if tool.name == "ir":
         return "not tried: it keeps files of its own"
-    table = tool.state / ("index/records.lance" if tool.name == "findingaid" else "lance/chunks.lance")
+    table = tool.state / "index/records.lance" if tool.name == "findingaid" else others.table_of(tool.state)
     lance.dataset(table).delete("text LIKE '%document 1%'")
     tool.run()
     return tool.left()
@@ -238,7 +234,12 @@ def probed(python: str, name: str, probe: str) -> str:
     with TemporaryDirectory() as folder:
         done = subprocess.run(
             [python, "-W", "ignore", "-m", "benchmarks.probes", name, probe, folder],
-            env=os.environ | {"PYTHONPATH": str(PAGE.parent.parent), "COCOINDEX_DISABLE_USAGE_TRACKING": "1"},
+            env=os.environ
+            | {
+                "PYTHONPATH": str(Path(__file__).parent.parent),
+                "COCOINDEX_DISABLE_USAGE_TRACKING": "1",
+                "RUNTIME__DLTHUB_TELEMETRY": "false",
+            },
             capture_output=True,
             text=True,
         )
@@ -248,12 +249,11 @@ def probed(python: str, name: str, probe: str) -> str:
 
 
 def table(python: str) -> Iterator[str]:
+    from benchmarks.figures import machine  # it needs findingaid, which the environment of the others lacks
+
     tools = {"findingaid": sys.executable} | dict.fromkeys(others.NAMES, python)
-    code = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]))"
-    names = {"cocoindex": "cocoindex", "ir": "ir", "langchain": "langchain", "llamaindex": "llama-index-core"}
-    versions = subprocess.check_output([python, "-c", code, *names.values()], text=True).split()
-    versions = dict(zip(names, versions, strict=True)) | {"findingaid": importlib.metadata.version("findingaid")}
-    yield f"{FILES} files, {os.cpu_count()} cores, Python {platform.python_version()}, Lance {lance.__version__}.\n"
+    versions = others.versions(python)
+    yield f"{FILES} files, {machine()}.\n"
     yield f"| | {' | '.join(f'{name} {versions[name]}' for name in tools)} |"
     yield f"| --- |{' --- |' * len(tools)}"
     for probe in PROBES:
@@ -262,17 +262,11 @@ def table(python: str) -> Iterator[str]:
         yield f"| {probe} | {' | '.join(found)} |"
 
 
-def main(python: str) -> None:
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    lines = "\n".join(table(python))
-    PAGE.write_text(f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}", "utf-8")
-
-
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        main(sys.argv[1])
+        from benchmarks.figures import write_table  # as in `table`
+
+        write_table("probes", table(sys.argv[1]))
     elif sys.argv[2] == "once":
         Probed(sys.argv[1], Path(sys.argv[3]), Path(sys.argv[4])).run()
     else:

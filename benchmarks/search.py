@@ -25,9 +25,9 @@ from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import SYNOPSIS, Mode, Vectors
 from findingaid.query.search import Request, Searcher
 from findingaid.query.search.hits import HIT_COLUMNS
-from findingaid.query.search.reader import CANDIDATE_COLUMNS
 from findingaid.query.search.request import Route
 from findingaid.query.search.routing import Collapsed
+from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
 from findingaid.store import Publisher, Store, schemas, vectors
 from findingaid.store.sql import one_of
 
@@ -37,7 +37,7 @@ TOPICS, SPREAD = 2_000, 0.9
 QUERIES, WARM_UP, K = 40, 5, 10
 SURFACES = 5
 BATCH = 50_000
-ALLOWED = 1.3
+ALLOWED = 0.5
 READ = [*CANDIDATE_COLUMNS, *HIT_COLUMNS]
 NEAR = [*READ, "_distance"]
 
@@ -127,6 +127,8 @@ def searches(folder: Path) -> Iterator[Row]:
 
 def beside_bare(store: Store, size: int) -> Iterator[Row]:
     bare, searcher = Bare.of(store), Searcher(store, Topics())
+    if memory := searcher.reader().memory:
+        memory.load()  # as after a search
 
     def ours(mode: Mode, where: str | None = None, route: Route | None = None) -> Ask:
         return lambda query: searcher.search(Request((query,), K, mode=mode, where=where, route=route))
