@@ -699,8 +699,9 @@ class FindingAid:
         names, eligible = self._one(corpus), self.eligibility.now()
 
         def read(wanted: str, within: Sequence[str]) -> NodeView:
-            reader = self.searcher.reader()
-            return self.store.retried(lambda: read_node(self.store, reader, self.corpora, wanted, within, eligible))
+            return self.store.retried(
+                lambda: read_node(self.store, self.searcher.reader(), self.corpora, wanted, within, eligible)
+            )
 
         return self._look_up(id_, names, read)
 

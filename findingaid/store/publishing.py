@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import lance
 
     from findingaid.store.store import Store
-from findingaid.store.tags import EDGES_OF, KEPT, PUBLISHED, ROLLED_BACK
+from findingaid.store.tags import EDGES_OF, KEPT, PUBLISHED, ROLLED_BACK, read_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +150,13 @@ class Publisher:
 
     def _tags(self, table: str = "records") -> dict[str, int]:
         with self._store.sound(), self._store.reached():
-            return {name: int(tag["version"]) for name, tag in self._store.dataset(table).tags.list().items()}
+            return {name: int(tag["version"]) for name, tag in read_tags(self._store.dataset(table)).items()}
 
     def _tag(self, tags: Mapping[str, int], drop: Collection[str] = (), table: str = "records") -> None:
         """Set tags of a table, one after the other, then remove those in `drop`. Another run may do the same."""
 
         def change(dataset: lance.LanceDataset) -> None:
-            there = {name: tag["version"] for name, tag in dataset.tags.list().items()}
+            there = {name: tag["version"] for name, tag in read_tags(dataset).items()}
             for name, version in tags.items():
                 if name not in there:
                     with _unless("already exists"):

@@ -126,6 +126,25 @@ def test_runs_that_publish_at_the_same_time_all_succeed(make_aid: Callable[..., 
     assert published == {aid.publisher.served()}
 
 
+def test_tags_are_read_while_another_run_removes_some(aid: FindingAid) -> None:
+    done = threading.Event()
+
+    def remove() -> None:
+        table = aid.store.dataset("records")
+        while not done.is_set():
+            table.tags.create("published-0", table.version)
+            table.tags.delete("published-0")
+
+    with ThreadPoolExecutor(1) as pool:
+        removing = pool.submit(remove)
+        try:
+            for _ in range(2000):
+                assert aid.publisher.served() == aid.searcher.reader().records.version
+        finally:
+            done.set()
+        removing.result()
+
+
 # -- other runs between the checks and the publishing ------------------------------------------------------
 
 

@@ -173,7 +173,7 @@ def find_passages_beside(
         return []
     terms = salient(query, lexical)
     hits = searcher.search(Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True))
-    scores = probe_scores(searcher.reader(), corpora)
+    scores = searcher.store.retried(lambda: probe_scores(searcher.reader(), corpora))
     found = []
     for hit in hits:
         cosine = next((rank.score for rank in hit.ranks if rank.ranker == "dense"), None)

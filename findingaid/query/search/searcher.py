@@ -52,7 +52,7 @@ from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, MEGABYTE, V
 from findingaid.store import Store
 from findingaid.store.emptiness import why_empty
 from findingaid.store.sql import any_of
-from findingaid.store.tags import PUBLISHED
+from findingaid.store.tags import PUBLISHED, read_tags
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -312,5 +312,5 @@ def _encodable(query: str) -> str:
 
 
 def _tag(records: Any) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = records.tags.list().get(PUBLISHED)
+    found: Mapping[str, Any] | None = read_tags(records).get(PUBLISHED)
     return found
