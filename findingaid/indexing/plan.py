@@ -12,8 +12,12 @@ from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, 
 from findingaid.store.skipped import unchanged
 
 BATCH_ARTIFACTS = 512
+LARGE_BATCH_ARTIFACTS = 8192
 BATCH_BYTES = 64_000_000
 """Limits of a batch. It is held in memory and committed at once, so its rows and its bytes are both bounded."""
+
+BATCHES = 32
+"""Number of batches above which a run makes them larger than BATCH_ARTIFACTS: every commit costs more than the last."""
 
 NO_SYNOPSIS = "none"
 NO_CLAIMS = ""
@@ -134,9 +138,9 @@ class CorpusPlan:
     def batches(self) -> Iterator[Sequence[Listing]]:
         """Yield the stale listings in batches, each committed at once."""
         batch: list[Listing] = []
-        size = 0
+        size, most = 0, batch_artifacts(len(self.stale))
         for listing in self.stale:
-            if batch and (len(batch) == BATCH_ARTIFACTS or size + listing.size > BATCH_BYTES):
+            if batch and (len(batch) == most or size + listing.size > BATCH_BYTES):
                 yield batch
                 batch, size = [], 0
             batch.append(listing)
@@ -146,8 +150,14 @@ class CorpusPlan:
 
     def removals(self) -> Iterator[Sequence[str]]:
         """Yield the deleted artifacts in batches, each committed at once."""
-        for start in range(0, len(self.deleted), BATCH_ARTIFACTS):
-            yield self.deleted[start : start + BATCH_ARTIFACTS]
+        most = batch_artifacts(len(self.deleted))
+        for start in range(0, len(self.deleted), most):
+            yield self.deleted[start : start + most]
+
+
+def batch_artifacts(total: int) -> int:
+    """Return the largest number of artifacts of a batch in a run of so many."""
+    return min(max(BATCH_ARTIFACTS, -(-total // BATCHES)), LARGE_BATCH_ARTIFACTS)
 
 
 def plan_corpus(

