@@ -1,11 +1,22 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
 from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
-from findingaid_dagster.assets.corpus import corpus_assets, named
+from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, named
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, filter_skipped
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
 from findingaid_dagster.assets.history import prune_history
-from findingaid_dagster.assets.keys import add_partitions, artifact_id_of, asset_key, partition_key, partitions_of
+from findingaid_dagster.assets.keys import (
+    Keys,
+    add_partitions,
+    artifact_id_of,
+    asset_key,
+    keys_in_use,
+    keys_of,
+    partition_key,
+    partitions_of,
+    select_artifacts,
+)
+from findingaid_dagster.assets.partitions import read_partitions
 from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import news, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
@@ -16,6 +27,7 @@ __all__ = [
     "FAILED_TAG",
     "HELD",
     "AssetData",
+    "Keys",
     "Translation",
     "add_partitions",
     "artifact_id_of",
@@ -27,6 +39,9 @@ __all__ = [
     "filter_failures",
     "filter_report",
     "filter_skipped",
+    "has_artifact_partitions",
+    "keys_in_use",
+    "keys_of",
     "log_checks",
     "logged",
     "named",
@@ -36,7 +51,9 @@ __all__ = [
     "partitions_of",
     "prune_history",
     "publications",
+    "read_partitions",
     "read_published",
+    "select_artifacts",
     "source",
     "sync",
     "table",

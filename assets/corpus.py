@@ -8,7 +8,7 @@ A stage is an output too if a step of the same run comes after it. Then Dagster 
 partition, without its data version, and the events with the data versions follow it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any
 import dagster as dg
 
 from findingaid.aid import FindingAid
+from findingaid.corpus import Corpus
 from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.release import ReleaseResult
@@ -27,7 +28,15 @@ from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report
 from findingaid_dagster.assets.failures import HELD, fail_run
-from findingaid_dagster.assets.keys import PUBLISHED, artifact_id_of, asset_key
+from findingaid_dagster.assets.keys import (
+    PUBLISHED,
+    Keys,
+    artifact_id_of,
+    asset_key,
+    keys_in_use,
+    keys_of,
+    select_artifacts,
+)
 from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
@@ -60,7 +69,7 @@ def corpus_assets(
     op_tags: Mapping[str, Any] = MappingProxyType({}),
     translation: Translation = unchanged,
 ) -> dg.AssetsDefinition:
-    """Return the assets `corpus/artifacts` to `corpus/records`, one partition per artifact, and `corpus/published`."""
+    """Return the assets `corpus/artifacts` to `corpus/records`, partitioned alike, and `corpus/published`."""
     corpus, published = indexer.corpus, asset_key(indexer.of, PUBLISHED)
     translate = partial(translated, translation, indexer.of)
 
@@ -82,14 +91,14 @@ def corpus_assets(
         Without a stage, when the published records alone are selected, index the whole corpus as the job `index` does.
         """
         stages = [stage for stage in indexer.of.stages if asset_key(indexer.of, stage) in context.selected_asset_keys]
-        ids = [artifact_id_of(key) for key in context.partition_keys] if stages else []
+        keys = list(context.partition_keys) if stages else []
         after = awaited_assets(context, besides=checks_step(corpus))
         awaited = [stage for stage in stages if asset_key(indexer.of, stage) in after]
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         with in_one_line(f"{corpus}: "):
             if stages:
-                done = materialize(op_context, aid, corpus, ids, stages, config, at_once=not awaited)
+                done = materialize(op_context, aid, corpus, keys, stages, config, at_once=not awaited)
             else:
                 done = index_corpus(op_context, aid, corpus, config)
         visible, failed = done.release.visible, done.failed
@@ -109,7 +118,7 @@ def corpus_assets(
             else:
                 log_asset_events(op_context, [event])
         if failed:
-            what = f"{len(failed)} of {len(ids)} artifacts failed" if ids else f"{len(failed)} failed"
+            what = f"{len(failed)} of {done.selected:,} artifacts failed" if done.selected else f"{len(failed)} failed"
             raise fail_run(op_context, what, failed)
 
     return build
@@ -119,11 +128,13 @@ def corpus_assets(
 class Materialized:
     """Result of a materialization.
 
-    `failed` has a line for each failure, and `built` the ids of the artifacts that were built. `unlogged` are the
-    stages whose events are not logged yet. `before` are the contents that readers saw until then.
+    `failed` has a line for each failure of the `selected` artifacts, and `built` the keys of the partitions that were
+    built. `unlogged` are the stages whose events are not logged yet. `before` are the contents that readers saw until
+    then.
     """
 
     failed: list[str]
+    selected: int
     built: list[str]
     unlogged: list[Stage]
     before: dict[str, Contents]
@@ -135,36 +146,54 @@ def materialize(
     context: dg.OpExecutionContext,
     aid: FindingAid,
     corpus: str,
-    artifact_ids: list[str],
+    keys: list[str],
     stages: list[Stage],
     config: MaterializeConfig,
     *,
     at_once: bool,
 ) -> Materialized:
-    """Build these stages of these artifacts and publish.
+    """Build these stages of the partitions with these keys, and publish.
 
-    With `at_once`, the events of each batch are logged when it is built, apart from those of the records.
+    An artifact's own partition is built in any case. Of buckets only what is stale is built, and what is gone removed.
+    With `at_once`, the events of each batch are logged when it is built, apart from those of the records and of
+    buckets, which have artifacts in many batches.
     """
     run = aid.open_run(context.run_id)
     for line in run.prepare():
         context.log.warning(line)
     indexer, total = run.indexer(corpus), BatchReport()
-    logged = [stage for stage in stages if at_once and stage is not Stage.RECORDS]
+    buckets = [key for key in keys if keys_of(key).buckets]
+    logged = [stage for stage in stages if at_once and not buckets and stage is not Stage.RECORDS]
     built: list[str] = []
-    plan = run.plan_selected(corpus, artifact_ids)
+    plan = _plan(run, corpus, keys, config)
     indexer.begin(plan)
     options = BuildOptions(stages, config.force, pay_again=config.pay_again)
     failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
-    failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
     for ids, report in _build(context, aid, indexer, plan, options):
         failed += map(str, report.failed)
         failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
+        done = list(map(Keys().key_of, ids))
         if logged:
-            sync(context, indexer, ids, logged, aid.previews)
-        built += ids
+            sync(context, indexer, done, logged, aid.previews)
+        built += done
         total += report
+    if buckets:
+        built = keys
+        for gone in plan.removals():
+            indexer.remove(gone)
+    else:
+        failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
     before, closed = _publish(context, aid, run, corpus, failed)
-    return Materialized(failed, built, [stage for stage in stages if stage not in logged], before, closed, total)
+    unlogged = [stage for stage in stages if stage not in logged]
+    return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, closed, total)
+
+
+def _plan(run: Run, corpus: str, keys: Collection[str], config: MaterializeConfig) -> CorpusPlan:
+    """Return the plan of partitions: of artifacts whether stale or not, or of what is stale in buckets."""
+    if not any(keys_of(key).buckets for key in keys):
+        return run.plan_selected(corpus, list(map(artifact_id_of, keys)))
+    plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
+    return plan.only(select_artifacts(keys, plan.artifact_ids))
 
 
 def index_corpus(
@@ -176,10 +205,12 @@ def index_corpus(
         context.log.warning(line)
     indexer, reports = run.indexer(corpus), []
     plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
+    at_once = has_artifact_partitions(context.instance, indexer.of, plan)
     indexer.begin(plan)
     options = run.options([corpus], force=config.force, pay_again=config.pay_again)
     for ids, report in _build(context, aid, indexer, plan, options):
-        sync(context, indexer, ids, previews=aid.previews, visible=False)
+        if at_once:
+            sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
         reports.append(report)
     for gone in plan.removals():
         indexer.remove(gone)
@@ -188,15 +219,21 @@ def index_corpus(
     before, closed = _publish(context, aid, run, corpus, failed)
     sync(context, indexer, previews=aid.previews, visible=closed.visible)
     context.log.info(f"{corpus}: {total}")
-    return Materialized(failed, [], [], before, closed, total)
+    return Materialized(failed, 0, [], [], before, closed, total)
+
+
+def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: CorpusPlan) -> bool:
+    """Check whether a corpus has a partition per artifact, now and after a run of this plan."""
+    return Keys() == keys_in_use(instance, of, plan.artifacts) == Keys(of.partitions.buckets_for(plan.artifacts))
 
 
 def _build(
     context: dg.OpExecutionContext, aid: FindingAid, indexer: Indexer, plan: CorpusPlan, options: BuildOptions
 ) -> Iterator[tuple[list[str], BatchReport]]:
     """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
-    for batch in plan.batches():
-        context.log.info(f"{indexer.corpus}: {len(batch)} artifacts: {named(batch)}")
+    batches = list(plan.batches())
+    for number, batch in enumerate(batches, 1):
+        context.log.info(f"{indexer.corpus}: batch {number} of {len(batches)}: {len(batch)} artifacts: {named(batch)}")
         ids = [listing.artifact_id for listing in batch]
         built = indexer.build(batch, replace(options, progress=logged(context.log, indexer.corpus)))
         report = filter_report(built, ids, aid.previews)

@@ -7,16 +7,17 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import ConfigError
 from findingaid.model import Stage
-from findingaid_dagster.assets.keys import SOURCE, asset_key, partition_key
+from findingaid_dagster.assets.keys import SOURCE, asset_key, keys_in_use
 from findingaid_dagster.internals.history import Pruned, prune_partitions
 
 
 def prune_history(instance: dg.DagsterInstance, aid: FindingAid) -> Pruned:
-    """Delete the events of partitions of which neither the instance nor the ledger has the artifact."""
+    """Delete the events of partitions that the instance does not have, and that are of no artifact in the ledger."""
     pruned = Pruned()
     for corpus, of in aid.corpora.items():
         indexed = aid.indexer(corpus).ledger.rows(corpus) if aid.store.exists() else ()
-        kept = {*instance.get_dynamic_partitions(corpus), *map(partition_key, indexed)}
+        keys = keys_in_use(instance, of, len(indexed))
+        kept = {*instance.get_dynamic_partitions(corpus), *map(keys.key_of, indexed)}
         pruned += prune_partitions(instance, [asset_key(of, part) for part in (SOURCE, *Stage)], kept)
     return pruned
 

@@ -7,7 +7,8 @@ import dagster as dg
 
 from findingaid.corpus import Corpus
 from findingaid.indexing.indexer import Indexer
-from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, partition_key
+from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, keys_in_use
+from findingaid_dagster.assets.partitions import observed_version, stamps_version
 from findingaid_dagster.assets.specs import Translation, source_spec, translated, unchanged
 from findingaid_dagster.internals.events import log_asset_events, logged_data_versions
 from findingaid_dagster.resources import opened
@@ -42,23 +43,23 @@ def changed_partitions(instance: dg.DagsterInstance, indexer: Indexer) -> dict[s
     The version is "" if the source gives none. Raises SourceError.
     """
     skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.corpus).items()}
-    found = {
-        partition_key(listing.artifact_id): observed_version(listing.stamp)
+    stamps = {
+        listing.artifact_id: listing.stamp
         for listing in indexer.of.source.discover().listings
         if skipped.get(listing.artifact_id) != observed_version(listing.stamp)
     }
+    keys = keys_in_use(instance, indexer.of, len(stamps))
+    found = {
+        key: stamps_version({i: stamps[i] for i in ids}) if keys.buckets else observed_version(stamps[ids[0]])
+        for key, ids in keys.group(stamps).items()
+    }
     there = set(instance.get_dynamic_partitions(indexer.corpus))
     known = logged_data_versions(instance, asset_key(indexer.of, SOURCE), observed=True)
-    # An artifact that was deleted and is back has an earlier observation, but counts as new.
+    # A partition that was deleted and is back has an earlier observation, but counts as new.
     return {key: v for key, v in found.items() if key not in there or (v and v != known.get(key))}
 
 
 def observation(of: Corpus, key: str, version: str) -> dg.AssetObservation:
-    """Return the event that tells Dagster that an artifact was listed with this version."""
+    """Return the event that tells Dagster that the artifacts of a partition were listed with this version."""
     tags = {"dagster/data_version": version, "dagster/data_version_is_user_provided": "true"}
     return dg.AssetObservation(asset_key(of, SOURCE), partition=key, tags=tags)
-
-
-def observed_version(stamp: str) -> str:
-    """Return a stamp as a data version, without the "?" that marks it as uncertain: Dagster compares only versions."""
-    return stamp.rstrip("?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from findingaid.errors import UnknownCorpusError, brief
 from findingaid.identity.fingerprints import CLAIM_EXTRACTOR, EDGE_EXTRACTOR, NODE_PRODUCER, STRATEGY, check_id
@@ -54,6 +55,22 @@ class Schedule:
     default_status: str = "STOPPED"
 
 
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a scheduler divides a corpus: a partition per artifact, or hash buckets above `limit` artifacts.
+
+    If `by` is "bucket", always in hash buckets.
+    """
+
+    by: Literal["artifact", "bucket"] = "artifact"
+    buckets: int = 1024
+    limit: int = 20_000
+
+    def buckets_for(self, artifacts: int) -> int:
+        """Return the number of buckets for so many artifacts; 0 means a partition per artifact."""
+        return self.buckets if self.by == "bucket" or artifacts > self.limit else 0
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A named collection: its source, and the settings of its stages.
@@ -63,9 +80,9 @@ class Corpus:
 
     `max_loss` is a share of the known artifacts: a run that would lose more of them is refused. Nothing is published
     if more than the share `max_failures` of the artifacts failed, or if a search for known questions scores below
-    `quality`. `schedule` and `backfill_schedule` are for the scheduler; None means never. `owners`, `group` and `tags`
-    are shown in a catalogue, `deps` are the assets there that its source is made from, and `key_prefix` comes before
-    its name there. Raises IdentityError if no id can be made of a part.
+    `quality`. `schedule`, `backfill_schedule` and `partitions` are for the scheduler; a schedule of None means never.
+    `owners`, `group` and `tags` are shown in a catalogue, `deps` are the assets there that its source is made from, and
+    `key_prefix` comes before its name there. Raises IdentityError if no id can be made of a part.
     """
 
     name: str
@@ -83,6 +100,7 @@ class Corpus:
     claims: Claiming | None = None
     deps: Sequence[str] = ()
     key_prefix: Sequence[str] = ()
+    partitions: Partitioning = Partitioning()
 
     def __post_init__(self) -> None:
         parts: dict[str, object] = {STRATEGY: self.strategy, EDGE_EXTRACTOR: self.edges}

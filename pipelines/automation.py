@@ -17,9 +17,10 @@ from findingaid_dagster.assets import (
     add_partitions,
     asset_key,
     changed_partitions,
+    keys_in_use,
     news,
     observation,
-    partition_key,
+    read_partitions,
 )
 from findingaid_dagster.internals.backfills import is_backfill_under_way, launch_backfill
 from findingaid_dagster.internals.events import logged_data_versions
@@ -101,11 +102,19 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     It does not know the records of a run outside of Dagster. Raises SourceError.
     """
     indexer, (stale, deleted) = aid.indexer(corpus), _stale_artifacts(aid, corpus)
-    found = {partition_key(artifact_id) for artifact_id, _ in stale}
+    keys = keys_in_use(instance, indexer.of, len(stale))
+    # A run of a bucket removes what is gone; an artifact's own partition would fail.
+    found = {keys.key_of(artifact_id) for artifact_id in (*dict(stale), *(deleted if keys.buckets else ()))}
     if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
         known = logged_data_versions(instance, asset_key(indexer.of, Stage.RECORDS))
-        rows = {partition_key(i): row for i, row in indexer.ledger.rows(corpus).items() if i not in deleted}
-        found |= {key for key, row in rows.items() if not row.failed_stage and row.records != known.get(key)}
+        gone = set(map(keys.key_of, deleted))
+        found |= {
+            key
+            for key, partition in read_partitions(indexer, keys).items()
+            if key not in gone
+            and not any(row.failed_stage for row in partition.rows)
+            and partition.version(Stage.RECORDS) != known.get(key)
+        }
     return sorted(found)
 
 

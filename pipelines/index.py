@@ -1,7 +1,7 @@
 """The `index` job: discover and plan, take batches of stale artifacts through the stages, then finish."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,20 +13,25 @@ from findingaid.aid import FindingAid
 from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
+from findingaid.indexing.run import Run
 from findingaid.model import Failure, Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
+    Keys,
     artifact_id_of,
     fail_run,
     filter_failures,
     filter_report,
     filter_skipped,
+    has_artifact_partitions,
+    keys_of,
     log_checks,
     logged,
     named,
     publications,
     read_published,
+    select_artifacts,
     sync,
     table,
     usage_numbers,
@@ -42,11 +47,16 @@ TRIES = 2
 
 @dataclass(frozen=True)
 class _Build:
-    """A batch of stale artifacts of one corpus, to be built."""
+    """A batch of stale artifacts of one corpus, to be built; `number` says which of how many.
+
+    Its events are logged `at_once` if each artifact has a partition of its own.
+    """
 
     corpus: str
     listings: list[Listing]
     options: BuildOptions
+    number: str
+    at_once: bool
 
 
 @dataclass(frozen=True)
@@ -84,31 +94,41 @@ RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_ra
 """Tags by which Dagster names the partitions of a run."""
 
 
-def _artifacts_of(tags: Mapping[str, str], config: IndexConfig) -> list[str]:
-    """Return the artifacts that the run is limited to, by configuration or by a partition tag. Raises ConfigError."""
+def _partition_of(tags: Mapping[str, str], config: IndexConfig) -> str | None:
+    """Return the key of the partition that the tags limit the run to, if any. Raises ConfigError."""
     if found := [tag for tag in RANGE_TAGS if tag in tags]:
         raise ConfigError(
             f"tag {found[0]}: the job takes no range of partitions: give `artifacts` in the run configuration,"
             " or materialize the assets"
         )
-    if PARTITION_TAG not in tags:
-        return config.artifacts
-    tagged = artifact_id_of(tags[PARTITION_TAG])
-    if config.artifacts not in ([], [tagged]):
-        raise ConfigError(f"tag {PARTITION_TAG}={tagged} contradicts `artifacts` of the run configuration: give one")
-    return [tagged]
+    key = tags.get(PARTITION_TAG)
+    if key is not None and config.artifacts not in ([], [artifact_id_of(key)]):
+        raise ConfigError(f"tag {PARTITION_TAG}={key} contradicts `artifacts` of the run configuration: give one")
+    return key
+
+
+def _plans(
+    run: Run, corpora: Sequence[str], key: str | None, config: IndexConfig
+) -> dict[str, CorpusPlan | SourceError]:
+    """Return the plan of each corpus, limited to the partition with this key or to the configured artifacts."""
+    plans = partial(run.plans, corpora, force=config.force, allow_loss=config.allow_loss)
+    if key is None or not keys_of(key).buckets:
+        return plans(config.artifacts if key is None else [artifact_id_of(key)])
+    return {
+        corpus: plan.only(select_artifacts([key], plan.artifact_ids)) if isinstance(plan, CorpusPlan) else plan
+        for corpus, plan in plans().items()
+    }
 
 
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
-    artifacts = _artifacts_of(context.run.tags, config)
+    key = _partition_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
     run = aid.open_run(context.run_id)
     for line in run.prepare(allow_loss=config.allow_loss):
         context.log.warning(line)
     options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
     plans: dict[str, CorpusPlan | str] = {}
-    planned = run.plans(corpora, artifacts, force=config.force, allow_loss=config.allow_loss)
-    for corpus, plan in planned.items():
+    for corpus, plan in _plans(run, corpora, key, config).items():
         if isinstance(plan, SourceError):
             plans[corpus] = in_dagster(str(plan))
             context.log.error(f"{corpus}: {plans[corpus]}")
@@ -116,8 +136,10 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
         plans[corpus] = plan
         run.indexer(corpus).begin(plan)
         context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
-        for number, listings in enumerate(plan.batches()):
-            work = _Build(corpus, list(listings), options)
+        at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
+        batches = list(plan.batches())
+        for number, listings in enumerate(batches):
+            work = _Build(corpus, list(listings), options, f"{number + 1} of {len(batches)}", at_once)
             yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
         for number, ids in enumerate(plan.removals()):
             yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
@@ -132,14 +154,15 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
     if isinstance(work, _Remove):
         indexer.remove(work.artifact_ids)
         return None
-    context.log.info(f"{work.corpus}: {len(work.listings)} artifacts: {named(work.listings)}")
+    named_ids = named(work.listings)
+    context.log.info(f"{work.corpus}: batch {work.number}: {len(work.listings)} artifacts: {named_ids}")
     ids = [listing.artifact_id for listing in work.listings]
     built = indexer.build(work.listings, replace(work.options, progress=logged(context.log, work.corpus)))
     report = filter_report(built, ids, aid.previews)
     for failure in report.failed:
         context.log.error(f"{work.corpus}: {failure}")
-    if keeps_history():
-        sync(context, indexer, ids, previews=aid.previews, visible=False)
+    if work.at_once:
+        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
     return work.corpus, report
 
 

@@ -13,7 +13,7 @@ from pydantic import Secret, TypeAdapter, ValidationError
 from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.nodes import NODE_PRODUCERS
 from findingaid.config.settings import AT_LEAST, CONFIDENCE, NEAR, CorpusSettings, ScheduleSettings, Settings, T
-from findingaid.corpus import Claiming, Corpus, Quality, Schedule
+from findingaid.corpus import Claiming, Corpus, Partitioning, Quality, Schedule
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.tokens import EMBEDDER, counter
@@ -140,6 +140,7 @@ class Config:
             self._claims(settings, where),
             settings.deps,
             self.settings.dagster.key_prefix,
+            Partitioning(**settings.partitions.model_dump()),
         )
         try:
             return Corpus(*made)

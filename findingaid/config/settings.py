@@ -98,6 +98,24 @@ def _schedule(said: object) -> object:
 ScheduleText = Annotated[ScheduleSettings | None, BeforeValidator(_schedule)]
 
 
+MOST_BUCKETS = 10_000
+"""A tenth of the partitions that Dagster supports for an asset."""
+
+
+class PartitionSettings(BaseModel):
+    """How Dagster divides a corpus: a partition per artifact, or hash buckets above `limit` artifacts."""
+
+    model_config = ConfigDict(extra="forbid")
+    by: Literal["artifact", "bucket"] = "artifact"
+    buckets: int = Field(default=1024, ge=1, le=MOST_BUCKETS)
+    limit: int = Field(default=20_000, ge=0)
+
+
+def _partitions(said: object) -> object:
+    """Convert the kind of partitions alone to settings with all defaults."""
+    return {"by": said} if isinstance(said, str) else said
+
+
 Owner = Annotated[str, StringConstraints(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 KeyPart = Annotated[str, StringConstraints(pattern=r"^[^/\s]+$")]
 AssetPath = Annotated[str, StringConstraints(pattern=r"^[^/\s]+(/[^/\s]+)*$")]
@@ -223,6 +241,7 @@ class CorpusSettings(BaseModel):
     max_failures: float = Field(default=0.5, ge=0, le=1)
     schedule: ScheduleText = None
     backfill_schedule: ScheduleText = None
+    partitions: Annotated[PartitionSettings, BeforeValidator(_partitions)] = PartitionSettings()
     owners: list[Owner] = Field(default_factory=list)
     group: GroupName | None = None
     tags: dict[TagText, TagText] = Field(default_factory=dict)

@@ -1,0 +1,343 @@
+"""Hash buckets as partitions: staleness, materializations, and the conversion from and to a partition per artifact."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from findingaid.sources.files import RACY_NANOSECONDS
+from findingaid_dagster.assets import Keys, artifact_id_of, keys_of, partition_key, select_artifacts
+from findingaid_dagster.internals.events import logged_data_versions
+from tests.code_location.test_code_location import STAGES, Location, open_location
+from tests.conftest import Cli, error_of, text_about
+
+TOPICS = ("ledger", "vector", "reader", "writer")
+BUCKETS = 4
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    """A corpus of twelve artifacts in at most four buckets."""
+    divide(cli, by="bucket", buckets=BUCKETS)
+    for number in range(8):
+        cli.write(f"note{number}.md", text_about(f"note {number}"))
+    yield from open_location(cli, monkeypatch)
+
+
+def divide(cli: Cli, **partitions: object) -> None:
+    cli.settings["corpora"]["docs"]["partitions"] = partitions
+
+
+def keys(location: Location) -> list[str]:
+    return sorted(location.instance.get_dynamic_partitions("docs"))
+
+
+def key_of(artifact_id: str) -> str:
+    return Keys(BUCKETS).key_of(artifact_id)
+
+
+def stale(location: Location) -> set[str]:
+    """Return the partitions that Dagster's resolver shows as anything but fresh at any stage."""
+    return {key for (_, key), (status, _) in location.staleness().items() if status != "FRESH"}
+
+
+def metadata(location: Location, stage: str, key: str) -> dict[str, object]:
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(["docs", stage]), asset_partitions=[key])
+    (record,) = location.instance.fetch_materializations(wanted, limit=1).records
+    assert record.asset_materialization
+    return {name: found.value for name, found in record.asset_materialization.metadata.items()}
+
+
+def observe(location: Location) -> None:
+    """Observe the source as the UI does."""
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+    source = dg.AssetKey(["docs", "source"])
+    assert job.execute_in_process(instance=location.instance, asset_selection=[source]).success
+
+
+# -- keys --------------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_is_the_first_bits_of_the_hash_of_an_id() -> None:
+    names = [f"{number}.md" for number in range(4000)]
+
+    found = Keys(16).group(names)
+
+    assert list(found) == [f"bucket-{number:02}-of-16" for number in range(16)]
+    assert sorted(name for of in found.values() for name in of) == sorted(names)
+    assert {min(len(of) for of in found.values()) > 150, max(len(of) for of in found.values()) < 350} == {True}
+    halves = Keys(8).group(names)
+    assert set(halves["bucket-0-of-8"]) == {*found["bucket-00-of-16"], *found["bucket-01-of-16"]}
+    assert {keys_of(key) for key in found} == {Keys(16)}
+
+
+def test_an_artifact_with_the_name_of_a_bucket_is_no_bucket() -> None:
+    key = partition_key("bucket-1-of-4")
+
+    assert keys_of(key) == Keys()
+    assert artifact_id_of(key) == "bucket-1-of-4"
+    assert select_artifacts([key], ["bucket-1-of-4", "other"]) == ["bucket-1-of-4"]
+
+
+def test_artifacts_are_selected_by_keys_of_either_kind() -> None:
+    names = [f"{number}.md" for number in range(40)]
+    bucket = Keys(4).key_of("7.md")
+
+    found = select_artifacts([bucket, "1%25.md"], [*names, "1%.md"])
+
+    assert set(found) == {name for name in names if Keys(4).key_of(name) == bucket} | {"1%.md"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"buckets": 0}, "corpora.docs.partitions.buckets"),
+        ({"buckets": 100_000}, "corpora.docs.partitions.buckets"),
+        ({"by": "size"}, "corpora.docs.partitions.by"),
+        ({"limit": -1}, "corpora.docs.partitions.limit"),
+        ({"size": 3}, "corpora.docs.partitions.size"),
+    ],
+)
+def test_wrong_settings_are_named(cli: Cli, given: dict[str, object], said: str) -> None:
+    divide(cli, **given)
+
+    assert said in error_of(cli.run("status"))
+
+
+# -- runs and staleness ------------------------------------------------------------------------------------
+
+
+@pytest.mark.dagster_versions
+def test_the_job_logs_a_materialization_of_each_bucket_and_all_are_fresh(location: Location) -> None:
+    assert location.index().success
+
+    assert keys(location) == sorted({key_of(i) for i in location.aid.indexer("docs").ledger.rows("docs")})
+    assert set(location.events().values()) == {1}
+    assert location.all_fresh()
+    assert location.index().success
+    assert set(location.events().values()) == {1}
+
+
+@pytest.mark.dagster_versions
+def test_a_bucket_is_stale_exactly_if_one_of_its_artifacts_is(location: Location) -> None:
+    location.index()
+    location.cli.write("note3.md", text_about("another note"))
+
+    observe(location)
+
+    assert stale(location) == {key_of("note3.md")}
+    assert location.index().success
+    assert location.all_fresh()
+    logged = Counter(key for (_, key), times in location.events().items() if times == 2)
+    assert logged == {key_of("note3.md"): len(STAGES)}
+
+
+@pytest.mark.parametrize("change", ["new", "deleted"])
+def test_a_new_and_a_deleted_artifact_make_its_bucket_stale(location: Location, change: str) -> None:
+    location.index()
+    (location.cli.folder / "docs" / "note5.md").unlink() if change == "deleted" else location.cli.write(
+        "note99.md", text_about("more")
+    )
+    changed = key_of("note5.md" if change == "deleted" else "note99.md")
+
+    observe(location)
+    assert stale(location) == {changed}
+
+    assert location.materialize(STAGES, changed).success
+    assert location.all_fresh()
+    assert ("note99.md" in indexed(location), "note5.md" in indexed(location)) == (change == "new", change == "new")
+    before = location.events()
+    assert location.index().success
+    assert location.events() == before
+
+
+def indexed(location: Location) -> set[str]:
+    return set(location.aid.indexer("docs").ledger.rows("docs"))
+
+
+def test_a_materialized_bucket_builds_only_what_is_stale_in_it(location: Location) -> None:
+    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
+    location.index()
+    changed = key_of("note1.md")
+    others = [i for i in indexed(location) if key_of(i) != changed]
+    location.cli.write("note1.md", text_about("note 1 again"))
+    location.cli.write(others[0], text_about("not selected"))
+    before = location.aid.indexer("docs").ledger.rows("docs")
+
+    assert location.materialize(STAGES, changed).success
+
+    after = location.aid.indexer("docs").ledger.rows("docs")
+    assert {i for i in after if after[i].updated != before[i].updated} == {"note1.md"}
+    assert location.materialize(STAGES, changed, config={"force": True}).success
+    forced = location.aid.indexer("docs").ledger.rows("docs")
+    assert {i for i in forced if forced[i].updated != after[i].updated} == {i for i in after if key_of(i) == changed}
+
+
+def test_a_range_of_buckets_is_one_run(location: Location) -> None:
+    location.index()
+    for name in sorted(indexed(location)):
+        location.cli.write(name, text_about(f"another {name}"))
+    first, last = keys(location)[0], keys(location)[-1]
+
+    assert location.materialize(STAGES, first, last).success
+
+    observe(location)
+    assert location.all_fresh()
+
+
+def test_the_tag_of_a_bucket_limits_the_index_job_to_it(location: Location) -> None:
+    location.index()
+    for name in sorted(indexed(location)):
+        location.cli.write(name, text_about(f"another {name}"))
+    chosen = key_of("note2.md")
+
+    assert location.index(tags={"dagster/partition": chosen}).success
+
+    observe(location)
+    assert stale(location) == set(keys(location)) - {chosen}
+
+
+def test_a_bucket_that_becomes_empty_is_removed(location: Location) -> None:
+    location.index()
+    chosen = key_of("note4.md")
+    for name in sorted(indexed(location)):
+        if key_of(name) == chosen:
+            (location.cli.folder / "docs" / name).unlink()
+
+    assert location.materialize(STAGES, chosen).success
+
+    assert chosen not in keys(location)
+    assert location.all_fresh()
+    location.cli.write("note4.md", text_about("back"))
+    observe(location)
+    assert chosen in stale(location)
+
+
+# -- failures ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.dagster_versions
+def test_a_failed_artifact_is_named_in_its_bucket_which_stays_stale(location: Location) -> None:
+    location.cli.write("note6.md", b"\x00binary")
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "fail"
+
+    assert not location.index().success
+
+    failing = key_of("note6.md")
+    assert stale(location) == {failing}
+    for stage in STAGES:
+        told = metadata(location, stage, failing)
+        (row,) = told["failed artifacts"].records  # type: ignore[attr-defined]
+        assert (told["failed"], row.data["artifact"]) == (1, "note6.md")
+    others = [key for key in keys(location) if key != failing]
+    assert {metadata(location, "records", key)["failed"] for key in others} == {0}
+    location.cli.write("note6.md", text_about("mended"))
+    assert location.index().success
+    assert location.all_fresh()
+    assert metadata(location, "records", failing)["failed"] == 0
+
+
+def test_an_artifact_that_fails_after_it_was_indexed_makes_its_bucket_stale(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "fail"
+    location.index()
+    location.cli.write("note6.md", b"\x00binary")
+
+    assert not location.materialize(STAGES, key_of("note6.md")).success
+
+    assert stale(location) == {key_of("note6.md")}
+    assert "note6.md" in indexed(location)
+
+
+def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(location: Location) -> None:
+    divide(location.cli, by="bucket", buckets=1)
+    for number in range(40):
+        location.cli.write(f"{'long ' * 40}{number}.md", text_about(f"secret{number}"))
+    location.cli.write("last.md", text_about("secret"))
+    location.index()
+
+    (key,) = keys(location)
+    found = {stage: metadata(location, stage, key) for stage in STAGES}
+
+    assert (key, found["records"]["artifacts"]) == ("bucket-0-of-1", 53)
+    assert found["artifacts"]["bytes"] == sum(p.stat().st_size for p in (location.cli.folder / "docs").iterdir())
+    assert str(found["artifacts"]["changed last"]).count(".md") <= 10
+    assert all(len(str(told)) < 3000 for told in found.values())
+    assert "secret" not in str(found)
+
+
+# -- conversion --------------------------------------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Map each file of the tables to a hash, but for the leases and the runs."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for table in ("ledger", "records", "surfaces", "vectors")
+        for path in (folder / f"{table}.lance").rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.dagster_versions
+def test_a_corpus_is_divided_anew_at_its_limit_and_back_without_a_write(
+    location: Location, capfd: pytest.CaptureFixture[str]
+) -> None:
+    divide(location.cli, limit=12)
+    location.index()
+    assert keys(location) == sorted(map(partition_key, indexed(location)))
+    location.cli.write("thirteenth.md", text_about("one more"))
+    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
+    location.cli.run("index")
+    before = contents(location.cli.folder / "index")
+    assert before
+
+    divide(location.cli, limit=12, buckets=BUCKETS)
+    assert location.index().success
+
+    assert contents(location.cli.folder / "index") == before
+    assert keys(location) == sorted(set(map(key_of, indexed(location))))
+    assert location.all_fresh()
+    assert "13 artifacts: 4 hash buckets from now on, a partition per artifact before" in capfd.readouterr().err
+    divide(location.cli, limit=13)
+    assert location.index().success
+    assert contents(location.cli.folder / "index") == before
+    assert keys(location) == sorted(map(partition_key, indexed(location)))
+    assert location.all_fresh()
+    assert "13 artifacts: a partition per artifact from now on, 4 hash buckets before" in capfd.readouterr().err
+
+
+def test_another_number_of_buckets_divides_a_corpus_anew(location: Location) -> None:
+    location.index()
+    divide(location.cli, by="bucket", buckets=2)
+
+    assert location.index().success
+
+    assert {keys_of(key) for key in keys(location)} == {Keys(2)}
+    assert location.all_fresh()
+
+
+def test_a_cold_run_above_the_limit_never_logs_single_artifacts(location: Location) -> None:
+    divide(location.cli, limit=3, buckets=BUCKETS)
+
+    assert location.index().success
+
+    asset = dg.AssetKey(["docs", "artifacts"])
+    assert {keys_of(key) for key in logged_data_versions(location.instance, asset)} == {Keys(BUCKETS)}
+
+
+def test_history_of_single_artifacts_can_be_pruned_after_the_conversion(location: Location) -> None:
+    divide(location.cli)
+    location.index()
+    divide(location.cli, by="bucket", buckets=BUCKETS)
+    location.index()
+
+    assert "partitions" in location.cli.run("dagster", "prune").stdout
+
+    assert {key for _, key in location.events()} == set(keys(location))
+    assert location.all_fresh()
