@@ -14,6 +14,8 @@ import pytest
 from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.assets import Keys, artifact_id_of, keys_of, partition_key, select_artifacts
 from findingaid_dagster.internals.events import logged_data_versions
+from findingaid_dagster.pipelines.automation import _to_backfill
+from tests.code_location.test_automation import Ticks, look
 from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, error_of, text_about
 
@@ -269,6 +271,63 @@ def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(lo
     assert str(found["artifacts"]["changed last"]).count(".md") <= 10
     assert all(len(str(told)) < 3000 for told in found.values())
     assert "secret" not in str(found)
+
+
+# -- automation --------------------------------------------------------------------------------------------
+
+
+def test_a_change_seen_by_the_sensor_is_requested_once_for_its_bucket(location: Location) -> None:
+    assert location.index().success
+    ticks = Ticks(location)
+    assert ticks.quiet()
+    location.cli.write("note3.md", text_about("another note"))
+
+    (event,) = look(location).asset_events
+    location.instance.report_runless_asset_event(event)
+
+    assert event.partition == key_of("note3.md")
+    assert ticks.tick() == {key_of("note3.md")}
+    assert location.materialize(STAGES, key_of("note3.md")).success
+    assert ticks.quiet()
+    assert look(location).asset_events == []
+
+
+def test_a_failing_artifact_is_tried_once_however_often_the_sensor_looks(location: Location) -> None:
+    location.index()
+    ticks = Ticks(location)
+    assert ticks.quiet()
+    location.cli.write("note3.md", b"\x00binary")
+    for event in look(location).asset_events:
+        location.instance.report_runless_asset_event(event)
+    assert ticks.tick() == {key_of("note3.md")}
+
+    assert not location.materialize(STAGES, key_of("note3.md")).success
+
+    assert look(location).asset_events == []
+    assert ticks.quiet()
+    assert stale(location) == {key_of("note3.md")}
+
+
+def test_a_backfill_is_of_the_buckets_with_stale_new_deleted_and_failed_artifacts(location: Location) -> None:
+    divide(location.cli, by="bucket", buckets=64)
+    location.cli.write("bad.md", b"\x00binary")
+    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
+    location.index()
+    assert to_backfill(location) == buckets_of("bad.md")
+
+    location.cli.write("note1.md", text_about("another note"))
+    location.cli.write("added.md", text_about("one more"))
+    (location.cli.folder / "docs" / "note7.md").unlink()
+
+    assert to_backfill(location) == buckets_of("bad.md", "note1.md", "added.md", "note7.md")
+
+
+def to_backfill(location: Location) -> list[str]:
+    return _to_backfill(location.instance, location.aid, "docs")
+
+
+def buckets_of(*names: str) -> list[str]:
+    return sorted({Keys(64).key_of(name) for name in names})
 
 
 # -- conversion --------------------------------------------------------------------------------------------
