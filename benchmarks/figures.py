@@ -36,14 +36,13 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
 COMPARISON = Path(__file__).parent.parent / "docs" / "comparison.md"
 
 
-def write_table(name: str, lines: Iterable[str]) -> None:
-    """Write a table into the page of comparisons, between the comments `name` and "end of `name`"."""
+def write_table(name: str, lines: Iterable[str], page: Path = COMPARISON) -> None:
+    """Write a table into a page, between the comments `name` and "end of `name`"."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     shown = "\n".join(lines)
-    page = COMPARISON.read_text("utf-8")
-    before, _, rest = page.partition(begin)
+    before, _, rest = page.read_text("utf-8").partition(begin)
     after = rest.partition(end)[2]
-    COMPARISON.write_text(f"{before}{begin}\n\n{shown}\n\n{end}{after}", "utf-8")
+    page.write_text(f"{before}{begin}\n\n{shown}\n\n{end}{after}", "utf-8")
 
 
 def machine() -> str:
