@@ -144,8 +144,10 @@ def main(counts: Sequence[int]) -> None:
                 print(f"{count:,}: {what}: {measured}", flush=True)
     heads = "".join(f" {count:,} |" for count in counts)
     lines = [machine(), "", f"| figure |{heads} goal at 100,000 |", f"| --- |{' --- |' * len(counts)} --- |"]
-    for row in zip(*columns, strict=True):
-        lines.append(f"| {row[0][0]} | {' | '.join(measured for _, measured, _ in row)} | {row[0][2]} |")
+    lines += [
+        f"| {row[0][0]} | {' | '.join(measured for _, measured, _ in row)} | {row[0][2]} |"
+        for row in zip(*columns, strict=True)
+    ]
     write_table("growth", lines, PAGE)
 
 
