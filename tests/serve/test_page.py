@@ -56,6 +56,35 @@ def pour(cups):
     return cups  # saffron
 """
 ONE_LINE = " ".join(f"crate{n % 977}" for n in range(60_000)) + " The green heron fishes. " + "crate " * 60_000
+GUIDE = """\
+---
+title: Kiln guide
+---
+# Kiln guide
+
+Fire the *first* kiln **slowly** 🚀, see [the maker](https://kiln.example/a_b), [next page](next.md) and [ref].
+
+### Steps
+
+1. Load &amp; close
+2. Heat:
+   > to `900` degrees
+
+   ```sh
+   kiln --heat
+     900
+   ```
+- [x] vents open
+
+| glaze | cone | note |
+|---|:-:|---|
+| ash |  | a \\| b |
+| celadon | 10 |
+
+![the kiln](https://kiln.example/kiln.png) <b onclick="window.owned=1">bold</b>
+
+[ref]: https://kiln.example/ref
+"""
 ARABIC = "# تقرير\n\nتنتهي صلاحية الرموز بعد ساعة (auth).\n"  # noqa: RUF001  # it is Arabic
 PLACE = 640
 """Pixels that a piece of a text takes that is out of view."""
@@ -229,6 +258,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (odd / "tools.py").write_text(CODE)
     (odd / "haul.md").write_text(ONE_LINE)
     (odd / "arabic.md").write_text(ARABIC)
+    (odd / "guide.md").write_text(GUIDE)
     deep = cli.folder / "many" / "box" / "deep"
     deep.mkdir(parents=True)
     for n in range(14):
@@ -372,10 +402,12 @@ def test_an_opened_artifact_shows_all_of_its_text_with_the_passage_in_view(page:
     page.open(q="day 41", mode="lexical", corpus="docs")
     passage = page.opens_first()
 
-    assert "day 41" in passage.text
+    assert passage.text == "Day 41"
     assert page.in_view(passage)
-    pre = passage.find_element("xpath", "./ancestor::pre")
-    assert pre.get_attribute("textContent") == PARCELS
+    shown = page.run(
+        "return [...document.querySelectorAll('#artifact .markdown > *')].map((one) => one.textContent.trim())"
+    )
+    assert shown == [block.removeprefix("## ") for block in PARCELS.split("\n\n")]
 
 
 def test_a_line_of_any_length_opens_with_its_passage_in_view(page: Page) -> None:
@@ -384,10 +416,79 @@ def test_a_line_of_any_length_opens_with_its_passage_in_view(page: Page) -> None
 
     assert "green heron fishes" in passage.text
     assert page.in_view(passage)
-    whole = "return document.querySelector('#artifact pre').textContent"
-    assert page.run(whole) == ONE_LINE
+    assert page.run("return document.querySelector('#artifact .markdown').textContent") == ONE_LINE
     heights = page.run("return [...document.querySelectorAll('.piece')].map((one) => one.offsetHeight)")
     assert heights.count(PLACE) > len(heights) * 0.9  # not laid out
+
+
+def test_markdown_is_rendered_with_the_passage_marked(page: Page) -> None:
+    page.open(q="celadon glaze cone", corpus="odd", mode="lexical")
+    page.opens_first()
+    body = "#artifact-body .markdown"
+
+    def shown(selector: str) -> list[str]:
+        return [" ".join(text.split()) for text in page.texts(f"{body} {selector}")]
+
+    assert shown("h4") == ["Kiln guide"]
+    assert shown("h5") == ["Steps"]  # no level is left out
+    assert shown("em, strong, :not(pre) > code") == ["first", "slowly", "900"]
+    assert shown("ol > li")[0] == "Load & close"
+    assert [one.get_property("textContent") for one in page.all(f"{body} ol pre")] == ["kiln --heat\n  900"]
+    assert shown("ul > li") == ["☑ vents open"]
+    assert shown("th") == ["glaze", "cone", "note"]
+    assert [shown(f"tbody tr:nth-child({n}) td") for n in (1, 2)] == [["ash", "", "a | b"], ["celadon", "10", ""]]
+    links = [link.get_attribute("href") for link in page.all(f"{body} a")]
+    assert links == [f"https://kiln.example/{path}" for path in ("a_b", "ref", "kiln.png")]
+    assert 'onclick="window.owned=1">bold</b>' in page.text
+    assert shown("td .passage")[-2:] == ["celadon", "10"]
+    assert page.in_view(page.passage())
+
+
+@pytest.mark.parametrize(
+    "quote", ["slowly 🚀, see the maker", "Heat: to 900 degrees kiln --heat 900", "a | b", "Load & close"]
+)
+def test_a_span_of_an_artifact_is_marked_wherever_its_markdown_puts_it(page: Page, quote: str) -> None:
+    source = {
+        "slowly 🚀, see the maker": "slowly** 🚀, see [the maker",
+        "a | b": "a \\| b",
+        "Load & close": "Load &amp; close",
+    }
+    inner = "Heat:\n   > to `900` degrees\n\n   ```sh\n   kiln --heat\n     900"
+    text = source.get(quote, inner)
+    start = GUIDE.index(text)
+    page.driver.get(
+        f"{page.address}/?{urlencode({'artifact': 'guide.md', 'in': 'odd', 'span': f'{start}-{start + len(text)}'})}"
+    )
+    page.passage()
+
+    marked = page.run("return [...document.querySelectorAll('.passage')].map((one) => one.textContent)")
+    assert " ".join(" ".join(marked).split()).replace(" ,", ",") == quote
+    assert "changed since" not in page.text
+
+
+def test_a_passage_that_markdown_does_not_show_is_marked_in_the_source(page: Page) -> None:
+    start = GUIDE.index("https://kiln.example/a_b")
+    page.driver.get(
+        f"{page.address}/?{urlencode({'artifact': 'guide.md', 'in': 'odd', 'span': f'{start}-{start + 24}'})}"
+    )
+
+    assert page.passage().text == "https://kiln.example/a_b"
+    assert page.one("#artifact pre").get_property("textContent") == GUIDE
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](" * 30_000, "*a_ " * 50_000, "> " * 5_000 + "x", "- " * 3_000 + "x", ("*a_ " * 4_000 + "\n\n") * 60]
+)
+def test_markdown_made_to_stall_the_page_does_not(page: Page, text: str) -> None:
+    page.open()
+    script = """
+    const [text, done] = arguments;
+    import("/page/markdown.js").then(({ markdownNodes }) => {
+      const nodes = markdownNodes(text, (from, to) => [text.slice(from, to)]);
+      done(nodes.map((node) => node.textContent).join("").length);
+    });"""
+
+    assert page.driver.execute_async_script(script, text) >= len(text) / 4  # within the driver's limit of 30 s
 
 
 def test_code_is_shown_as_it_stands_between_its_records_too(page: Page) -> None:
@@ -452,6 +553,8 @@ def test_a_link_to_what_has_changed_since_says_so(page: Page) -> None:
     assert "changed since" not in page.text
 
     page.driver.get(re.sub(r"span=\d+-\d+", "span=3-9", address))
+    page.shows("This artifact has changed since this search. The marked passage may be another one.")
+    page.driver.get(re.sub(r"record=\w+", "version=before", address))
     page.shows("This artifact has changed since this search. The marked passage may be another one.")
     page.driver.get(re.sub(r"record=\w+", "record=gone", address))
 
@@ -542,7 +645,7 @@ def test_code_keeps_its_lines_in_results(page: Page) -> None:
 def test_facets_show_counts_and_narrow_a_search(page: Page) -> None:
     page.open(q="tokens")
     page.waits(lambda: "many 14" in page.labels("#corpora label"), "no counts")
-    assert ".md 23" in page.labels("#suffixes label")
+    assert ".md 24" in page.labels("#suffixes label")
     page.one("#folders input[value='box/'] + span").click()
     page.waits(lambda: "folder=box%2F" in page.query, "no folder in the address")
     page.waits(lambda: page.labels("#corpora label") == ["many 14"], "the counts of corpora are not narrowed")
@@ -586,9 +689,10 @@ def test_an_opened_artifact_can_be_copied_opened_and_downloaded(page: Page, tmp_
     page.opens_first()
     assert page.one("#artifact-path").text == "odd/tools.py"
 
-    copy_path, copy_text = page.all("#artifact-actions button")
+    copy_path, copy_link, copy_text = page.all("#artifact-actions button")
     read = "navigator.clipboard.readText().then(arguments[0])"
-    for button, text in ((copy_path, "odd/tools.py"), (copy_text, CODE)):
+    address = f"{page.address}/?artifact=tools.py&in=odd"
+    for button, text in ((copy_path, "odd/tools.py"), (copy_link, address), (copy_text, CODE)):
         button.click()
         page.shows("Copied")
         page.waits(lambda text=text: page.driver.execute_async_script(read) == text, "not on the clipboard")

@@ -18,6 +18,7 @@ export function stateOf(address) {
       corpus: given.get("in"),
       record: given.get("record"),
       span: span ? [Number(span[1]), Number(span[2])] : null,
+      version: given.get("version"),
     },
   };
 }
@@ -43,8 +44,8 @@ export function addressOf(state) {
   for (const one of state.conditions) given.append("where", JSON.stringify(one));
   if (state.answer) given.set("answer", "1");
   if (state.artifact) {
-    const { id, corpus, record, span } = state.artifact;
-    for (const [key, value] of Object.entries({ artifact: id, in: corpus, record })) if (value) given.set(key, value);
+    const { id, corpus, record, span, version } = state.artifact;
+    for (const [key, value] of Object.entries({ artifact: id, in: corpus, record, version })) if (value) given.set(key, value);
     if (span) given.set("span", span.join("-"));
   }
   return given.size ? `?${given}` : "./";
@@ -52,9 +53,16 @@ export function addressOf(state) {
 
 export const here = () => stateOf(location.href);
 
-/** Returns the URL of a passage next to the current search. */
-export const passageAddress = ({ corpus, artifact_id: id, record_id: record, span = null }) =>
-  addressOf({ ...here(), artifact: { id, corpus, record, span } });
+/**
+ * Returns the URL of a passage next to the current search. A passage that is not a record is a span of a version of its
+ * artifact.
+ */
+export const passageAddress = ({ corpus, artifact_id: id, record_id: record = null, span = null, artifact_version: version }) =>
+  addressOf({ ...here(), artifact: { id, corpus, record, span, version: record ? null : version } });
+
+/** Returns the whole URL of an artifact alone, which stays the same when the artifact changes. */
+export const artifactAddress = ({ corpus, artifact_id: id }) =>
+  new URL(addressOf({ ...stateOf("./"), artifact: { id, corpus } }), document.baseURI).href;
 
 /** Returns the properties of a link that opens a passage on this page. */
-export const leadsTo = (at) => ({ href: passageAddress(at), "data-corpus": at.corpus, "data-record": at.record_id });
+export const leadsTo = (at) => ({ href: passageAddress(at), "data-corpus": at.corpus, "data-record": at.record_id ?? "" });

@@ -1,13 +1,12 @@
 // Text of one artifact with a marked passage.
 
 import { count, element, name } from "./dom.js";
-import { fenced, isCode, typeOf } from "./formats.js";
+import { isCode, isMarkdown, typeOf } from "./formats.js";
+import { markdownNodes } from "./markdown.js";
 import { marked } from "./words.js";
 
 const GAP = 8; // largest gap in characters between two records that counts as the space between paragraphs
 const PIECE = 3_000; // characters in a unit of layout
-const BEGINS = '[\\p{L}\\p{N}"\'“(\\[*_`]'; // first character of a line of prose
-const WRAPPED = new RegExp(`(?<![^])---\\n[^]*?\\n---$|\\n(?<=^${BEGINS}.{58,}[^ \\\\\\n]\\n)(?=${BEGINS})(?!\\d+[.)] |\\* )`, "gmu");
 
 /** Text with positions in code points, as the server counts, instead of JavaScript's UTF-16 code units. */
 class Text {
@@ -73,11 +72,14 @@ function gapOf(before, record) {
   return onwards && record.text.startsWith(shared) ? gap : Infinity;
 }
 
-/** Renders an artifact; the passage `wanted` ({record, span}) is in elements of class `passage`. `body` may be null. */
+/**
+ * Renders an artifact. The passage `wanted` is in elements of class `passage`: a record, or without one the span of a
+ * version. `body` may be null.
+ */
 export function artifactNodes(view, body, wanted, words) {
   const all = blocks(view.records.filter((record) => !isClaim(record)), body);
   const record = view.records.find(({ record_id }) => record_id === wanted.record);
-  const span = record?.span;
+  const span = wanted.record ? record?.span : wanted.span;
   const covers = (block) => span && block.span && block.span[0] <= span[0] && span[1] <= block.span[1];
   const within = all.find((block) => covers(block) && block.ids.has(wanted.record)) ?? all.find(covers);
   const type = typeOf(view.records[0].metadata);
@@ -87,7 +89,7 @@ export function artifactNodes(view, body, wanted, words) {
       "p", { className: "faint" },
       `Version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
     ),
-    changed(wanted, record),
+    changed(wanted, record, view),
     ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type)),
     claims.length ? stated(claims, within ? null : wanted.record) : null,
   ].filter(Boolean);
@@ -97,39 +99,51 @@ export function artifactNodes(view, body, wanted, words) {
  * Returns a note if the artifact has changed since the passage was found, otherwise null. A record's id depends on its
  * position, so a newer version of the artifact may have another text there, or none.
  */
-function changed(wanted, record) {
-  if (!wanted.record || (record && (!wanted.span || String(wanted.span) === String(record.span)))) return null;
-  const what = record ? "The marked passage may be another one." : "It no longer contains the passage.";
+function changed(wanted, record, view) {
+  const moved = record && wanted.span && String(wanted.span) !== String(record.span);
+  const later = !wanted.record && wanted.version && wanted.version !== view.artifact_version;
+  if (!later && !moved && (record || !wanted.record)) return null;
+  const what = record || later ? "The marked passage may be another one." : "It no longer contains the passage.";
   return element("p", { className: "note" }, `This artifact has changed since this search. ${what}`);
 }
 
-/** Splits a text into parts [text, whether it is code] with the same total length, so that spans stay valid. */
-function styled(text, type) {
-  if (type !== "text/markdown") return [[text, isCode(type)]];
-  return fenced(text).map(([part, code]) => [code ? part : flowing(part), code]);
-}
-
-/** Replaces line breaks in hard-wrapped Markdown prose by spaces. Front matter is kept as it is. */
-const flowing = (text) => text.replace(WRAPPED, (found) => (found === "\n" ? " " : found));
-
 function shown(block, span, whole, words, type) {
   const text = new Text(block.text);
-  const [start, end] = span ? span.map((at) => text.unit(at - block.span[0])) : whole ? [0, block.text.length] : [-1, -1];
-  const pre = element("pre");
-  let at = 0;
-  for (const [part, code] of block.writer ? [[block.text, false]] : styled(block.text, type)) {
-    for (const [from, to] of pieces(part)) {
-      const [first, last] = [start, end].map((unit) => Math.min(Math.max(unit - at, from), to));
-      const passage = first < last ? element("mark", { className: "passage", tabIndex: -1 }, marked(part.slice(first, last), words)) : null;
-      pre.append(element("span", { className: code ? "piece code" : "piece" }, part.slice(from, first), passage, part.slice(last, to)));
-    }
-    at += part.length;
-  }
+  const marks = span ? span.map((at) => text.unit(at - block.span[0])) : whole ? [0, block.text.length] : [-1, -1];
   const by = block.writer ? element("span", {}, ", written by ", name(block.writer)) : null;
-  return element("section", { className: "block" }, element("h3", {}, name(block.kind), by), pre);
+  const literal = writer(block.text, marks, words);
+  const markdown = !block.writer && isMarkdown(type, block.kind);
+  const body = (markdown && rendered(block.text, marks, literal)) || plain(block.text, literal, !block.writer && isCode(type));
+  return element("section", { className: "block" }, element("h3", {}, name(block.kind), by), body);
 }
 
-/** Yields [start, end] of pieces that the browser lays out separately, so that only visible ones cost time. */
+/** Returns a function that renders a range of a text, with the part of it that is in the passage marked. */
+function writer(text, [start, end], words) {
+  return (from, to, instead = null) => {
+    const [first, last] = [start, end].map((at) => Math.min(Math.max(at, from), to));
+    const passage = text.slice(first, last);
+    if (!passage.trim()) return [instead ?? text.slice(from, to)];
+    const mark = element("mark", { className: "passage", tabIndex: -1 }, instead ?? marked(passage, words));
+    return instead ? [mark] : [text.slice(from, first), mark, text.slice(last, to)];
+  };
+}
+
+/** Renders Markdown. Returns null if it does not show the passage, such as the target of a link. */
+function rendered(text, [start, end], literal) {
+  const long = (from, to, instead) => (to - from > 2 * PIECE ? separate(text, from, to, literal) : literal(from, to, instead));
+  const made = element("div", {}, markdownNodes(text, long));
+  return text.slice(Math.max(start, 0), Math.max(end, 0)).trim() && !made.querySelector(".passage") ? null : made;
+}
+
+const plain = (text, literal, code) => element("pre", { className: code ? "code" : "" }, separate(text, 0, text.length, literal));
+
+/** Renders a range of a text in pieces that the browser lays out separately, so that only visible ones cost time. */
+function separate(text, from, to, literal) {
+  const parts = [...pieces(text.slice(from, to))];
+  return parts.map(([start, end]) => element("span", { className: "piece" }, literal(from + start, from + end)));
+}
+
+/** Yields [start, end] of the pieces of a text, which end with a line or a word if possible. */
 function* pieces(text) {
   for (let from = 0; from < text.length; ) {
     let to = text.indexOf("\n", from + PIECE) + 1 || text.length;

@@ -1,11 +1,12 @@
-// What a person can do with an opened artifact: copy its path or text, open the text alone, and download it.
+// What a person can do with an opened artifact: copy its path, link or text, open the text alone, and download it.
 
+import { artifactAddress } from "./address.js";
 import { element, name } from "./dom.js";
 import { typeOf } from "./formats.js";
 
 let kept = null; // address of the text of the artifact that is open
 
-/** Renders the path of an artifact and the buttons for its text. */
+/** Renders the path of an artifact and the buttons for its path, link and text. */
 export function fileActions(view, text) {
   if (kept) URL.revokeObjectURL(kept);
   // Plain text, whatever it is: a browser must neither run nor render a text of the index.
@@ -15,6 +16,7 @@ export function fileActions(view, text) {
   return [
     element("p", { id: "artifact-path" }, name(path)),
     copy("Copy path", path, told),
+    copy("Copy link", artifactAddress(view), told),
     copy("Copy text", text, told),
     element("a", { href: kept, target: "_blank", rel: "noopener" }, "Open"),
     element("a", { href: kept, download: fileName(view) }, "Download"),

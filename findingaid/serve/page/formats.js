@@ -5,6 +5,9 @@ const FENCED = /^(```|~~~)[^]*?(?:^\1.*\n?|(?![^]))/gm;
 
 export const isCode = (type) => CODE.test(type);
 
+/** Returns whether a text is Markdown. Readmes are, whatever their package says of itself. */
+export const isMarkdown = (type, kind) => type === "text/markdown" || kind === "readme";
+
 /** Returns the media type of the text of a record. */
 export function typeOf({ media_type: kept = "", text_type: type = kept }) {
   return type;

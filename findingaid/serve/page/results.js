@@ -3,7 +3,7 @@
 import { leadsTo } from "./address.js";
 import { call } from "./api.js";
 import { element, line, name, number, outdated, score, table } from "./dom.js";
-import { fenced, isCode, typeOf } from "./formats.js";
+import { fenced, isCode, isMarkdown, typeOf } from "./formats.js";
 import { covered, excerpt, excerptLines, marked } from "./words.js";
 
 const RANKERS = { dense: "by meaning", lexical: "by words" };
@@ -88,7 +88,7 @@ const heading = (hit) => [title(hit), ...headings(hit)].join(" › ");
 /** Returns the part of a hit with the most words of the query. Code keeps its lines. */
 function passage(hit, words) {
   const type = typeOf(hit.metadata);
-  const markdown = type === "text/markdown" || hit.surface_kind === "readme";
+  const markdown = isMarkdown(type, hit.surface_kind);
   if (!markdown && isCode(type)) return code(hit.text, words);
   if (markdown) {
     const parts = fenced(hit.text).filter(([part]) => part.trim());
