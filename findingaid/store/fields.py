@@ -201,6 +201,17 @@ def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
     return new[room:]
 
 
+def fits(dataset: lance.LanceDataset, fields: Fields) -> bool:
+    """Check whether `fit` has nothing to change for these fields."""
+    names = set(dataset.schema.names)
+    if any(name.startswith(OURS) for name in names):
+        return False
+    if fields.types.keys() - names and len(columns(dataset.schema)) < MAX_FIELDS:
+        return False
+    there = {name: dataset.schema.field(name).type for name in fields.types.keys() & names}
+    return all(_wider_column(dataset, name, fields.types[name]) == kind for name, kind in there.items())
+
+
 def _wider_column(dataset: lance.LanceDataset, name: str, kind: pa.DataType) -> pa.DataType:
     """Return the type that a column needs to hold values of `kind` as well."""
     there, empty = dataset.schema.field(name).type, pa.list_(NOTHING)

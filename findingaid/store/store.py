@@ -26,6 +26,7 @@ from filelock import FileLock
 from findingaid.errors import ConfigError, StoreError, UnreachableError
 from findingaid.model import MAX_DIM
 from findingaid.store import fields, indexes, lexical, schemas
+from findingaid.store.fragments import NO_FRAGMENTS, Fragments
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
 from findingaid.store.sql import equals, one_of
 from findingaid.store.tags import EDGES_OF, PUBLISHED
@@ -33,6 +34,8 @@ from findingaid.text.analyzer import Lexical
 
 if TYPE_CHECKING:
     import lance
+    import numpy as np
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -277,18 +280,56 @@ class Store:
         `check` is called just before each try of the commit, with the table as the commit finds it. If it raises,
         nothing is written. Raises StoreError when commits of other writers came first every time.
         """
-        where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids)}"
-        found = fields.Fields.of(rows["metadata"].to_pylist()) if table == "records" and rows.num_rows else None
 
         def replace(dataset: lance.LanceDataset) -> bool:
-            self._require_fit(table, dataset, rows)
-            fitted = rows if found is None else self._fitted(dataset, rows, found)
-            return self._replace(dataset, where, fitted, check)
+            return self._replace(dataset, corpus, artifact_ids, [self._write(table, dataset, rows)], check)
 
         return self._commit(table, replace)
 
-    def _fitted(self, dataset: lance.LanceDataset, rows: pa.Table, found: fields.Fields) -> pa.Table:
-        """Return records with a column for each of their fields, after adding to the table those it has room for."""
+    def write_fragments(self, table: str, rows: pa.Table) -> Fragments:
+        """Write rows to files that no version of the table refers to yet; `replace_by_fragments` commits them.
+
+        The columns of new filter fields are added to the table at once.
+        """
+        if not rows.num_rows:
+            return NO_FRAGMENTS
+        found = self._fields_of(table, rows)
+        if found and not fields.fits(self.dataset(table), found):
+            self._commit(table, partial(self._fit, found=found))
+        return self._write(table, self.dataset(table), rows)
+
+    def replace_by_fragments(
+        self, table: str, corpus: str, artifact_ids: Sequence[str], made: Sequence[Fragments], check: Check
+    ) -> bool:
+        """Replace all rows of these artifacts with rows that were written before, in one commit; see `replace`."""
+
+        def replace(dataset: lance.LanceDataset) -> bool:
+            fitting = [each if each.fit(dataset) else self._write_again(table, dataset, each) for each in made]
+            return self._replace(dataset, corpus, artifact_ids, fitting, check)
+
+        return self._commit(table, replace)
+
+    def _write(self, table: str, dataset: lance.LanceDataset, rows: pa.Table) -> Fragments:
+        self._require_fit(table, dataset, rows)
+        if not rows.num_rows:
+            return NO_FRAGMENTS
+        if found := self._fields_of(table, rows):
+            self._fit(dataset, found)
+            for name, column in found.arrays(dataset.schema).items():
+                rows = rows.append_column(dataset.schema.field(name), column)
+        return Fragments.of(self._files_of(rows, dataset), dataset, rows.schema.names)
+
+    def _write_again(self, table: str, dataset: lance.LanceDataset, made: Fragments) -> Fragments:
+        """Write rows to new files, because the columns of the table have changed since their files were written."""
+        rows = made.read(dataset, self._options)
+        fixed = [name for name in rows.schema.names if table != "records" or name in schemas.RECORD_COLUMNS]
+        return self._write(table, dataset, rows.select(fixed))
+
+    def _fields_of(self, table: str, rows: pa.Table) -> fields.Fields | None:
+        return fields.Fields.of(rows["metadata"].to_pylist()) if table == "records" else None
+
+    def _fit(self, dataset: lance.LanceDataset, found: fields.Fields) -> None:
+        """Add a column to the records for each of these fields that the table has room for, or widen it."""
         left_out = fields.fit(dataset, found)
         if left_out and not self._told_full:
             self._told_full = True
@@ -296,9 +337,6 @@ class Store:
                 "table records has columns for %d fields, which is the limit: %s%s cannot be named in a filter",
                 fields.MAX_FIELDS, ", ".join(left_out[:NAMED]), ", …" if len(left_out) > NAMED else "",
             )  # fmt: skip
-        for name, column in found.arrays(dataset.schema).items():
-            rows = rows.append_column(dataset.schema.field(name), column)
-        return rows
 
     def rewrite(self, table: str, first: pa.Table, edit: Callable[[pa.Table], pa.Table | None]) -> None:
         """Replace all rows with the result of `edit`, in one commit; change nothing if it returns None.
@@ -396,29 +434,34 @@ class Store:
             storage_options=self._options or None,
         )
 
-    def _replace(self, dataset: lance.LanceDataset, where: str, rows: pa.Table, check: Check | None = None) -> bool:
+    def _replace(
+        self,
+        dataset: lance.LanceDataset,
+        corpus: str,
+        artifact_ids: Sequence[str],
+        made: Iterable[Fragments],
+        check: Check | None = None,
+    ) -> bool:
         import lance
         import numpy as np
 
-        found = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
-        addresses = found["_rowaddr"].to_numpy()  # upper 32 bits: the fragment's id
-        if not len(addresses) and not rows.num_rows:
+        addresses = _addresses(dataset, corpus, artifact_ids)
+        new = [fragment for each in made for fragment in each.metadata()]
+        if not len(addresses) and not new:
             return False
-        fragments = addresses >> np.uint64(32)
+        fragments = addresses >> np.uint64(32)  # the upper 32 bits are the fragment's id
         removed, updated = [], []
         for fragment_id in np.unique(fragments).tolist():
-            listed = ",".join(map(str, addresses[fragments == fragment_id].tolist()))
-            rest = dataset.get_fragment(int(fragment_id)).delete(  # type: ignore[union-attr]  # it was just found
-                f"_rowaddr IN ({listed})"
-            )
-            if rest is None:
+            fragment = dataset.get_fragment(int(fragment_id))
+            listed = addresses[fragments == fragment_id].tolist()
+            if len(listed) == fragment.count_rows():  # type: ignore[union-attr]  # it was just found
                 removed.append(int(fragment_id))
             else:
-                updated.append(rest)
+                updated.append(fragment.delete(f"_rowaddr IN ({','.join(map(str, listed))})"))  # type: ignore[union-attr]
         change = lance.LanceOperation.Update(
             removed_fragment_ids=removed,
             updated_fragments=updated,
-            new_fragments=self._files_of(rows, dataset) if rows.num_rows else [],
+            new_fragments=new,
             update_mode="rewrite_rows",
         )
         if check:
@@ -675,6 +718,18 @@ def select_rows(
         parts = [f"{part} AND {where}" for part in parts]
     found = [dataset.to_table(columns=list(columns), filter=part) for part in parts] if dataset.count_rows() else []
     return pa.concat_tables(found) if found else _empty(dataset.schema, columns)
+
+
+def _addresses(dataset: lance.LanceDataset, corpus: str, artifact_ids: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the addresses of the rows of these artifacts."""
+    import numpy as np
+
+    found = [np.empty(0, np.uint64)]
+    for start in range(0, len(artifact_ids) if dataset.count_rows() else 0, LOOKUP):
+        where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', artifact_ids[start : start + LOOKUP])}"
+        rows = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
+        found.append(rows["_rowaddr"].to_numpy())
+    return np.concatenate(found)
 
 
 def _wanted(dim: int) -> dict[str, pa.Schema]:
