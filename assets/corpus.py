@@ -231,7 +231,7 @@ def _build(
     context: dg.OpExecutionContext, aid: FindingAid, indexer: Indexer, plan: CorpusPlan, options: BuildOptions
 ) -> Iterator[tuple[list[str], BatchReport]]:
     """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
-    batches = list(plan.batches())
+    batches = list(plan.steps())
     for number, batch in enumerate(batches, 1):
         context.log.info(f"{indexer.corpus}: batch {number} of {len(batches)}: {len(batch)} artifacts: {named(batch)}")
         ids = [listing.artifact_id for listing in batch]

@@ -137,7 +137,7 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
         run.indexer(corpus).begin(plan)
         context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
         at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
-        batches = list(plan.batches())
+        batches = list(plan.steps())
         for number, listings in enumerate(batches):
             work = _Build(corpus, list(listings), options, f"{number + 1} of {len(batches)}", at_once)
             yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")

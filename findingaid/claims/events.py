@@ -12,7 +12,7 @@ import pyarrow as pa
 from findingaid.claims.model import SummaryNode
 from findingaid.store import schemas
 from findingaid.store.sql import equals
-from findingaid.store.store import Check, Store
+from findingaid.store.store import Store
 
 NODE_EVENTS = "node_events"
 
@@ -46,19 +46,16 @@ def node_events(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[
     return found
 
 
-def remember_nodes(
-    store: Store, corpus: str, nodes: Mapping[str, SummaryNode | None], check: Check | None = None
-) -> None:
-    """Append events for the current summary nodes of some artifacts; append nothing that is already recorded.
+def node_event_rows(store: Store, corpus: str, nodes: Mapping[str, SummaryNode | None]) -> pa.Table:
+    """Return the events for the current summary nodes of some artifacts, as rows; none that is already recorded.
 
-    The tables hold the nodes already, so no event names a node that was never stored. If a run is killed before it
-    appends an event, the next run appends it.
+    They are appended once the tables hold the nodes, so that no event names a node that was never stored. If a run is
+    killed before that, the next run appends them.
     """
     known = node_events(store, corpus, list(nodes))
     now = datetime.now(UTC)
     events = [asdict(event) for i, node in nodes.items() for event in _events(known.get(i, []), node, now)]
-    if events:
-        store.append(NODE_EVENTS, pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS), check)
+    return pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS)
 
 
 def _events(known: Sequence[NodeEvent], node: SummaryNode | None, now: datetime) -> Iterable[NodeEvent]:

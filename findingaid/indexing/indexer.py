@@ -1,15 +1,9 @@
 """Indexer: takes a batch of artifacts through the stages and writes the results to the tables.
 
-A batch is computed and checked completely before anything is written. Then it is committed in three steps:
+A batch is computed and checked completely, and its rows are written to files that no table refers to yet
+(`Indexer.build_batch`). Then a group of batches is committed at once; see `findingaid.indexing.group_commit`.
 
-1. The ledger records the intent to write.
-2. Each table gets one commit.
-3. The ledger records that the batch is done.
-
-A crash at any point leaves work to do again, and never work that only looks done. Without the intent, a source that is
-reverted after a crash would look up to date.
-
-A batch is processed under a lease on its artifacts, so that concurrent runs process each artifact once.
+A group is processed under a lease on its artifacts, so that concurrent runs process each artifact once.
 """
 
 from __future__ import annotations
@@ -19,14 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import islice
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from findingaid.claims.decisions import DecisionLog
-from findingaid.claims.events import NODE_EVENTS, remember_nodes
+from findingaid.claims.events import NODE_EVENTS, node_event_rows
 from findingaid.claims.model import NOTHING_DECIDED, Decided
 from findingaid.claims.standing import replay_decisions
 from findingaid.corpus import Corpus
@@ -41,7 +34,8 @@ from findingaid.indexing.budget import Spending
 from findingaid.indexing.calls import CallResults, Progress, synopsis_key
 from findingaid.indexing.claims import ClaimBuilder, claims_version, find_changed_by_decisions, nodes_version
 from findingaid.indexing.forecast import Forecast
-from findingaid.indexing.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe
+from findingaid.indexing.group_commit import BuiltBatch, OpenGroup, group_batches
+from findingaid.indexing.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe, split
 from findingaid.indexing.rows import (
     artifact_rows,
     claim_rows,
@@ -61,6 +55,8 @@ from findingaid.reports import BatchReport, Calls
 from findingaid.store import Lease, Leases, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
 from findingaid.store.artifacts import artifact_version, stored
 from findingaid.store.ledger import OUTCOMES
+from findingaid.store.skipped import TABLE as SKIPPED
+from findingaid.store.skipped import skipped_rows
 from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
 
@@ -68,9 +64,6 @@ ALL_STAGES = tuple(Stage)
 
 OBJECTS_A_COLLECTION = 100_000
 """Threshold of the garbage collector during a build. The default of 700 costs a cold build about 7 % of its time."""
-
-LEASED_BATCHES = 4
-"""Batches leased at once: each claim costs about 30 ms beside a commit, and other runs wait for as many batches."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +179,7 @@ class Indexer:
         Artifacts that another run holds are skipped: their rows are half written, not lost, and that run records them.
         """
         if plan.forgotten:
-            self.skipped.put(self.corpus, plan.forgotten, {})
+            self.skipped.forget(self.corpus, plan.forgotten)
         failures = {f.artifact_id: f for f in plan.failures}
         if not plan.lost and not failures:
             return
@@ -214,16 +207,8 @@ class Indexer:
 
         Artifacts that another run holds are waited for.
         """
-        by_id = {listing.artifact_id: listing for listing in listings}
-        reports: list[BatchReport] = []
-
-        def build(lease: Lease) -> None:
-            free = [by_id[i] for i in lease.artifact_ids]
-            reports.append(self.commit(self._compute(free, options), lease))
-
         with self.leases.join(self.embedder.id):
-            self.leases.in_turn(self.corpus, by_id, build)
-        return sum(reports, BatchReport())
+            return sum(self.build_all(split(listings), options), BatchReport())
 
     def build_all(self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE) -> list[BatchReport]:
         """Build the batches in order, computing each one while the previous one is written.
@@ -233,8 +218,7 @@ class Indexer:
         reports, rest = self._build_free(batches, options)
         while rest:
             self.leases.wait(self.corpus, [listing.artifact_id for listing in rest])
-            batches = CorpusPlan(self.corpus, len(rest), rest, ()).batches()
-            more, rest = self._build_free(batches, options)
+            more, rest = self._build_free(split(rest), options)
             reports += more
         return reports
 
@@ -242,24 +226,38 @@ class Indexer:
         self, batches: Iterable[Sequence[Listing]], options: BuildOptions
     ) -> tuple[list[BatchReport], list[Listing]]:
         """Build the artifacts that no other run holds; return the reports and the remaining listings."""
-        writes: list[Future[BatchReport]] = []
+        writes: list[Future[None]] = []
+        reports: list[BatchReport] = []
         rest: list[Listing] = []
         with _rare_collections(), ThreadPoolExecutor(1) as writer:
-            for group in _groups(batches):
-                lease = self.leases.claim(self.corpus, [x.artifact_id for batch in group for x in batch])
+            for batches_of_group in group_batches(batches):
+                lease = self.leases.claim(self.corpus, [x.artifact_id for batch in batches_of_group for x in batch])
+                group = OpenGroup(self.store, self.corpus, lease, reports)
                 try:
                     free = set(lease.artifact_ids)
-                    rest += [x for batch in group for x in batch if x.artifact_id not in free]
-                    for batch in filter(None, ([x for x in batch if x.artifact_id in free] for batch in group)):
+                    rest += [x for batch in batches_of_group for x in batch if x.artifact_id not in free]
+                    for batch in filter(None, ([x for x in of if x.artifact_id in free] for of in batches_of_group)):
                         work = self._compute(batch, options)
                         if writes:
                             writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
-                        writes.append(writer.submit(self.commit, work, lease))
+                        writes.append(writer.submit(self._write_into, group, work))
                         if options.progress:
                             options.progress(Stage.ARTIFACTS.value, 0, len(batch))
                 finally:
-                    writer.submit(lease.release)  # runs after the commits submitted before it
-        return [write.result() for write in writes], rest
+                    writes.append(writer.submit(group.close))  # runs after the writes submitted before it
+        for write in writes:
+            write.result()
+        return reports, rest
+
+    def _write_into(self, group: OpenGroup, work: BatchWork) -> None:
+        group.add(self._write(work))
+
+    def build_batch(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BuiltBatch:
+        """Compute a batch and write its rows to files, for `commit_group` in this process or another.
+
+        The process that commits holds a lease on the artifacts from before this call.
+        """
+        return self._write(self._compute(listings, options))
 
     def remove(self, artifact_ids: Sequence[str]) -> None:
         """Remove artifacts from every table. The caches keep the results that were paid for."""
@@ -477,30 +475,27 @@ class Indexer:
 
     # -- writing ---------------------------------------------------------------------------------------
 
-    def commit(self, work: BatchWork, lease: Lease) -> BatchReport:
-        """Write the results of a batch: the intent, the tables, the outcome.
-
-        Each commit is made only while the lease is held. The last one is made only if no other process has written
-        these artifacts since the first one. Raises StoreError, with nothing more written, if the lease was lost.
-        """
+    def _write(self, work: BatchWork) -> BuiltBatch:
+        """Write the rows of a batch to files that no table refers to yet."""
 
         def row_of(artifact_id: str) -> LedgerRow:
             return work.rows.get(artifact_id) or LedgerRow(self.corpus, artifact_id)
 
         tables = self._tables(work)  # built completely before anything is written
         counts = {table: _rows_by_artifact(rows) for table, (_, rows) in tables.items()}
-        intended = self._put([row_of(i).writing(again) for i, again in work.redo.items()], lease)
-        # Between intent and outcome the order of the tables does not matter, so they are written in parallel.
+        tables |= self._skipped_rows(work)
         with ThreadPoolExecutor(len(tables) or 1) as pool:
-            write = partial(self.store.replace, check=lease.check_commit)
-            list(pool.map(lambda table: write(table, self.corpus, *tables[table]), tables))
-        self._remember(work, lease)
-        self._remember_skipped(work, lease)
+            written = pool.map(lambda table: self.store.write_fragments(table, tables[table][1]), tables)
+            files = dict(zip(tables, written, strict=True))
         after = [self._row_after(work, row_of(i), counts) for i in work.versions]
         after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
-        changed = [row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo]
-        self._put([replace(row, updated=intended.get(row.artifact_id, row).updated) for row in changed], lease)
-        return report_of(work, self.embedder)
+        return BuiltBatch(
+            {table: (ids, files[table]) for table, (ids, _) in tables.items()},
+            self._histories(work),
+            [row_of(i).writing(again) for i, again in work.redo.items()],
+            [row for row in after if row != work.rows.get(row.artifact_id) or row.artifact_id in work.redo],
+            report_of(work, self.embedder),
+        )
 
     def _tables(self, work: BatchWork) -> dict[str, tuple[list[str], pa.Table]]:
         """Return table -> (artifacts whose rows are replaced, the new rows)."""
@@ -517,26 +512,25 @@ class Indexer:
         }
         return {table: (ids[table], rows) for table, rows in made.items() if ids[table]}
 
-    def _remember(self, work: BatchWork, lease: Lease) -> None:
-        """Append new anchored summaries and summary nodes to the histories of their artifacts."""
-        noded = [i for i, again in work.redo.items() if Stage.SUMMARY_NODES in again]
-        if noded:
-            nodes = {i: work.batch.noded(i).node for i in noded}
-            remember_nodes(self.store, self.corpus, nodes, lease.check_commit)
-        ids = [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]
-        if ids:
+    def _histories(self, work: BatchWork) -> dict[str, pa.Table]:
+        """Return the new rows of the histories: anchored summaries and events of summary nodes."""
+        found = {}
+        if noded := [i for i, again in work.redo.items() if Stage.SUMMARY_NODES in again]:
+            found[NODE_EVENTS] = node_event_rows(self.store, self.corpus, {i: work.batch.noded(i).node for i in noded})
+        if ids := [i for i, again in work.redo.items() if Stage.SYNOPSES in again and work.batch.synopsis(i).state]:
             latest = {i: rows[-1].summary for i, rows in history(self.store, self.corpus, ids).items()}
-            new = summary_rows(self.corpus, work.batch, ids, latest)
-            self.store.append("summaries", new, lease.check_commit)
+            found["summaries"] = summary_rows(self.corpus, work.batch, ids, latest)
+        return found
 
-    def _remember_skipped(self, work: BatchWork, lease: Lease) -> None:
-        """Record the artifacts that the source skips, and forget those that it no longer does.
+    def _skipped_rows(self, work: BatchWork) -> dict[str, tuple[list[str], pa.Table]]:
+        """Return the rows of artifacts that the source skips, which also forget those that it no longer does.
 
         The records of one that was indexed before stay until the end of the run; see `Run.finish_corpus`.
         """
         rows = {i: (work.stamps[i], reason) for i, reason in work.batch.skipped.items()}
         if rows or self.skipped.of(self.corpus).keys() & work.stamps.keys():
-            self.skipped.put(self.corpus, work.stamps, rows, lease.check_commit)
+            return {SKIPPED: (sorted(work.stamps), skipped_rows(self.corpus, rows))}
+        return {}
 
     def _row_after(self, work: BatchWork, row: LedgerRow, counts: Mapping[str, Mapping[str, int]]) -> LedgerRow:
         """Return an artifact's ledger row as it is once all its parts are written.
@@ -588,13 +582,6 @@ def _rows_by_artifact(rows: pa.Table) -> dict[str, int]:
     """Count the rows of each artifact."""
     counted = rows["artifact_id"].value_counts()
     return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
-
-
-def _groups(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
-    """Group batches by LEASED_BATCHES."""
-    left = iter(batches)
-    while group := list(islice(left, LEASED_BATCHES)):
-        yield group
 
 
 @contextmanager

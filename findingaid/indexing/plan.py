@@ -12,12 +12,15 @@ from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, 
 from findingaid.store.skipped import unchanged
 
 BATCH_ARTIFACTS = 512
-LARGE_BATCH_ARTIFACTS = 8192
+LARGE_BATCH_ARTIFACTS = 1024
 BATCH_BYTES = 64_000_000
-"""Limits of a batch. It is held in memory and committed at once, so its rows and its bytes are both bounded."""
+"""Limits of a batch. It is held in memory, so its rows and its bytes are both bounded."""
 
 BATCHES = 32
-"""Number of batches above which a run makes them larger than BATCH_ARTIFACTS: every commit costs more than the last."""
+"""Number of batches above which a run makes them larger than BATCH_ARTIFACTS, so that tables get fewer files."""
+
+STEP_ARTIFACTS = 8192
+"""Largest number of artifacts that a process of its own takes, as a step of the job does, in several batches."""
 
 NO_SYNOPSIS = "none"
 NO_CLAIMS = ""
@@ -136,28 +139,37 @@ class CorpusPlan:
         return {x.artifact_id for x in self.stale} | {x.artifact_id for x in self.failures} | {*self.deleted}
 
     def batches(self) -> Iterator[Sequence[Listing]]:
-        """Yield the stale listings in batches, each committed at once."""
-        batch: list[Listing] = []
-        size, most = 0, batch_artifacts(len(self.stale))
-        for listing in self.stale:
-            if batch and (len(batch) == most or size + listing.size > BATCH_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append(listing)
-            size += listing.size
-        if batch:
-            yield batch
+        """Yield the stale listings in batches."""
+        yield from split(self.stale)
+
+    def steps(self) -> Iterator[Sequence[Listing]]:
+        """Yield the stale listings in steps for processes of their own: few of them, since each takes time to start."""
+        yield from split(self.stale, STEP_ARTIFACTS)
 
     def removals(self) -> Iterator[Sequence[str]]:
         """Yield the deleted artifacts in batches, each committed at once."""
-        most = batch_artifacts(len(self.deleted))
+        most = batch_artifacts(len(self.deleted), STEP_ARTIFACTS)
         for start in range(0, len(self.deleted), most):
             yield self.deleted[start : start + most]
 
 
-def batch_artifacts(total: int) -> int:
+def batch_artifacts(total: int, limit: int = LARGE_BATCH_ARTIFACTS) -> int:
     """Return the largest number of artifacts of a batch in a run of so many."""
-    return min(max(BATCH_ARTIFACTS, -(-total // BATCHES)), LARGE_BATCH_ARTIFACTS)
+    return min(max(BATCH_ARTIFACTS, -(-total // BATCHES)), limit)
+
+
+def split(listings: Sequence[Listing], limit: int = LARGE_BATCH_ARTIFACTS) -> Iterator[Sequence[Listing]]:
+    """Yield listings in batches of at most `limit`, bounded in bytes too."""
+    batch: list[Listing] = []
+    size, most = 0, batch_artifacts(len(listings), limit)
+    for listing in listings:
+        if batch and (len(batch) == most or size + listing.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(listing)
+        size += listing.size
+    if batch:
+        yield batch
 
 
 def plan_corpus(

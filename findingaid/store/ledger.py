@@ -15,7 +15,7 @@ from findingaid.errors import StoreError
 from findingaid.model import Failure, Outcome, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import Check, Store, delete
+from findingaid.store.store import Check, Store, delete, select_rows
 
 if TYPE_CHECKING:
     import lance
@@ -110,9 +110,10 @@ class Ledger:
     def rows(self, corpus: str, artifact_ids: Sequence[str] | None = None) -> dict[str, LedgerRow]:
         """Return the rows of a corpus by artifact id: all, or the existing ones among `artifact_ids`."""
         where = equals("corpus", corpus)
-        if artifact_ids is not None:
-            where += f" AND {one_of('artifact_id', artifact_ids)}"
-        found = self._store.rows("ledger", FIELDS, where)
+        if artifact_ids is None:
+            found = self._store.rows("ledger", FIELDS, where)
+        else:
+            found = self._store.lookup("ledger", "artifact_id", artifact_ids, FIELDS, where)
         columns = (found[name].to_pylist() for name in FIELDS)  # a third of the time of a dict for each row
         return {row.artifact_id: row for row in map(LedgerRow, *columns)}
 
@@ -159,8 +160,8 @@ class Ledger:
 
         def unchanged(dataset: lance.LanceDataset) -> None:
             check()
-            where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', known)}"
-            found = dataset.to_table(columns=["artifact_id", "updated"], filter=where).to_pydict()
+            columns = ("artifact_id", "updated")
+            found = select_rows(dataset, "artifact_id", list(known), columns, equals("corpus", corpus)).to_pydict()
             there = dict(zip(found["artifact_id"], found["updated"], strict=True))
             if others := sum(there.get(i) != updated for i, updated in known.items()):
                 raise StoreError(

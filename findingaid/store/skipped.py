@@ -10,7 +10,7 @@ from findingaid.errors import StoreError
 from findingaid.model import Listing, Skipped
 from findingaid.store import schemas
 from findingaid.store.sql import equals
-from findingaid.store.store import Check, Store
+from findingaid.store.store import Store
 
 TABLE = "skipped"
 
@@ -45,18 +45,20 @@ class SkippedArtifacts:
         shown = (row for row in found if corpora is None or row["corpus"] in corpora)
         return next((f"{row['corpus']}/{artifact_id} is skipped: {row['reason']}" for row in shown), "")
 
-    def put(
-        self, corpus: str, artifact_ids: Iterable[str], rows: Mapping[str, tuple[str, str]], check: Check | None = None
-    ) -> None:
-        """Replace the rows of these artifacts with `rows`, which maps some of them to (stamp, reason)."""
-        columns = {
-            "corpus": [corpus] * len(rows),
-            "artifact_id": list(rows),
-            "stamp": [stamp for stamp, _ in rows.values()],
-            "reason": [reason for _, reason in rows.values()],
-        }
-        table = pa.table(columns, schema=schemas.SKIPPED)
-        self._store.replace(TABLE, corpus, sorted(artifact_ids), table, check)
+    def forget(self, corpus: str, artifact_ids: Iterable[str]) -> None:
+        """Remove the rows of these artifacts."""
+        self._store.replace(TABLE, corpus, sorted(artifact_ids), schemas.SKIPPED.empty_table())
+
+
+def skipped_rows(corpus: str, skipped: Mapping[str, tuple[str, str]]) -> pa.Table:
+    """Return the rows of artifacts, given by id with (stamp, reason)."""
+    columns = {
+        "corpus": [corpus] * len(skipped),
+        "artifact_id": list(skipped),
+        "stamp": [stamp for stamp, _ in skipped.values()],
+        "reason": [reason for _, reason in skipped.values()],
+    }
+    return pa.table(columns, schema=schemas.SKIPPED)
 
 
 def unchanged(listings: Sequence[Listing], skipped: Mapping[str, tuple[str, str]]) -> list[Skipped]:

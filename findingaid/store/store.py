@@ -452,12 +452,12 @@ class Store:
         fragments = addresses >> np.uint64(32)  # the upper 32 bits are the fragment's id
         removed, updated = [], []
         for fragment_id in np.unique(fragments).tolist():
-            fragment = dataset.get_fragment(int(fragment_id))
+            fragment: Any = dataset.get_fragment(int(fragment_id))
             listed = addresses[fragments == fragment_id].tolist()
-            if len(listed) == fragment.count_rows():  # type: ignore[union-attr]  # it was just found
+            if len(listed) == fragment.count_rows():
                 removed.append(int(fragment_id))
             else:
-                updated.append(fragment.delete(f"_rowaddr IN ({','.join(map(str, listed))})"))  # type: ignore[union-attr]
+                updated.append(fragment.delete(f"_rowaddr IN ({','.join(map(str, listed))})"))
         change = lance.LanceOperation.Update(
             removed_fragment_ids=removed,
             updated_fragments=updated,

@@ -1,0 +1,156 @@
+"""Many batches are committed at once: built here or in other processes, and whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from findingaid import Corpus, FindingAid
+from findingaid.indexing import plan
+from findingaid.indexing.group_commit import BuiltBatch, commit_group, group_batches
+from findingaid.indexing.indexer import Indexer
+from findingaid.model import Listing
+from findingaid.store import Leases, Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import CountingEmbedder, MemorySource
+from tests.conftest import text_about
+from tests.indexing.test_incremental import docs, records
+from tests.paths import ROOT
+
+ARTIFACTS = 30
+
+
+def aid_of(store: Path, count: int = ARTIFACTS) -> FindingAid:
+    """Return an aid over artifacts of which the later ones widen the field `year` from numbers to text."""
+    texts: dict[str, Any] = {}
+    for number in range(count):
+        year = str(2000 + number) if number < count // 2 else "last"
+        texts[f"{number:03d}.md"] = f"---\nyear: {year}\n---\n{text_about(f'topic {number}', f'more of {number}')}"
+    corpus = Corpus("docs", MemorySource(texts), Chunked(chunk_size=200, overlap=0))
+    return FindingAid(Store(str(store)), CountingEmbedder(), {"docs": corpus})
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "BATCH_ARTIFACTS", 4)
+
+
+def prepared(aid: FindingAid) -> tuple[Indexer, list[Sequence[Listing]]]:
+    run = aid.open_run()
+    run.prepare()
+    return run.indexer("docs"), list(run.plan("docs").batches())
+
+
+def commit(indexer: Indexer, batches: Sequence[Sequence[Listing]], built: Sequence[BuiltBatch]) -> None:
+    ids = [listing.artifact_id for batch in batches for listing in batch]
+    with Leases(indexer.store).claim("docs", ids) as lease:
+        commit_group(indexer.store, "docs", built, lease)
+
+
+def leftovers(store: Path) -> set[str]:
+    """Return the data files that the newest version of no table refers to."""
+    found = set()
+    for folder in store.glob("*.lance"):
+        dataset = Store(str(store)).dataset(folder.stem)
+        used = {file.path for fragment in dataset.get_fragments() for file in fragment.metadata.files}
+        found |= {path.name for path in (folder / "data").glob("*.lance")} - used
+    return found
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_each_table_gets_one_commit_for_a_group_of_batches(tmp_path: Path) -> None:
+    aid = aid_of(tmp_path / "index", 128)
+    indexer, batches = prepared(aid)
+    before = {table: aid.store.dataset(table).version for table in ("artifacts", "surfaces", "ledger")}
+
+    indexer.build_all(batches)
+
+    groups = len(list(group_batches(batches)))
+    assert (len(batches), groups) == (32, 4)
+    assert {table: aid.store.dataset(table).version - version for table, version in before.items()} == {
+        "artifacts": groups,
+        "surfaces": groups,
+        "ledger": 2 * groups,
+    }
+
+
+def test_a_million_artifacts_take_at_most_130_commits_a_table() -> None:
+    batches = plan.split([Listing("a", "1")] * 1_000_000)
+
+    assert 2 * len(list(group_batches(batches))) <= 130  # of the ledger; the other tables take half as many
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_batches_built_before_a_field_was_widened_are_committed_with_their_values(tmp_path: Path) -> None:
+    aid = aid_of(tmp_path / "index")
+    indexer, batches = prepared(aid)
+    built = [indexer.build_batch(batch) for batch in batches]
+
+    commit(indexer, batches, built)
+    aid.index()
+
+    aid_of(tmp_path / "clean").index()
+    assert records(aid) == records(aid_of(tmp_path / "clean"))
+    years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
+    assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
+    assert {row["year"] for row in years if row["artifact_id"] == "029.md"} == {"last"}
+
+
+BUILD = """
+import os, pickle, signal, sys
+from pathlib import Path
+from findingaid.indexing import plan
+from tests.indexing.test_group_commit import aid_of, prepared
+plan.BATCH_ARTIFACTS = 4
+store, count, result = sys.argv[1:]
+indexer, batches = prepared(aid_of(Path(store), int(count)))
+built = [indexer.build_batch(batch) for batch in batches]
+if result == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+Path(result).write_bytes(pickle.dumps(built))
+"""
+
+
+def build_elsewhere(store: Path, count: int, result: Path | str) -> int:
+    """Build all batches in another process, which writes them to a file, or dies; return its exit code."""
+    command = [sys.executable, "-c", BUILD, str(store), str(count), str(result)]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_batches_of_another_process_are_committed_by_this_one(tmp_path: Path) -> None:
+    aid = aid_of(tmp_path / "index")
+    indexer, batches = prepared(aid)
+    assert build_elsewhere(tmp_path / "index", ARTIFACTS, tmp_path / "built") == 0
+    built = pickle.loads((tmp_path / "built").read_bytes())  # of the process above
+    assert aid.store.count("records") == 0
+
+    commit(indexer, batches, built)
+
+    report = docs(aid.index())
+    aid_of(tmp_path / "clean").index()
+    assert (report.unchanged, report.calls.embed) == (ARTIFACTS, 0)
+    assert records(aid) == records(aid_of(tmp_path / "clean"))
+    assert aid.verify() == []
+
+
+def test_purge_removes_the_files_of_a_killed_worker(tmp_path: Path) -> None:
+    aid = aid_of(tmp_path / "index")
+    aid.index()
+    before = records(aid)
+    assert build_elsewhere(tmp_path / "index", ARTIFACTS + 10, "dies") == -signal.SIGKILL
+    assert leftovers(tmp_path / "index")
+
+    aid_of(tmp_path / "index").purge()
+
+    assert leftovers(tmp_path / "index") == set()
+    assert [row[:-1] for row in records(aid).values()] == [row[:-1] for row in before.values()]  # `year` is text now
+    assert aid.verify() == []
