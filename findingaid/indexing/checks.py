@@ -7,7 +7,7 @@ rows in the other files were checked before they were published.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,10 +55,6 @@ WORST = 3
 
 AMONG = 10
 """Rank down to which a record must be found by its own text. Others may say the same in other words."""
-
-
-Known = Mapping[str, tuple[str | None, int]]
-"""Maps artifact id -> (version, number of records) by the ledger. The version is None if a stage is not up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +172,14 @@ class Checker:
 
         They come in the order of CHECKS, followed by those of claims.
         """
-        rows, siblings = (table.filter(pc.equal(table["corpus"], corpus.name)) for table in (self.rows, self.siblings))
+        rows, siblings = (_of(corpus.name, table) for table in (self.rows, self.siblings))
         ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
-        known = _known(ledger, rows["artifact_id"])
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
             (FAILURES, *self._failures(corpus, ledger)),
-            (ORPHANS, self._orphans(corpus, ledger, rows, known), {"rows checked": len(rows)}),
+            (ORPHANS, self._orphans(corpus, ledger, rows), {"rows checked": len(rows)}),
             (SYNOPSES, *self._written(corpus, ledger, Stage.SYNOPSES)),
             (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
-            (LEDGER, self._ledger(siblings, known), {"records checked": len(siblings)}),
+            (LEDGER, self._ledger(siblings, ledger), {"records checked": len(siblings)}),
             (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
             (FINDS, self._finds(corpus, rows), {"records searched for": len(_sample(rows))}),
             *(
@@ -221,15 +216,16 @@ class Checker:
 
     def _rows(self) -> pa.Table:
         if not self.fragments:
-            return self.newest.schema.empty_table().select(list(COLUMNS))
-        return self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments).to_table()
+            return _compact(self.newest.schema, ())
+        batches = self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments).to_batches()
+        return _compact(self.newest.schema, batches)
 
     def _siblings(self) -> pa.Table:
         """Return all records of the artifacts in `rows`. A duplicate record may be in a file checked before."""
         if len(self.rows) == self.newest.count_rows():
             return self.rows
         ids = pc.unique(self.rows["artifact_id"]).to_pylist()
-        return select_rows(self.newest, "artifact_id", ids, COLUMNS)
+        return _compact(self.newest.schema, select_rows(self.newest, "artifact_id", ids, COLUMNS).to_batches())
 
     @cached_property
     def _unsound(self) -> dict[str, list[str]]:
@@ -243,28 +239,33 @@ class Checker:
         return found
 
     def _failures(self, corpus: Corpus, ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
-        stages, kinds, runs = (ledger[f"failed_{name}"].to_pylist() for name in ("stage", "kind", "runs"))
-        failed = [i for i, stage in enumerate(stages) if stage not in {"", *WRITTEN}]
-        counted = Counter(kinds[i] for i in failed)
-        facts = {"artifacts": len(ledger), "failed": len(failed), "failed again": sum(runs[i] > 1 for i in failed)}
+        failed = ledger.filter(pc.invert(pc.is_in(ledger["failed_stage"], pa.array(["", *map(str, WRITTEN)]))))
+        counted = Counter(failed["failed_kind"].to_pylist())
+        again = sum(runs > 1 for runs in failed["failed_runs"].to_pylist())
+        facts = {"artifacts": len(ledger), "failed": len(failed), "failed again": again}
         return _too_many("artifacts", len(failed), len(ledger), corpus.max_failures), facts | {
             f"failed: {kind}": count for kind, count in sorted(counted.items())
         }
 
     def _written(self, corpus: Corpus, ledger: pa.Table, stage: Stage) -> tuple[Iterator[str], Mapping[str, int]]:
         """Return problems and facts of one of the stages in WRITTEN."""
-        named = ledger[OUTCOMES[stage]].to_pylist()
-        outcomes = Counter(filter(None, named))
+        named = ledger[OUTCOMES[stage]]
+        counts = named.value_counts()
+        outcomes = Counter(
+            dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+        )
+        del outcomes[""]
         answered = outcomes.total() - outcomes[Outcome.SKIPPED] - outcomes[Outcome.PENDING]
-        reasons = zip(named, ledger["failed_message"].to_pylist(), strict=True)
-        waits = Counter(f"pending: {why}" for outcome, why in reasons if outcome == Outcome.PENDING and why)
+        reasons = ledger["failed_message"].filter(pc.equal(named, Outcome.PENDING.value)).to_pylist()
+        waits = Counter(f"pending: {why}" for why in reasons if why)
         problems = _too_many(stage.replace("_", " "), outcomes[Outcome.FAILED], answered, corpus.max_failures)
         refused = {"refused": pc.sum(ledger["refused"]).as_py() or 0} if stage is Stage.CLAIMS else {}
         return problems, dict(sorted(outcomes.items())) | dict(waits.most_common(REASONS)) | refused
 
-    def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table, known: Known) -> Iterator[str]:
-        ids = set(rows["artifact_id"].to_pylist())
-        yield from verify.named("artifacts have records but are not in the ledger", ids - known.keys())
+    def _orphans(self, corpus: Corpus, ledger: pa.Table, rows: pa.Table) -> Iterator[str]:
+        ids = pc.unique(rows["artifact_id"]).cast(pa.string())
+        unknown = ids.filter(pc.invert(pc.is_in(ids, ledger["artifact_id"].combine_chunks())))
+        yield from verify.named("artifacts have records but are not in the ledger", unknown.to_pylist())
         for table in PER_ARTIFACT:
             counted = pc.sum(ledger[f"n_{table}"]).as_py() or 0
             there = self._count(table, equals("corpus", corpus.name))
@@ -281,16 +282,22 @@ class Checker:
         if strangers := set(pc.unique(rows["embedder_id"]).to_pylist()) - {self.embedder.id}:
             yield f"made by {', '.join(sorted(strangers))}, the configuration says {self.embedder.id}"
 
-    def _ledger(self, rows: pa.Table, known: Known) -> Iterator[str]:
-        ids = rows["artifact_id"].to_pylist()
+    def _ledger(self, rows: pa.Table, ledger: pa.Table) -> Iterator[str]:
+        """Yield the artifacts whose records are not as many as the ledger states, or of another version.
+
+        The version is known of artifacts that are up to date in all stages.
+        """
+        columns = ("artifact_id", "artifacts", "recipe", "n_records")
+        counted = _joined(rows.group_by("artifact_id").aggregate([([], "count_all")]), ledger.select(columns))
+        differing = counted.filter(pc.not_equal(counted["count_all"], counted["n_records"]))
         yield from verify.named(
-            "artifacts do not have the number of records that the ledger states",
-            [i for i, count in Counter(ids).items() if i in known and known[i][1] != count],
+            "artifacts do not have the number of records that the ledger states", differing["artifact_id"].to_pylist()
         )
-        versions = zip(ids, rows["artifact_version"].to_pylist(), strict=True)
+        versions = _joined(rows.group_by(["artifact_id", "artifact_version"]).aggregate([]), ledger.select(columns))
+        current = versions.filter(pc.and_(pc.not_equal(versions["recipe"], ""), pc.is_valid(versions["artifacts"])))
+        others = current.filter(pc.not_equal(current["artifact_version"], current["artifacts"]))
         yield from verify.named(
-            "artifacts have records of another version than the ledger states",
-            {i for i, version in versions if i in known and known[i][0] not in {version, None}},
+            "artifacts have records of another version than the ledger states", set(others["artifact_id"].to_pylist())
         )
 
     def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
@@ -338,11 +345,23 @@ def measure_quality(corpus: str, of: Quality, searching: Searching, folder: Path
     return CheckResult(QUALITY, corpus, [problem], facts | of_kinds)
 
 
-def _known(ledger: pa.Table, artifact_ids: pa.ChunkedArray) -> Known:
-    """Return what the ledger states of the artifacts that have these ids."""
-    found = ledger.filter(pc.is_in(ledger["artifact_id"], artifact_ids.combine_chunks()))
-    columns = (found[name].to_pylist() for name in ("artifact_id", "artifacts", "recipe", "n_records"))
-    return {i: (version if recipe else None, records) for i, version, recipe, records in zip(*columns, strict=True)}
+def _compact(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return the columns to check of all rows, with each repeated value once: a third of the memory."""
+    kinds = {name: pa.dictionary(pa.int32(), schema.field(name).type) for name in COLUMNS if name != "record_id"}
+    wanted = pa.schema([pa.field(name, kinds.get(name, schema.field(name).type)) for name in COLUMNS])
+    found = [batch.select(COLUMNS).cast(wanted) for batch in batches]
+    return pa.Table.from_batches(found, wanted).unify_dictionaries()
+
+
+def _of(corpus: str, rows: pa.Table) -> pa.Table:
+    """Return the rows of one corpus."""
+    return rows if pc.unique(rows["corpus"]).to_pylist() == [corpus] else rows.filter(pc.equal(rows["corpus"], corpus))
+
+
+def _joined(found: pa.Table, ledger: pa.Table) -> pa.Table:
+    """Return groups of records beside the ledger rows of their artifacts."""
+    plain = [column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column for column in found.columns]
+    return pa.table(plain, found.column_names).join(ledger, "artifact_id", join_type="inner")
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
@@ -352,9 +371,10 @@ def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
 
 def _sample(rows: pa.Table) -> list[tuple[str, str]]:
     """Return (record id, artifact id) of a few records, always the same ones for the same rows."""
-    pairs = sorted(zip(rows["record_id"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
-    size = min(SAMPLES, 1 + len(pairs) // A_SAMPLE_OF)
-    return pairs[:: max(1, len(pairs) // size)][:size]
+    size = min(SAMPLES, 1 + len(rows) // A_SAMPLE_OF)
+    order = pc.sort_indices(rows["record_id"])
+    chosen = rows.take(order.take(pa.array(range(0, len(rows), max(1, len(rows) // size))[:size], pa.int64())))
+    return list(zip(chosen["record_id"].to_pylist(), chosen["artifact_id"].to_pylist(), strict=True))
 
 
 def _files(dataset: LanceDataset) -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from findingaid.errors import StoreError
 from findingaid.identity.hashes import artifact_version, embeddings_version, record_id, text_hash
@@ -209,8 +210,9 @@ def _unsound_records(store: Store, dim: int) -> list[str]:
 
 def duplicate_ids(records: pa.Table) -> Iterator[str]:
     """Yield a problem that names the record ids found in more than one row."""
-    counted = Counter(records["record_id"].to_pylist())
-    yield from named("records with the same id", [i for i, n in counted.items() if n > 1])
+    if pc.count_distinct(records["record_id"]).as_py() < len(records):
+        counted = Counter(records["record_id"].to_pylist())
+        yield from named("records with the same id", [i for i, n in counted.items() if n > 1])
 
 
 def unsound(vectors: pa.Array, dim: int) -> list[int]:

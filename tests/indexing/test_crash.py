@@ -46,7 +46,7 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-kill.watch(Store, "_replace", "_rewrite", "append", "clean")
+kill.watch(Store, "_replace", "_rewrite", "_files_of", "append", "clean")
 kill.watch(Publisher, "_serve", "_tag")
 kill.watch(Tags, "create", "update", "delete")
 aid_of({store!r}, payloads({edition})).index()
@@ -97,7 +97,7 @@ def test_a_killed_run_done_again_equals_a_clean_build(tmp_path: Path, seed: int)
     store = tmp_path / "index"
     aid_of(str(store), payloads(0)).index()
 
-    killed = run_child(store, 1, die_at=rng.randint(1, 40), after=rng.random() < 0.5)
+    killed = run_child(store, 1, die_at=rng.randint(1, 125), after=rng.random() < 0.5)
     # What the source holds now may be either edition: an edit reverted after the crash must not look current.
     edition = rng.randint(0, 1)
     aid = aid_of(str(store), payloads(edition))
@@ -110,10 +110,10 @@ def test_a_killed_run_done_again_equals_a_clean_build(tmp_path: Path, seed: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("die_at", range(1, 42, 2))
+@pytest.mark.parametrize("die_at", range(1, 228, 11))
 def test_killed_at_every_step_of_a_first_build(tmp_path: Path, die_at: int) -> None:
     store = tmp_path / "index"
-    killed = run_child(store, 0, die_at, after=die_at % 4 == 1)
+    killed = run_child(store, 0, die_at, after=die_at % 2 == 1)
 
     aid = aid_of(str(store), payloads(0))
     report = aid.index()
@@ -126,7 +126,7 @@ def test_killed_at_every_step_of_a_first_build(tmp_path: Path, die_at: int) -> N
 
 def test_a_killed_run_pays_at_most_one_batch_again(tmp_path: Path) -> None:
     store = tmp_path / "index"
-    run_child(store, 0, die_at=20, after=False)
+    run_child(store, 0, die_at=100, after=False)
     before = len(Path(f"{store}.paid").read_text().splitlines())
     embedder = CountingEmbedder()
 

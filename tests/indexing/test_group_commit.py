@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,9 @@ from findingaid import Corpus, FindingAid
 from findingaid.indexing import plan
 from findingaid.indexing.group_commit import BuiltBatch, commit_group, group_batches
 from findingaid.indexing.indexer import Indexer
-from findingaid.model import Listing
+from findingaid.model import Listing, Raw
 from findingaid.store import Leases, Store
+from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import text_about
@@ -30,11 +30,9 @@ ARTIFACTS = 30
 
 def aid_of(store: Path, count: int = ARTIFACTS) -> FindingAid:
     """Return an aid over artifacts of which the later ones widen the field `year` from numbers to text."""
-    texts: dict[str, Any] = {}
-    for number in range(count):
-        year = str(2000 + number) if number < count // 2 else "last"
-        texts[f"{number:03d}.md"] = f"---\nyear: {year}\n---\n{text_about(f'topic {number}', f'more of {number}')}"
-    corpus = Corpus("docs", MemorySource(texts), Chunked(chunk_size=200, overlap=0))
+    texts: dict[str, Raw] = {f"{n:03d}.md": text_about(f"topic {n}", f"more of {n}") for n in range(count)}
+    years = {i: {"year": 2000 + n if n < count // 2 else "last"} for n, i in enumerate(texts)}
+    corpus = Corpus("docs", MemorySource(texts, years), Chunked(chunk_size=200, overlap=0))
     return FindingAid(Store(str(store)), CountingEmbedder(), {"docs": corpus})
 
 
@@ -56,12 +54,12 @@ def commit(indexer: Indexer, batches: Sequence[Sequence[Listing]], built: Sequen
 
 
 def leftovers(store: Path) -> set[str]:
-    """Return the data files that the newest version of no table refers to."""
+    """Return the files of artifacts that the newest version of no table refers to."""
     found = set()
-    for folder in store.glob("*.lance"):
-        dataset = Store(str(store)).dataset(folder.stem)
-        used = {file.path for fragment in dataset.get_fragments() for file in fragment.metadata.files}
-        found |= {path.name for path in (folder / "data").glob("*.lance")} - used
+    for table in PER_ARTIFACT:
+        fragments = Store(str(store)).dataset(table).get_fragments()
+        used = {file.path for fragment in fragments for file in fragment.metadata.files}
+        found |= {path.name for path in (store / f"{table}.lance" / "data").glob("*.lance")} - used
     return found
 
 
