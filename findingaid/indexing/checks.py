@@ -266,13 +266,16 @@ class Checker:
         ids = pc.unique(rows["artifact_id"]).cast(pa.string())
         unknown = ids.filter(pc.invert(pc.is_in(ids, ledger["artifact_id"].combine_chunks())))
         yield from verify.named("artifacts have records but are not in the ledger", unknown.to_pylist())
+        alone = len(ledger) == self.store.count("ledger")  # then counting all rows is enough, and reads no column
         for table in PER_ARTIFACT:
             counted = pc.sum(ledger[f"n_{table}"]).as_py() or 0
+            if alone and self._count(table) == counted:
+                continue
             there = self._count(table, equals("corpus", corpus.name))
             if there != counted:
                 yield f"table {table} has {there} rows, the ledger states {counted}: run `findingaid index`"
 
-    def _count(self, table: str, where: str) -> int:
+    def _count(self, table: str, where: str | None = None) -> int:
         """Count rows of a table, in the version being checked if the table has one."""
         checked = {"records": self.newest, "edges": self.edges}.get(table)
         return self.store.count(table, where) if checked is None else int(checked.count_rows(where))
