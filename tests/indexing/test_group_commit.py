@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from findingaid import Corpus, FindingAid
-from findingaid.indexing import plan
+from findingaid.indexing import group_commit, plan
 from findingaid.indexing.group_commit import BuiltBatch, commit_group, group_batches
 from findingaid.indexing.indexer import Indexer
 from findingaid.model import Listing, Raw
@@ -28,7 +28,7 @@ from tests.paths import ROOT
 ARTIFACTS = 30
 
 
-def aid_of(store: Path, count: int = ARTIFACTS) -> FindingAid:
+def aid_of(store: Path | str, count: int = ARTIFACTS) -> FindingAid:
     """Return an aid over artifacts of which the later ones widen the field `year` from numbers to text."""
     texts: dict[str, Raw] = {f"{n:03d}.md": text_about(f"topic {n}", f"more of {n}") for n in range(count)}
     years = {i: {"year": 2000 + n if n < count // 2 else "last"} for n, i in enumerate(texts)}
@@ -87,8 +87,21 @@ def test_a_million_artifacts_take_at_most_130_commits_a_table() -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_batches_built_before_a_field_was_widened_are_committed_with_their_values(tmp_path: Path) -> None:
-    aid = aid_of(tmp_path / "index")
+def test_a_slow_group_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "GROUP_SECONDS", 0)
+    aid = aid_of(tmp_path / "index", 12)
+    indexer, batches = prepared(aid)
+    before = aid.store.dataset("artifacts").version
+
+    reports = indexer.build_all(batches)
+
+    assert aid.store.dataset("artifacts").version - before == len(batches) == len(reports) == 3
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_batches_built_before_a_field_was_widened_are_committed_with_their_values(tmp_path: Path, scheme: str) -> None:
+    aid = aid_of(f"{scheme}{tmp_path}/index")
     indexer, batches = prepared(aid)
     built = [indexer.build_batch(batch) for batch in batches]
 
