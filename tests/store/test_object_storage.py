@@ -27,11 +27,13 @@ from findingaid import FindingAid, UnreachableError
 from findingaid.claims.decisions import DecisionLog, Verdict, broken
 from findingaid.claims.model import Action
 from findingaid.config.loading import load
+from findingaid.indexing import plan
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.code_location.test_code_location import open_location
 from tests.conftest import Cli, error_of, text_about
+from tests.indexing.test_group_commit import aid_of, commit, prepared
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
 from tests.store.test_fields import come_through_together
@@ -333,6 +335,21 @@ def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
 @pytest.mark.slow
 def test_runs_that_bring_fields_at_once_lose_nothing(bucket: Bucket) -> None:
     come_through_together(lambda: Store(bucket.uri, bucket.options))
+
+
+def test_rows_that_were_written_before_a_field_was_widened_are_read_from_the_bucket(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "BATCH_ARTIFACTS", 4)
+    local = aid_of(tmp_path / "index", 8)
+    aid = FindingAid(Store(bucket.uri, bucket.options), local.embedder, local.corpora)
+
+    indexer, batches = prepared(aid)
+    commit(indexer, batches, [indexer.build_batch(batch) for batch in batches])
+
+    years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
+    assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
+    assert {row["year"] for row in years if row["artifact_id"] == "007.md"} == {"last"}
 
 
 def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
