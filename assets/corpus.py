@@ -169,7 +169,7 @@ def materialize(
     indexer.begin(plan)
     options = BuildOptions(stages, config.force, pay_again=config.pay_again)
     failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
-    for ids, report in _build(context, aid, indexer, plan, options):
+    for ids, report in _build(context, aid, run, plan, options):
         failed += map(str, report.failed)
         failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
         done = list(map(Keys().key_of, ids))
@@ -208,7 +208,7 @@ def index_corpus(
     at_once = has_artifact_partitions(context.instance, indexer.of, plan)
     indexer.begin(plan)
     options = run.options([corpus], force=config.force, pay_again=config.pay_again)
-    for ids, report in _build(context, aid, indexer, plan, options):
+    for ids, report in _build(context, aid, run, plan, options):
         if at_once:
             sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
         reports.append(report)
@@ -228,17 +228,19 @@ def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: Corp
 
 
 def _build(
-    context: dg.OpExecutionContext, aid: FindingAid, indexer: Indexer, plan: CorpusPlan, options: BuildOptions
+    context: dg.OpExecutionContext, aid: FindingAid, run: Run, plan: CorpusPlan, options: BuildOptions
 ) -> Iterator[tuple[list[str], BatchReport]]:
     """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
-    batches = list(plan.steps())
-    for number, batch in enumerate(batches, 1):
-        context.log.info(f"{indexer.corpus}: batch {number} of {len(batches)}: {len(batch)} artifacts: {named(batch)}")
-        ids = [listing.artifact_id for listing in batch]
-        built = indexer.build(batch, replace(options, progress=logged(context.log, indexer.corpus)))
-        report = filter_report(built, ids, aid.previews)
-        _warn(context, indexer.corpus, report)
-        yield ids, report
+    corpus, batches = plan.corpus, list(plan.steps())
+    options = replace(options, progress=logged(context.log, corpus))
+    with run.workers() as workers:
+        for number, (batch, built) in enumerate(workers.build(run.indexer(corpus), batches, options), 1):
+            count = f"batch {number} of {len(batches)}"
+            context.log.info(f"{corpus}: {count} is built: {len(batch)} artifacts: {named(batch)}")
+            ids = [listing.artifact_id for listing in batch]
+            report = filter_report(built, ids, aid.previews)
+            _warn(context, corpus, report)
+            yield ids, report
 
 
 def _publish(

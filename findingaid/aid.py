@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -21,8 +21,10 @@ from findingaid.identity.fingerprints import EMBEDDER, check_id
 from findingaid.indexing.budget import NO_BUDGET, Budget, Price, Spending
 from findingaid.indexing.checks import CheckResult
 from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.ray_workers import RayExecutor
 from findingaid.indexing.release import Release
 from findingaid.indexing.run import ProgressOf, Run
+from findingaid.indexing.workers import Executor
 from findingaid.metrics import Remembering
 from findingaid.model import Hit, Mode
 from findingaid.protocols import Answerer, Embedder
@@ -120,6 +122,9 @@ class FindingAid:
     answerer: Answerer | None = None
     """Answerer that writes when the caller asks for a model."""
 
+    executor: Executor | None = None
+    """Executor that builds the batches of a run in other processes; None builds them in this process."""
+
     previews: bool = False
     """Whether Dagster's events and logs may show document text."""
 
@@ -142,6 +147,7 @@ class FindingAid:
             context_defaults=config.context,
             review=config.settings.review.policy,
             answerer=config.answerer,
+            executor=_executor_of(config),
             previews=config.settings.dagster.previews,
         )
 
@@ -151,11 +157,10 @@ class FindingAid:
         Raises ConfigError if the budget cannot be enforced, see `check_budget`.
         """
         check_budget(self.budget, self.prices, self.corpora.values())
-        if name is None:
-            spending = Spending(self.store, self.budget, self.prices)
-        else:
-            spending = Spending(self.store, self.budget, self.prices, name, shared=True)
-        return Run(self.store, self.embedder, self.corpora, spending, self._decisions, self.release)
+        spending = Spending(self.store, self.budget, self.prices, shared=name is not None or self.executor is not None)
+        if name is not None:
+            spending.run = name
+        return Run(self.store, self.embedder, self.corpora, spending, self._decisions, self.release, self.executor)
 
     def indexer(self, corpus: str) -> Indexer:
         """Return the indexer of one corpus, in a run of its own. Raises ConfigError for an unknown corpus."""
@@ -753,3 +758,15 @@ class FindingAid:
             return [*problems, *(list(broken(decisions)) or incomplete(self.store, decisions))]
         except StoreError as error:
             return [*problems, str(error)]
+
+
+def _executor_of(config: Config) -> Executor | None:
+    """Return the executor of a configuration, whose workers open the same settings; None for those of Dagster."""
+    if (ray := config.ray) is None:
+        return None
+    settings = Config(config.settings, config.base)  # without the objects that it has built, which stay here
+    return RayExecutor(partial(_open_run, settings), ray.address, ray.cpus, ray.gpus or 0, ray.actors)
+
+
+def _open_run(config: Config, name: str) -> Run:
+    return FindingAid.of(config).open_run(name)

@@ -11,7 +11,11 @@ import dagster as dg
 from findingaid.config.settings import DagsterSettings
 from findingaid.errors import ConfigError
 
-KINDS = {"in_process": "dagster.in_process_executor", "multiprocess": "dagster.multiprocess_executor"}
+KINDS = {
+    "in_process": "dagster.in_process_executor",
+    "multiprocess": "dagster.multiprocess_executor",
+    "ray": "dagster.in_process_executor",  # the library hands the batches of a step to Ray
+}
 KNOWN = f"{', '.join(KINDS)}, or the import path of an executor, such as dagster_k8s.k8s_job_executor"
 
 
@@ -34,7 +38,7 @@ class Execution:
 
         Steps exchange data through files even within one process, so that Dagster can retry a run from the failed step.
         """
-        options = dict(spec)
+        options = {"kind": "ray"} if spec.get("kind") == "ray" else dict(spec)
         executor = _executor(options.pop("kind", None))
         scratch = options.pop("scratch", None)
         if scratch is not None and not isinstance(scratch, str):

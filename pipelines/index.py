@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -14,7 +15,8 @@ from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.run import Run
-from findingaid.model import Failure, Listing, Stage
+from findingaid.indexing.workers import TRIES, lost_batch
+from findingaid.model import Listing
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
@@ -41,19 +43,17 @@ from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
-TRIES = 2
-"""Attempts to build a batch: after a killed worker or an unavailable store, the next one often succeeds."""
-
 
 @dataclass(frozen=True)
 class _Build:
-    """A batch of stale artifacts of one corpus, to be built; `number` says which of how many.
+    """Batches of stale artifacts of one corpus, to be built by one step; `number` says which of how many steps.
 
-    Its events are logged `at_once` if each artifact has a partition of its own.
+    With an executor of the library, one step has all batches, and otherwise one. The events of a batch are logged
+    `at_once` if each artifact has a partition of its own.
     """
 
     corpus: str
-    listings: list[Listing]
+    batches: list[list[Listing]]
     options: BuildOptions
     number: str
     at_once: bool
@@ -137,9 +137,10 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
         run.indexer(corpus).begin(plan)
         context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
         at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
-        batches = list(plan.steps())
-        for number, listings in enumerate(batches):
-            work = _Build(corpus, list(listings), options, f"{number + 1} of {len(batches)}", at_once)
+        batches = list(map(list, plan.steps()))
+        steps = [batches] if batches and aid.executor else [[batch] for batch in batches]
+        for number, step in enumerate(steps):
+            work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once)
             yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
         for number, ids in enumerate(plan.removals()):
             yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
@@ -150,20 +151,25 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
 
 
 def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
-    indexer = aid.open_run(context.run_id).indexer(work.corpus)
+    run = aid.open_run(context.run_id)
+    indexer = run.indexer(work.corpus)
     if isinstance(work, _Remove):
         indexer.remove(work.artifact_ids)
         return None
-    named_ids = named(work.listings)
-    context.log.info(f"{work.corpus}: batch {work.number}: {len(work.listings)} artifacts: {named_ids}")
-    ids = [listing.artifact_id for listing in work.listings]
-    built = indexer.build(work.listings, replace(work.options, progress=logged(context.log, work.corpus)))
-    report = filter_report(built, ids, aid.previews)
-    for failure in report.failed:
-        context.log.error(f"{work.corpus}: {failure}")
-    if work.at_once:
-        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
-    return work.corpus, report
+    count, named_ids = sum(map(len, work.batches)), named(list(chain.from_iterable(work.batches)))
+    context.log.info(f"{work.corpus}: part {work.number}: {count} artifacts: {named_ids}")
+    options = replace(work.options, progress=logged(context.log, work.corpus))
+    total = BatchReport()
+    with run.workers() as workers:
+        for batch, built in workers.build(indexer, work.batches, options):
+            ids = [listing.artifact_id for listing in batch]
+            report = filter_report(built, ids, aid.previews)
+            for failure in report.failed:
+                context.log.error(f"{work.corpus}: {failure}")
+            if work.at_once:
+                sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+            total += report
+    return work.corpus, total
 
 
 def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], aid: FindingAid) -> Report:
@@ -216,11 +222,6 @@ def _rows(report: Report) -> list[dict[str, Any]]:
          "synopses pending": r.pending, **usage_numbers(r), "cost": r.cost, "texts cut off": r.truncated.texts}
         for corpus, r in report.corpora.items()
     ]  # fmt: skip
-
-
-def _lost(work: _Build) -> BatchReport:
-    why = f"its batch failed {TRIES} times, or its worker was killed: see the log of the run"
-    return BatchReport(failed=[Failure(x.artifact_id, Stage.ARTIFACTS.value, "lost", why) for x in work.listings])
 
 
 def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
@@ -278,7 +279,8 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         being published.
         """
         if isinstance(work, _Build) and context.retry_number == TRIES:
-            return work.corpus, _lost(work)
+            why = "or its worker was killed: see the log of the run"
+            return work.corpus, lost_batch(list(chain.from_iterable(work.batches)), why)
         with in_one_line():
             return _build(context, work, opened(context.resources, key))
 

@@ -67,8 +67,9 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @one_line_errors
     @functools.wraps(command)
-    def run(config: str | None, overrides: tuple[str, ...], **arguments: Any) -> Any:
-        return command(findingaid.open(config, dict(map(parse_override, overrides))), **arguments)
+    def run(config: str | None, overrides: tuple[str, ...], executor: str | None = None, **arguments: Any) -> Any:
+        given = dict(map(parse_override, overrides)) | ({"executor.kind": executor} if executor else {})
+        return command(findingaid.open(config, given), **arguments)
 
     for option in (json_option, set_option, config_option):
         run = option(run)
@@ -100,6 +101,12 @@ query_argument = click.argument("query", nargs=-1, required=True, metavar="QUERY
 """The query; it needs no quotes unless the shell would change it."""
 
 corpus_option = click.option("--corpus", "-c", "corpora", multiple=True, help="Only this corpus; may be repeated.")
+
+executor_option = click.option(
+    "--executor",
+    type=click.Choice(("in_process", "ray")),
+    help="Build batches in this process or on a Ray cluster, as `--set executor.kind=…` does.",
+)
 
 mode_option = click.option(
     "--mode",

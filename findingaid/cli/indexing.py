@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option, print_problems
+from findingaid.cli.common import common, corpus_option, executor_option, print_problems
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json, seconds_since_start
 from findingaid.reports import duration
 
@@ -48,6 +48,7 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
     is_flag=True,
     help="Accept that a source lists far fewer artifacts than are indexed, and that the log of decisions is lost.",
 )
+@executor_option
 @common
 def index(
     aid: FindingAid,
@@ -68,6 +69,7 @@ def index(
       findingaid index
       findingaid index --corpus docs --set embedder.kind=hash
       findingaid index --artifact guide.md --force --pay-again --stage synopses
+      findingaid index --executor ray --set executor.address=local
     """
     with progress_bars(enabled=not as_json) as progress:
         report = aid.index(

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
         signal.signal(signaled, signal.default_int_handler)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
+    aid = replace(aid, executor=None)  # a saved file is indexed here sooner than on a worker that has to start
     chosen = aid.within(corpora or list(aid.corpora)).corpora
     own = [] if aid.store.remote else [Path(aid.store.uri)]
     told: dict[str, list[str]] = {}

@@ -12,7 +12,16 @@ from pydantic import Secret, TypeAdapter, ValidationError
 
 from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.nodes import NODE_PRODUCERS
-from findingaid.config.settings import AT_LEAST, CONFIDENCE, NEAR, CorpusSettings, ScheduleSettings, Settings, T
+from findingaid.config.settings import (
+    AT_LEAST,
+    CONFIDENCE,
+    NEAR,
+    CorpusSettings,
+    RaySettings,
+    ScheduleSettings,
+    Settings,
+    T,
+)
 from findingaid.corpus import Claiming, Corpus, Partitioning, Quality, Schedule
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
@@ -78,6 +87,21 @@ class Config:
     @property
     def prices(self) -> dict[str, Price]:
         return {model: Price(price.input, price.output) for model, price in self.settings.prices.items()}
+
+    @property
+    def ray(self) -> RaySettings | None:
+        """The Ray cluster that builds batches, if that is the executor. Raises ConfigError."""
+        said = self.settings.executor
+        if said.get("kind") != "ray":
+            return None
+        try:
+            settings = RaySettings.model_validate(said)
+        except ValidationError as error:
+            raise ConfigError(one_line(error, "executor", list(RaySettings.model_fields))) from None
+        if settings.gpus is None:
+            on_gpu = str(self.settings.embedder.get("device")).startswith("cuda")
+            return settings.model_copy(update={"gpus": float(on_gpu)})
+        return settings
 
     @cached_property
     def search(self) -> SearchDefaults:

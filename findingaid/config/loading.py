@@ -41,7 +41,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     file = find_file(path)
     config = Config(read_settings(file, overrides), file.resolve().parent)
     try:
-        config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer  # noqa: B018  # builds every object, so that errors are raised now
+        config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer, config.ray  # noqa: B018  # builds every object, so that errors are raised now
         check_budget(config.budget, config.prices, config.corpora.values())
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None

@@ -380,6 +380,22 @@ class DagsterSettings(BaseModel):
     """Tags of every run of the jobs, such as a priority."""
 
 
+class RaySettings(BaseModel):
+    """Executor `ray`: a Ray cluster, and the actors on it that build batches."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["ray"] = "ray"
+    address: str = Field(default="auto", min_length=1)
+    """Address of the cluster: auto, local, HOST:PORT or ray://HOST:PORT."""
+
+    cpus: float = Field(default=1, gt=0)
+    gpus: float | None = Field(default=None, ge=0)
+    """CPUs and GPUs of an actor; by default one GPU if the embedder's device is cuda, and else none."""
+
+    actors: int = Field(default=4, ge=1)
+    """Most actors at once; each builds a batch at a time."""
+
+
 class Settings(BaseModel):
     """All settings of findingaid.yaml."""
 
@@ -400,7 +416,7 @@ class Settings(BaseModel):
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     serve: ServeSettings = Field(default_factory=ServeSettings)
     executor: dict[str, Any] = Field(default_factory=lambda: {"kind": "in_process"})
-    """Executor of the steps of Dagster's runs; read by the code location, not by this library."""
+    """Executor of the batches of a run: in_process, ray, or one of Dagster's, which run the steps of its runs."""
 
     dagster: DagsterSettings = Field(default_factory=DagsterSettings)
 

@@ -184,5 +184,10 @@ def rounded(weights: Mapping[str, Weights]) -> dict[str, Weights]:
 
 
 def _cores() -> int:
-    """Return the number of cores that this process may use. In a container this may be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may use. In a container this may be fewer than the machine has.
+
+    OMP_NUM_THREADS lowers it; Ray sets it to the CPUs of an actor.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(given), cores) if given.isdecimal() and int(given) else cores

@@ -281,7 +281,7 @@ def _indexed(
     stores = folder / "sets" / f"{given.corpus}-{content_hash(str(given.folder.resolve()))[:8]}"
     path = stores / content_hash(recipe, fingerprint(of.store.lexical))[:12]
     _take_over(stores, path)
-    aid = replace(aid, store=Store(str(path), lexical=of.store.lexical))
+    aid = replace(aid, store=Store(str(path), lexical=of.store.lexical), executor=None)
     report = aid.index(progress=progress)
     found = report.corpora[given.corpus]
     if report.unpublished or found.error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
@@ -33,6 +33,7 @@ from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
+from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
 from findingaid.protocols import Embedder, Source
@@ -57,6 +58,9 @@ class Run:
     spending: Spending
     log: DecisionLog
     release: Release
+    executor: Executor | None = None
+    """Executor of the batches; None builds them in this process."""
+
     _indexers: dict[str, Indexer] = field(default_factory=dict, repr=False)
     _inspected: bool = field(default=False, repr=False)
     _joined: bool = field(default=False, repr=False)
@@ -147,6 +151,10 @@ class Run:
             raise QueryError(f"stage {brief(unknown[0])}: {', '.join(corpora)} has {names}")
         return BuildOptions(force=force, pay_again=pay_again, forced=[Stage(stage) for stage in stages] or tuple(Stage))
 
+    def workers(self) -> AbstractContextManager[Workers]:
+        """Return the workers that build the batches of this run."""
+        return self.executor.workers(self.spending.run) if self.executor else nullcontext(InProcess())
+
     def plan_selected(self, corpus: str, artifact_ids: Collection[str]) -> CorpusPlan:
         """Return a plan that builds these artifacts, stale or not; `deleted` are those that the source does not have.
 
@@ -218,14 +226,20 @@ class Run:
             if artifacts:
                 plans = self.plans(corpora, artifacts, force=force, allow_loss=allow_loss)
                 corpora, plan_of = list(plans), partial(_planned, plans)
-            for name in corpora:
-                own = replace(options, progress=progress(name)) if progress else options
-                reports[name] = _timed(name, partial(self._index, name, plan_of, own, until_published))
+            with self.workers() as workers:
+                for name in corpora:
+                    own = replace(options, progress=progress(name)) if progress else options
+                    reports[name] = _timed(name, partial(self._index, name, plan_of, own, workers, until_published))
             closed = self.close([name for name in corpora if reports[name].active])
         return Report(reports, repaired, closed.unpublished)
 
     def _index(
-        self, corpus: str, plan_of: Callable[[str], CorpusPlan], options: BuildOptions, until: ExitStack
+        self,
+        corpus: str,
+        plan_of: Callable[[str], CorpusPlan],
+        options: BuildOptions,
+        workers: Workers,
+        until: ExitStack,
     ) -> CorpusReport:
         plan = plan_of(corpus)
         if plan.stale or plan.deleted:
@@ -234,7 +248,10 @@ class Run:
         indexer.begin(plan)
         if options.progress:
             options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
-        reports = indexer.build_all(plan.batches(), options)
+        if self.executor:
+            reports = [report for _, report in workers.build(indexer, plan.batches(), options)]
+        else:  # as `InProcess` does, but each batch is computed while the one before is written
+            reports = indexer.build_all(plan.batches(), options)
         for ids in plan.removals():
             indexer.remove(ids)
         return self.finish_corpus(plan, reports)

@@ -62,6 +62,30 @@ class RateLimiter:
         return start - now
 
 
+class Rates:
+    """Rate limits of one endpoint, in requests and in tokens."""
+
+    def __init__(self, requests_per_minute: int | None, tokens_per_minute: int | None) -> None:
+        self._requests = RateLimiter(requests_per_minute)
+        self._tokens = RateLimiter(tokens_per_minute)
+
+    def take(self, tokens: int) -> float:
+        """Take a request of so many tokens; return the seconds to wait before it may go."""
+        return max(self._requests.take(1), self._tokens.take(tokens))
+
+
+TakeShared = Callable[[str, int | None, int | None, int], Awaitable[float]]
+"""Coroutine function that takes from the rates that several processes share: host, both limits, and tokens."""
+
+_shared: TakeShared | None = None
+
+
+def share_rates(take: TakeShared | None) -> None:
+    """Have all requests of this process take from rates that it shares with others; None ends that."""
+    global _shared  # senders are made within components, out of reach of the caller
+    _shared = take
+
+
 class ConcurrencyLimiter:
     """Limit on concurrent requests: at most `most`, halved each time the endpoint is full, then rising again.
 
@@ -120,8 +144,7 @@ class Sender:
         self._where = where
         self._secrets = list(secrets)
         self._concurrency = ConcurrencyLimiter(limits.concurrency)
-        self._requests = RateLimiter(limits.requests_per_minute)
-        self._tokens = RateLimiter(limits.tokens_per_minute)
+        self._rates = Rates(limits.requests_per_minute, limits.tokens_per_minute)
         self._paused_until = 0.0
         self._failures = 0
         self._down = asyncio.Event()
@@ -166,9 +189,16 @@ class Sender:
             if pause <= 0:
                 break
             await self._sleep(pause + uniform(0, min(1.0, pause / 10)))  # noqa: S311  # so that not all come at once
-        if wait := max(self._requests.take(1), self._tokens.take(tokens)):
+        if wait := await self._take(tokens):
             await self._sleep(wait)
             self._check(wanted)
+
+    async def _take(self, tokens: int) -> float:
+        """Take a request from the rates, shared or not; return the seconds to wait before it may go."""
+        limits = self._limits.requests_per_minute, self._limits.tokens_per_minute
+        if _shared is None or limits == (None, None):
+            return self._rates.take(tokens)
+        return await _shared(self._where, *limits, tokens)
 
     def _check(self, wanted: Wanted) -> None:
         if not wanted():

@@ -1,0 +1,38 @@
+"""Embedder for tests of Ray workers: it can be made to kill its process, or to wait, by files in a folder."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from findingaid.model import Vectors
+from findingaid.testing import HashEmbedder
+
+
+@dataclass
+class Scripted(HashEmbedder):
+    """Hash embedder controlled by files in `folder`.
+
+    With `deadly` it kills its process at a text that contains "poison"; with `once` it does so a single time. While
+    `hold` exists it waits, after it has written the id of its Ray node to `held`. Each text is counted in `embedded`.
+    """
+
+    folder: str = ""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        folder = Path(self.folder)
+        if (folder / "deadly").exists() and any("poison" in text for text in texts):
+            if (folder / "once").exists():
+                (folder / "deadly").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if (folder / "hold").exists():
+            import ray
+
+            (folder / "held").write_text(ray.get_runtime_context().get_node_id())
+        while (folder / "hold").exists():
+            time.sleep(0.05)
+        with (folder / "embedded").open("a") as seen:
+            seen.writelines(f"{text!r}\n" for text in texts)
+        return super().embed(texts)
