@@ -22,6 +22,7 @@ from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.release import ReleaseResult
 from findingaid.indexing.run import Run
+from findingaid.indexing.workers import build_batches
 from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents
@@ -234,7 +235,8 @@ def _build(
     corpus, batches = plan.corpus, list(plan.steps())
     options = replace(options, progress=logged(context.log, corpus))
     with run.workers() as workers:
-        for number, (batch, built) in enumerate(workers.build(run.indexer(corpus), batches, options), 1):
+        done = build_batches(workers, run.indexer(corpus), batches, options)
+        for number, (batch, built) in enumerate(done, 1):
             count = f"batch {number} of {len(batches)}"
             context.log.info(f"{corpus}: {count} is built: {len(batch)} artifacts: {named(batch)}")
             ids = [listing.artifact_id for listing in batch]

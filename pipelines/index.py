@@ -15,7 +15,7 @@ from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.run import Run
-from findingaid.indexing.workers import TRIES, lost_batch
+from findingaid.indexing.workers import TRIES, build_batches, lost_batch
 from findingaid.model import Listing
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
@@ -161,7 +161,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
     options = replace(work.options, progress=logged(context.log, work.corpus))
     total = BatchReport()
     with run.workers() as workers:
-        for batch, built in workers.build(indexer, work.batches, options):
+        for batch, built in build_batches(workers, indexer, work.batches, options):
             ids = [listing.artifact_id for listing in batch]
             report = filter_report(built, ids, aid.previews)
             for failure in report.failed:

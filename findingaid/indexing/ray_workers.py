@@ -184,10 +184,11 @@ class RayWorkers:
 
     def _start(self) -> None:
         """Start as many actors as there is work for, at most those of the settings."""
+        if self._coordinator is None:
+            self._connected = connect(self.executor.address)
         import ray
 
         if self._coordinator is None:
-            self._connected = connect(self.executor.address)
             survives = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
             self._coordinator = ray.remote(Coordinator).options(**survives).remote()
             self._since = self._told = time.monotonic()

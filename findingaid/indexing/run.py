@@ -33,7 +33,7 @@ from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
-from findingaid.indexing.workers import Executor, InProcess, Workers
+from findingaid.indexing.workers import Executor, InProcess, Workers, build_batches
 from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
 from findingaid.protocols import Embedder, Source
@@ -246,11 +246,11 @@ class Run:
             self._join(until)
         indexer = self.indexer(corpus)
         indexer.begin(plan)
-        if options.progress:
-            options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
         if self.executor:
-            reports = [report for _, report in workers.build(indexer, plan.batches(), options)]
+            reports = [report for _, report in build_batches(workers, indexer, plan.batches(), options)]
         else:  # as `InProcess` does, but each batch is computed while the one before is written
+            if options.progress:
+                options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
             reports = indexer.build_all(plan.batches(), options)
         for ids in plan.removals():
             indexer.remove(ids)
