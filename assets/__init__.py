@@ -17,7 +17,6 @@ from findingaid_dagster.assets.keys import (
     select_artifacts,
 )
 from findingaid_dagster.assets.partitions import read_partitions
-from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import news, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
@@ -43,7 +42,6 @@ __all__ = [
     "keys_in_use",
     "keys_of",
     "log_checks",
-    "logged",
     "named",
     "news",
     "observation",

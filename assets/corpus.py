@@ -20,9 +20,9 @@ from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
 from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan
+from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import ReleaseResult
 from findingaid.indexing.run import Run
-from findingaid.indexing.workers import build_batches
 from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents
@@ -38,7 +38,6 @@ from findingaid_dagster.assets.keys import (
     keys_of,
     select_artifacts,
 )
-from findingaid_dagster.assets.progress import logged
 from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
@@ -233,9 +232,11 @@ def _build(
 ) -> Iterator[tuple[list[str], BatchReport]]:
     """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
     corpus, batches = plan.corpus, list(plan.steps())
-    options = replace(options, progress=logged(context.log, corpus))
+    progress = ProgressLog(context.log.info, corpus, run.spending)
+    options = replace(options, progress=progress)
+    progress(Stage.ARTIFACTS.value, sum(map(len, batches)), 0)
     with run.workers() as workers:
-        done = build_batches(workers, run.indexer(corpus), batches, options)
+        done = workers.build(run.indexer(corpus), batches, options)
         for number, (batch, built) in enumerate(done, 1):
             count = f"batch {number} of {len(batches)}"
             context.log.info(f"{corpus}: {count} is built: {len(batch)} artifacts: {named(batch)}")

@@ -14,9 +14,10 @@ from findingaid.aid import FindingAid
 from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
+from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.run import Run
-from findingaid.indexing.workers import TRIES, build_batches, lost_batch
-from findingaid.model import Listing
+from findingaid.indexing.workers import TRIES, lost_batch
+from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
@@ -29,7 +30,6 @@ from findingaid_dagster.assets import (
     has_artifact_partitions,
     keys_of,
     log_checks,
-    logged,
     named,
     publications,
     read_published,
@@ -158,10 +158,12 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
         return None
     count, named_ids = sum(map(len, work.batches)), named(list(chain.from_iterable(work.batches)))
     context.log.info(f"{work.corpus}: part {work.number}: {count} artifacts: {named_ids}")
-    options = replace(work.options, progress=logged(context.log, work.corpus))
+    progress = ProgressLog(context.log.info, work.corpus, run.spending)
+    options = replace(work.options, progress=progress)
+    progress(Stage.ARTIFACTS.value, count, 0)
     total = BatchReport()
     with run.workers() as workers:
-        for batch, built in build_batches(workers, indexer, work.batches, options):
+        for batch, built in workers.build(indexer, work.batches, options):
             ids = [listing.artifact_id for listing in batch]
             report = filter_report(built, ids, aid.previews)
             for failure in report.failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import os
 import sys
 import time
@@ -139,11 +140,26 @@ class Pace(ProgressColumn):
 
 
 @contextmanager
+def _log_on_stderr() -> Iterator[None]:
+    """Print the log of the library, which has lines on the progress of a long run, as plain lines."""
+    logger, handler = logging.getLogger("findingaid"), logging.StreamHandler(sys.stderr)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextmanager
 def progress_bars(enabled: bool) -> Iterator[ProgressOf | None]:
-    """Show progress bars for artifacts and texts, on a terminal only; yields None elsewhere."""
+    """Show progress bars for artifacts and texts. Without a terminal, yield None and print the log of the library."""
     console = Console(stderr=True)
     if not enabled or not console.is_terminal:
-        yield None
+        with _log_on_stderr():
+            yield None
         return
     from findingaid.indexing.plan import BATCH_ARTIFACTS
 

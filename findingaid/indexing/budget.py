@@ -145,15 +145,23 @@ class Spending:
             self._refresh()
             yield
 
+    def so_far(self) -> tuple[Usage, float]:
+        """Return the usage and the cost of all processes of the run, with what they have set apart."""
+        return _sum(self._entered()) if self.shared else (self.usage, self.cost)
+
     def _refresh(self) -> None:
         """Load the spending of all processes of the run, and the synthesizers that any of them has stopped calling."""
-        columns = ("producer_id", "calls", "input_tokens", "output_tokens", "cost", "stopped")
-        rows = self.store.rows("usage", columns, equals("run", self.run)).to_pylist()
+        rows = self._entered()
         self.stopped |= {row["producer_id"]: row["stopped"] for row in rows if row["stopped"]}
-        self.usage = sum((Usage(row["calls"], row["input_tokens"], row["output_tokens"]) for row in rows), NO_USAGE)
-        self.cost = sum(row["cost"] or 0.0 for row in rows)
+        self.usage, self.cost = _sum(rows)
         for batch in OpenBatches(self.store).of(run=self.run):
             self.reserve(batch)
+
+    def _entered(self) -> list[dict[str, Any]]:
+        """Return what the processes of the run have recorded in the store."""
+        columns = ("producer_id", "calls", "input_tokens", "output_tokens", "cost", "stopped")
+        rows: list[dict[str, Any]] = self.store.rows("usage", columns, equals("run", self.run)).to_pylist()
+        return rows
 
     def price(self, synthesizer: Synthesizer, usage: Usage, factor: float = 1.0) -> float | None:
         """Return the cost of usage, at `factor` times the price.
@@ -350,6 +358,12 @@ class Purse:
         if self.spending.shared and self.spending.bounded and usage != NO_USAGE:
             self.spending.enter("", self.synthesizer, usage)
             self._held += usage
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> tuple[Usage, float]:
+    """Return the usage and the cost of rows of the table of usage."""
+    usages = [Usage(row["calls"], row["input_tokens"], row["output_tokens"]) for row in rows]
+    return sum(usages, NO_USAGE), sum(row["cost"] or 0.0 for row in rows)
 
 
 def _within(usage: Usage, other: Usage) -> bool:

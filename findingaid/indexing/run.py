@@ -6,6 +6,7 @@ methods one by one, the job in a process for each batch.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -31,9 +32,10 @@ from findingaid.indexing.calls import Progress
 from findingaid.indexing.forecast import Forecast
 from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan, plan_corpus, refuse_loss, refuse_skips
+from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
-from findingaid.indexing.workers import Executor, InProcess, Workers, build_batches
+from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
 from findingaid.protocols import Embedder, Source
@@ -43,6 +45,8 @@ from findingaid.store import Lease, Leases, Store
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
+
+LOGGER = logging.getLogger("findingaid")
 
 ProgressOf = Callable[[str], Progress]
 """Function from the name of a corpus to the callback that reports progress on its artifacts and texts."""
@@ -217,7 +221,11 @@ class Run:
         allow_loss: bool = False,
         progress: ProgressOf | None = None,
     ) -> Report:
-        """Bring corpora up to date and publish; see `FindingAid.index`."""
+        """Bring corpora up to date and publish; see `FindingAid.index`.
+
+        Without `progress`, the log of findingaid gets lines on it.
+        """
+        progress = progress or (lambda corpus: ProgressLog(LOGGER.info, corpus, self.spending))
         options = self.options(corpora, force=force, pay_again=pay_again, stages=stages)
         with ExitStack() as until_published:
             repaired = self.prepare(allow_loss=allow_loss, until=until_published)
@@ -228,7 +236,7 @@ class Run:
                 corpora, plan_of = list(plans), partial(_planned, plans)
             with self.workers() as workers:
                 for name in corpora:
-                    own = replace(options, progress=progress(name)) if progress else options
+                    own = replace(options, progress=progress(name))
                     reports[name] = _timed(name, partial(self._index, name, plan_of, own, workers, until_published))
             closed = self.close([name for name in corpora if reports[name].active])
         return Report(reports, repaired, closed.unpublished)
@@ -246,11 +254,11 @@ class Run:
             self._join(until)
         indexer = self.indexer(corpus)
         indexer.begin(plan)
+        if options.progress:
+            options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
         if self.executor:
-            reports = [report for _, report in build_batches(workers, indexer, plan.batches(), options)]
+            reports = [report for _, report in workers.build(indexer, plan.steps(), options)]
         else:  # as `InProcess` does, but each batch is computed while the one before is written
-            if options.progress:
-                options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
             reports = indexer.build_all(plan.batches(), options)
         for ids in plan.removals():
             indexer.remove(ids)

@@ -42,19 +42,6 @@ class InProcess:
             yield batch, indexer.build(batch, options)
 
 
-def build_batches(
-    workers: Workers, indexer: Indexer, batches: Iterable[Batch], options: BuildOptions
-) -> Iterator[tuple[Batch, BatchReport]]:
-    """Build batches on workers, and count their artifacts as progress; see `Workers.build`."""
-    due = list(batches)
-    if options.progress:
-        options.progress(Stage.ARTIFACTS.value, sum(map(len, due)), 0)
-    for batch, report in workers.build(indexer, due, options):
-        if options.progress:
-            options.progress(Stage.ARTIFACTS.value, 0, len(batch))
-        yield batch, report
-
-
 def lost_batch(batch: Batch, why: str) -> BatchReport:
     """Return the report of a batch that failed in all attempts, so that the rest of the run is published."""
     message = f"its batch failed {TRIES} times, {why}"

@@ -1,0 +1,54 @@
+"""Progress of a run, as lines of a log."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from findingaid.indexing.budget import Spending
+from findingaid.model import NO_USAGE, Stage
+from findingaid.reports import duration
+
+EVERY = 10.0
+"""Seconds from one line to the next."""
+
+
+class ProgressLog:
+    """Callback that logs how far the stages of a corpus are, how fast, how long it will take, and what it costs.
+
+    It logs nothing about a run that ends within EVERY seconds.
+    """
+
+    def __init__(self, say: Callable[[str], object], corpus: str, spending: Spending) -> None:
+        self._say, self._corpus, self._spending = say, corpus, spending
+        self._told = time.monotonic()
+        self._started: dict[str, float] = {}
+        self._totals: Counter[str] = Counter()
+        self._done: Counter[str] = Counter()
+
+    def __call__(self, stage: str, more: int, newly: int) -> None:
+        now = time.monotonic()
+        self._started.setdefault(stage, now)
+        self._totals[stage] += more
+        self._done[stage] += newly
+        if now - self._told >= EVERY and 0 < self._done[stage] < self._totals[stage]:
+            self._told = now
+            self._say(self._line(stage, now))
+
+    def _line(self, stage: str, now: float) -> str:
+        counts = ", ".join(f"{name} {self._done[name]:,} of {total:,}" for name, total in self._totals.items())
+        rate = self._done[stage] / (now - self._started[stage])
+        return f"{self._corpus}: {counts}; {rate:,.1f} {stage}/s, about {self._left(stage, now)} left{self._spent()}"
+
+    def _left(self, stage: str, now: float) -> str:
+        """Return the time left for all artifacts, or for one stage of the first batch as long as none is done."""
+        by = Stage.ARTIFACTS.value if self._done[Stage.ARTIFACTS.value] else stage
+        seconds = (now - self._started[by]) / self._done[by]
+        return duration((self._totals[by] - self._done[by]) * seconds)
+
+    def _spent(self) -> str:
+        usage, cost = self._spending.so_far()
+        if usage == NO_USAGE:
+            return ""
+        return f"; {usage.calls:,} calls, {usage.tokens:,} tokens" + (f", {cost:,.2f} spent" if cost else "")
