@@ -214,7 +214,7 @@ class RayWorkers:
                 self._idle.append(actor)
                 if not _worth_retrying(error.cause):
                     raise _cause(error) from None
-                why = f"the last: {one_line(error.cause)}"
+                why = f"the last time: {one_line(error.cause)}"
             except ray.exceptions.RayActorError:
                 with suppress(Exception):
                     ray.kill(actor)  # it may only be out of reach

@@ -19,6 +19,7 @@ import findingaid
 from findingaid import ConfigError, FindingAid
 from findingaid.config.building import Config
 from findingaid.config.loading import read_settings
+from findingaid.embedding import minilm
 from findingaid.indexing import plan
 from findingaid.indexing.ray_workers import Coordinator, RayExecutor
 from findingaid.llm import rate_limits
@@ -325,3 +326,14 @@ def test_requests_take_from_the_shared_rates(cli: Cli, server: OpenAIServer, mon
     assert where in server.base_url
     assert (requests, tokens) == (60, None)
     assert amount > 0
+
+
+@pytest.mark.parametrize(("given", "limited"), [("1", True), ("0", False), ("4,2", False), ("", False)])
+def test_the_default_embedder_uses_no_more_threads_than_an_actor_has_cpus(
+    given: str, limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = minilm._cores()
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+
+    assert minilm._cores() == (1 if limited else cores)
