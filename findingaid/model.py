@@ -312,18 +312,20 @@ class CallResult(Generic[T]):
 class Rank:
     """Rank of a record in one ranking: the ranker, the index of the query, the rank from 1, and the score.
 
+    The rank is None for a record that is not among the first of the ranking, and was scored because another found it.
     `share` is the contribution of this rank to the score of the hit, before weights.
     """
 
     ranker: str
     query: int
-    rank: int
+    rank: int | None
     score: float
     share: float = 0.0
 
     def __str__(self) -> str:
         query = f" of query {self.query + 1}" if self.query else ""
-        return f"{self.ranker}{query} #{self.rank} {self.score:.3f}: {self.share:.3f}"
+        rank = f" #{self.rank}" if self.rank else ""
+        return f"{self.ranker}{query}{rank} {self.score:.3f}: {self.share:.3f}"
 
 
 @dataclass(frozen=True, slots=True)

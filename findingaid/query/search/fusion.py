@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -26,11 +26,15 @@ DEPTH_FACTOR = 4
 
 
 class Ranking(NamedTuple):
-    """Ranking by one ranker for one of the queries, best first. `query` is the query's index in the request."""
+    """Ranking by one ranker for one of the queries, best first. `query` is the query's index in the request.
+
+    With `ranked` false, these are scores of records that are not among the first of the ranking.
+    """
 
     ranker: str
     query: int
     found: Sequence[RowHit]
+    ranked: bool = True
 
 
 def rank_records(
@@ -84,8 +88,24 @@ def merge_rankings(reader: Reader, request: Request, found: Sequence[Ranking]) -
 
 def fuse_rankings(reader: Reader, request: Request, found: Sequence[Ranking]) -> tuple[list[RowHit], list[RowHit]]:
     """Fuse several rankings; return the fused part with ties in order, and the deeper records behind it."""
+    if len(found) > 1 and request.blend is not None:
+        found = [*_add_similarities(reader, request, found)]
     first, behind = fuse(found, request, [reader.max_bm25(query) for query in request.queries])
     return reader.in_order(first) if len(found) > 1 else first, behind
+
+
+def _add_similarities(reader: Reader, request: Request, found: Sequence[Ranking]) -> Iterator[Ranking]:
+    """Yield the rankings, and after each dense one the scores of records that only other rankings have found.
+
+    Without them a blend would count a record at rank 101 as having nothing in common with the query.
+    """
+    fused = {f.rowid for ranking in found for f in ranking.found[:CANDIDATES]}
+    for ranking in found:
+        yield ranking
+        missing = fused - {f.rowid for f in ranking.found[:CANDIDATES]}
+        if ranking.ranker == "dense" and missing:
+            vector = reader.embed(request.queries[ranking.query])
+            yield Ranking("dense", ranking.query, reader.similarities(vector, sorted(missing)), ranked=False)
 
 
 def fuse(found: Sequence[Ranking], request: Request, max_bm25: Sequence[float]) -> tuple[list[RowHit], list[RowHit]]:
@@ -101,8 +121,8 @@ def fuse(found: Sequence[Ranking], request: Request, max_bm25: Sequence[float]) 
         share = _contribution_of(ranking, len(found), request, max_bm25)
         for rank, f in enumerate(ranking.found, 1):
             adds = share(rank, f.score)
-            why = (Rank(ranking.ranker, ranking.query, rank, f.score, adds),)
-            if rank <= CANDIDATES:
+            why = (Rank(ranking.ranker, ranking.query, rank if ranking.ranked else None, f.score, adds),)
+            if rank <= CANDIDATES or not ranking.ranked:
                 before = first.get(f.rowid)
                 score, ranks = (before.score, before.ranks) if before else (0.0, ())
                 first[f.rowid] = RowHit(f.rowid, score + adds, f.row, (*ranks, *why))

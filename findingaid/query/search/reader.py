@@ -187,6 +187,14 @@ class Reader:
 
         return self._best(depth, find)
 
+    def similarities(self, vector: Vectors, rowids: Sequence[int]) -> list[RowHit]:
+        """Return the cosine similarity of a vector of shape (dim,) to each of some records, best first."""
+        if loaded := self._loaded:
+            return _row_hits(loaded, *loaded.nearest(vector, len(rowids), loaded.places(rowids)), ())
+        condition = f"_rowid IN ({','.join(map(str, rowids))})"
+        table = self._nearest(vector, len(rowids), condition, selective=True, columns=())
+        return [RowHit(row["_rowid"], 1 - row["_distance"]) for row in table.to_pylist()]
+
     def matching(
         self, text: str, depth: int, condition: str | None = None, columns: Sequence[str] = ()
     ) -> list[RowHit]:

@@ -127,7 +127,7 @@ function ranks(found) {
   const several = found.some(({ query }) => query > 0);
   const head = ["ranking", ...(several ? ["query"] : []), "rank", "score", "adds"];
   const rows = found.map(({ ranker, query, rank, score: own, share }) => [
-    RANKERS[ranker] ?? line(ranker), ...(several ? [number(query + 1)] : []), `#${number(rank)}`, score(own), score(share),
+    RANKERS[ranker] ?? line(ranker), ...(several ? [number(query + 1)] : []), rank ? `#${number(rank)}` : "–", score(own), score(share),
   ]);
   return table(head, rows);
 }
