@@ -35,7 +35,7 @@ CUTS: Mapping[str, Any] = {
 WHOLE: Sequence[tuple[str, str, Mapping[str, Any]]] = (
     ("whole texts", "dense", {"mode": "dense"}),
     ("whole texts", "lexical", {"mode": "lexical"}),
-    ("whole texts", "hybrid by ranks", {"blend": None}),
+    ("whole texts", "hybrid by ranks", {"blend": "rrf"}),
     ("whole texts", "hybrid", {}),
 )
 ROUTES: Sequence[tuple[str, str, Mapping[str, Any]]] = (

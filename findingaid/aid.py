@@ -63,7 +63,7 @@ from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_m
 from findingaid.query.lookup.resolve import artifact_of_file, looked_up, resolve
 from findingaid.query.lookup.status import Statuses, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
-from findingaid.query.search.components import SearchDefaults
+from findingaid.query.search.components import Blend, SearchDefaults
 from findingaid.query.search.facets import Facets, count_facets
 from findingaid.query.search.filter_fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
@@ -286,7 +286,7 @@ class FindingAid:
         surfaces: Sequence[str] | None = None,
         tiers: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
-        blend: float | None = 0.5,
+        blend: Blend | None = None,
         per_artifact: bool = False,
         recency: Recency | None = None,
         offset: int = 0,
@@ -312,15 +312,16 @@ class FindingAid:
 
         Steps:
 
-        - `route` leads from matching records to others: a name (boost, collapsed, gate, neighbours), an import path
-          or an object, see `findingaid.query.search.routing`.
+        - `route` leads from matching records to others: a name (auto, boost, collapsed, gate, neighbours), an import
+          path or an object, see `findingaid.query.search.routing`; "flat" is none.
         - `rewrite` adds queries in other words.
         - `rerank` orders the best `rerank_depth` records anew, or as many as are wanted if that is more.
         - `select` keeps as many of the k hits as it judges enough.
         - `expand` widens each hit by this number of neighbours, to its "section" or to its "artifact".
 
         Each of `rewrite`, `rerank` and `select` is an object, a function, a kind or a spec. None uses the configured
-        one, and False uses none; both hold for `expand` too.
+        one, and False uses none; both hold for `expand` too. None also uses the configured `blend` and `route`.
+        `blend` is the share of the dense score in a hybrid score, or "rrf" for reciprocal rank fusion.
 
         With `use_summaries`, summary nodes are searched beside everything else. Each is followed by the
         `summary_top_k` of its claims that answer best, in addition to the k hits.
@@ -330,6 +331,7 @@ class FindingAid:
         Raises QueryError for an invalid query, StoreError if nothing is published or another embedder made the index,
         and ModelError if a requested model fails.
         """
+        blend = self.search_defaults.blend if blend is None else blend
         request = Request(
             queries=(query,) if isinstance(query, str) else tuple(query),
             k=k,
@@ -341,12 +343,12 @@ class FindingAid:
             use_summaries=use_summaries,
             where=where,
             weights=weights or {},
-            blend=blend,
+            blend=None if blend == "rrf" else blend,
             per_artifact=per_artifact,
             recency=recency,
             timeout=timeout,
             explain=explain,
-            route=resolve_route(route),
+            route=self.search_defaults.route if route is None else resolve_route(route),
         )
         added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
         if use_summaries:

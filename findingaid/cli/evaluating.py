@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option, one_line_errors, print_problems
 from findingaid.cli.options import config_option, join_overrides, json_option
-from findingaid.cli.printing import plain_table, progress_bars, say, say_json
+from findingaid.cli.printing import plain_table, progress_bars, say, say_json, say_plain
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.evaluation.generated_cases import PriceEstimate
+    from findingaid.evaluation.tuning import Tuning
     from findingaid.metrics import Comparison, Evaluation
 
 
@@ -97,8 +100,9 @@ def evaluate(
 @click.option("-n", "count", default=50, show_default=True, type=click.IntRange(1), help="Maximum number of cases.")
 @click.option("--output", "-o", required=True, type=click.Path(), help="File to write, which must not exist.")
 @click.option("--seed", default=0, show_default=True, help="Random seed for drawing passages.")
+@click.option("--plan", is_flag=True, help="Only print what this costs at most; call no model.")
 @common
-def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, as_json: bool) -> None:
+def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, plan: bool, as_json: bool) -> None:
     """Let a model write cases: one question about each of some passages, which the file cites. Review them before use.
 
     The model that writes the synopses of the corpus is used. Exits with 1 if a case could not be written.
@@ -109,6 +113,8 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
     """
     from findingaid.evaluation import generated_cases as generating
 
+    if plan:
+        return _print_price(generating.estimate_price(aid, corpus, count, seed), as_json)
     with progress_bars(enabled=not as_json) as progress:
         made = generating.generate(aid, corpus, count, seed, progress(corpus) if progress else None)
     made.write(output)
@@ -119,6 +125,47 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, a
         print_problems(made.problems)
     if made.problems:
         sys.exit(1)
+    return None
+
+
+@evaluate.command()
+@corpus_option
+@click.option("--set", "path", required=True, metavar="DIR|FILE", help="Cases: a file, or a folder in BEIR's layout.")
+@click.option("--metric", "measure", default="ndcg@10", show_default=True, help="Measure to improve.")
+@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets and for rankings.")
+@click.option(
+    "--seed", default=0, type=click.IntRange(0), show_default=True, help="Random seed of the intervals and the tests."
+)
+@common
+def tune(
+    aid: FindingAid,
+    corpora: tuple[str, ...],
+    path: str,
+    measure: str,
+    folder: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Find the search settings that find most for cases, and print the lines to put into the configuration.
+
+    Compares the configured search with other blends, then with routes. A change is advised only if its gain is unlikely
+    to be chance (p below 0.05, times the number of settings tried). No model is called, unless searches use one.
+
+    \b
+    Examples:
+      findingaid eval tune --set cases.yaml
+      findingaid eval tune --set cases.yaml --corpus docs --metric recall@10
+    """
+    from findingaid.evaluation.searches import load_questions
+    from findingaid.evaluation.tuning import tune as tuned
+
+    with progress_bars(enabled=not as_json) as progress:
+        found = tuned(
+            aid, load_questions(path), measure, corpora=corpora or None, seed=seed, folder=folder, progress=progress
+        )
+    if as_json:
+        return say_json(found.to_dict())
+    return _print_tuning(found)
 
 
 @evaluate.command("answers")
@@ -181,6 +228,30 @@ def grade(
     for measure, score in found.scores.items():
         table.add_row(measure, f"{found.count(measure):,}", str(score or "-"))
     return say(table)
+
+
+def _print_price(price: PriceEstimate, as_json: bool) -> None:
+    usage = price.usage
+    if as_json:
+        return say_json({"cases": price.cases, **asdict(usage), "cost": price.cost})
+    cost = "the model has no price in `prices`" if price.cost is None else f"{price.cost:.4f}"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return say(escape(f"{price.cases} cases, at most {usage.calls:,} calls, {tokens}; cost: {cost}"))
+
+
+def _print_tuning(found: Tuning) -> None:
+    configured = found.tried[0][1]
+    table = plain_table("", f">{found.measure}", ">difference", "95 %", ">p")
+    for _, tried in found.tried:
+        change = tried.versus(configured).differences[found.measure]
+        cells = () if tried is configured else (f"{change.value:+.3f}", f"{change.low:+.3f} {change.high:+.3f}")
+        p = () if tried is configured else (f"{change.p:.2g}",)
+        table.add_row(escape(tried.name), str(tried.score(found.measure)), *cells, *p)
+    say(table)
+    if not found.advice:
+        return say("\nKeep the configuration: no gain is more than chance.")
+    say(escape(f"\nPut this into the configuration (p = {found.corrected_p:.2g} after correction):\n"))
+    return say_plain(found.lines.rstrip())
 
 
 def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]) -> None:

@@ -105,16 +105,14 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--open", "opened", type=click.IntRange(min=1), metavar="N", help="Open the N-th hit in $VISUAL or $EDITOR."
 )
 @click.option("--offset", default=0, show_default=True, help="Number of hits to skip, for the next page.")
-@click.option("--blend", type=float, default=0.5, show_default=True, help="Share of the dense score in a hybrid score.")
+@click.option("--blend", type=float, help="Share of the dense score in a hybrid score. Default: 0.5, or as configured.")
 @click.option("--rrf", is_flag=True, help="Fuse by reciprocal rank instead of blending scores.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Time limit.")
 @click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @click.option(
     "--route",
-    default="flat",
-    show_default=True,
     help=f"Retrieve by way of summaries or edges: {', '.join(ROUTES)}, or your own as module:attribute."
-    " A number sets how many summaries are followed: gate:3.",
+    " A number sets how many summaries are followed: gate:3. Default: flat, or as configured.",
 )
 @click.option("--use-summaries", is_flag=True, help="Also search summary nodes; show each with its best claims.")
 @click.option("--summary-top-k", default=3, show_default=True, help="Number of claims shown with a summary node.")
@@ -130,7 +128,7 @@ def search(
     surfaces: str | None,
     weights: tuple[str, ...],
     recency: str | None,
-    blend: float,
+    blend: float | None,
     rrf: bool,
     every: bool,
     opened: int | None,
@@ -163,7 +161,7 @@ def search(
         surfaces=None if surfaces is None else [kind.strip() for kind in surfaces.split(",")],
         weights=dict(_number("--weight", weight) for weight in weights),
         recency=Recency(*_number("--recency", recency)) if recency else None,
-        blend=None if rrf else blend,
+        blend="rrf" if rrf else blend,
         **how,
     )
     if hits.enough and not quiet:

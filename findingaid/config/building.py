@@ -26,12 +26,14 @@ from findingaid.corpus import Claiming, Corpus, Partitioning, Quality, Schedule
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.tokens import EMBEDDER, counter
-from findingaid.errors import ConfigError, IdentityError
+from findingaid.errors import ConfigError, IdentityError, QueryError
 from findingaid.indexing.budget import Budget, Price
 from findingaid.protocols import Answerer, Embedder, Strategy, Synthesizer
 from findingaid.query.answers.generation import ANSWERERS
 from findingaid.query.context.pack import ContextDefaults
 from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS, SearchDefaults
+from findingaid.query.search.request import Route
+from findingaid.query.search.routing import resolve_route
 from findingaid.registry import Registry, one_line
 from findingaid.sources import SOURCES, default_strategy
 from findingaid.strategies.registry import STRATEGIES, bound
@@ -114,6 +116,8 @@ class Config:
             self._made(SELECTORS, said.select, "search.select"),
             said.expand,
             said.memory,
+            said.blend,
+            self._route(said.route),
         )
 
     @cached_property
@@ -130,6 +134,13 @@ class Config:
             None if said.tokenizer == EMBEDDER else counter(said.tokenizer, self.embedder, self.base),
             self._made(SUMMARIZERS, said.summarizer, "context.summarizer"),
         )
+
+    @staticmethod
+    def _route(said: str) -> Route | None:
+        try:
+            return resolve_route(said)
+        except QueryError as error:
+            raise ConfigError(f"search.route: {error}") from None
 
     def _made(self, registry: Registry[T], spec: Mapping[str, Any] | None, where: str) -> T | None:
         """Create the component that a spec names; return None without a spec. Raises ConfigError."""

@@ -268,6 +268,9 @@ class SearchSettings(BaseModel):
     rerank_depth: int = Field(default=50, ge=1)
     select: KindSpec = None
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
+    blend: Literal["rrf"] | Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the dense score in a hybrid score; rrf fuses by reciprocal rank."""
+    route: Annotated[str, Field(min_length=1)] = "flat"
     memory: int = Field(default=512, ge=0)
     """Megabytes that the vectors of an index may take in the memory of a process; 0 leaves them in the table."""
 

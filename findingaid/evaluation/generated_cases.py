@@ -13,10 +13,11 @@ import yaml
 from findingaid.aid import FindingAid
 from findingaid.errors import CasesError, ConfigError
 from findingaid.identity.hashes import content_hash
+from findingaid.indexing.budget import estimate_of
 from findingaid.indexing.calls import Progress
 from findingaid.indexing.synopses import write_synopses
 from findingaid.llm.prompts import TEMPLATES
-from findingaid.model import CLAIM, Outcome, Shown
+from findingaid.model import CLAIM, NO_USAGE, Outcome, Shown, Usage
 from findingaid.protocols import Synthesizer
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store.sql import equals
@@ -63,20 +64,31 @@ class Generated:
             raise CasesError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class PriceEstimate:
+    """Estimated price of generating cases, without those that are cached; `cost` is None if the model has no price."""
+
+    cases: int
+    usage: Usage
+    cost: float | None
+
+
+def estimate_price(aid: FindingAid, corpus: str, count: int, seed: int = 0) -> PriceEstimate:
+    """Return what `generate` would cost at most, without calling a model. Raises the errors of `generate`."""
+    writer, drawn = _draw(aid, corpus, count, seed)
+    usage = sum((estimate_of(writer, passage.text) for passage in drawn.values()), NO_USAGE)
+    return PriceEstimate(len(drawn), usage, aid.open_run().spending.price(writer, usage))
+
+
 def generate(aid: FindingAid, corpus: str, count: int, seed: int = 0, progress: Progress | None = None) -> Generated:
     """Generate up to `count` cases, each of another passage; the same seed samples the same ones of the same records.
 
     The corpus's own synthesizer, which must be a model, writes the questions. Its answers are cached like synopses, and
     count against the budget. Raises CasesError if no passage is long enough, ConfigError, StoreError.
     """
-    of = aid.indexer(corpus).of
-    synopses = taken_apart(of.strategy)[1]
-    writer = questioner(synopses.synthesizer if synopses else None, corpus)
+    writer, drawn = _draw(aid, corpus, count, seed)
     run = aid.open_run()
     run.prepare()
-    drawn = {passage.record_id: passage for passage in _drawn(_passages(aid, corpus), count, seed)}
-    if not drawn:
-        raise CasesError(f"{corpus} has no passage of {LEAST} characters or more to ask about")
     shown = {i: Shown(passage.artifact_id, passage.text) for i, passage in drawn.items()}
     asked = write_synopses(with_synopsis(WholeText(), writer), shown, run.spending, corpus, progress=progress)
     cases: dict[str, Mapping[str, Any]] = {}
@@ -88,6 +100,18 @@ def generate(aid: FindingAid, corpus: str, count: int, seed: int = 0, progress: 
         elif answer and answer.outcome is Outcome.FAILED:
             problems.append(f"{corpus}/{passage.artifact_id}: {answer.message} [{answer.kind}]")
     return Generated(writer.id, list(cases.values()), problems)
+
+
+def _draw(
+    aid: FindingAid, corpus: str, count: int, seed: int
+) -> tuple[OpenAISynthesizer, Mapping[str, SampledPassage]]:
+    """Return the model that writes the questions, and the sampled passages by record id."""
+    synopses = taken_apart(aid.indexer(corpus).of.strategy)[1]
+    writer = questioner(synopses.synthesizer if synopses else None, corpus)
+    drawn = {passage.record_id: passage for passage in _drawn(_passages(aid, corpus), count, seed)}
+    if not drawn:
+        raise CasesError(f"{corpus} has no passage of {LEAST} characters or more to ask about")
+    return writer, drawn
 
 
 def questioner(synthesizer: Synthesizer | None, corpus: str) -> OpenAISynthesizer:

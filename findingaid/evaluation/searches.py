@@ -29,6 +29,7 @@ from findingaid.indexing.run import ProgressOf
 from findingaid.metrics import BeirSet, Case, Cases, Evaluation, evaluate_search, load_cases, load_set, measure_name
 from findingaid.metrics.rankings import Progress
 from findingaid.query.search import Recency
+from findingaid.query.search.components import Blend
 from findingaid.registry import one_line
 from findingaid.sources.records import Records
 from findingaid.store import Store
@@ -114,7 +115,7 @@ class _Typed(BaseModel):
 
     surfaces: list[str] | None = None
     weights: dict[str, float] | None = None
-    blend: float | None = None
+    blend: Blend | None = None
     recency: Recency | None = None
     rerank_depth: int | None = None
 

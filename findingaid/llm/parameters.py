@@ -28,6 +28,9 @@ LEAST_CONTEXT = 2_000
 OWN_KEYS = frozenset({"messages", "model", "n", "response_format", "stream"})
 """Keys that `extra` may not set, because the parsing of answers depends on them."""
 
+PRODUCER = "openai"
+"""Beginning of the ids of all producers that ask a language model."""
+
 
 @dataclass(frozen=True)
 class EndpointParameters:
@@ -137,4 +140,4 @@ class ProducerParameters(EndpointParameters):
         makes a call fail, and failures are retried anyway.
         """
         parameters = (self.temperature, self.seed, self.reasoning_effort, self.extra, self.context_tokens)
-        return f"openai-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"
+        return f"{PRODUCER}-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from findingaid.errors import CasesError
 from findingaid.identity.hashes import content_hash
 from findingaid.registry import one_line
-from findingaid.store.sql import equals
+from findingaid.store.sql import any_of, equals, quoted
 
 CASES_SUFFIXES = {".yaml": "YAML", ".yml": "YAML", ".jsonl": "JSON lines", ".ndjson": "JSON lines"}
 
@@ -199,10 +199,15 @@ def _of_query(corpus: str, place: str, values: Mapping[str, Any], grades: Mappin
     query = values.get("text")
     if not isinstance(query, str) or not query.strip():
         raise CasesError(f"{place}: no text: a query must be a text that is not blank")
-    where = equals(PARENT, str(values[GROUP])) if values.get(GROUP) else None
+    where = _within(str(values[GROUP])) if values.get(GROUP) else None
     expected = {f"{corpus}/{document}": grade for document, grade in grades.items()}
     kind, answer = (str(values.get(name) or "") for name in ("kind", "answer"))
     return Case(str(values["_id"]), query, expected, kind, "", where, place, answer)
+
+
+def _within(group: str) -> str:
+    """Return the condition of documents whose parent is a group, or is below it as `group/…`."""
+    return any_of(equals(PARENT, group), f"starts_with({PARENT}, {quoted(group + '/')})")
 
 
 def _by_id(path: Path) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -15,7 +15,8 @@ MOST = 1_000
 
 TierName = Literal["approved", "policy", "unreviewed"]
 RouteName = Annotated[
-    str, StringConstraints(pattern="^(flat|neighbours|boost|collapsed|gate|(boost|collapsed|gate):[1-9][0-9]{0,3})$")
+    str,
+    StringConstraints(pattern="^(flat|auto|neighbours|boost|collapsed|gate|(boost|collapsed|gate):[1-9][0-9]{0,3})$"),
 ]
 """Only built-in routes: clients of a server import no code."""
 """Routes that ship with findingaid. An import path would run code chosen by the caller."""
@@ -60,10 +61,11 @@ class RetrievalInput(Input):
     tiers: list[TierName] | None = Field(
         default=None, description="Only claims of these tiers, if claims are searched."
     )
-    route: RouteName = Field(
-        default="flat",
-        description="Route by way of summaries or edges: flat, boost, collapsed, gate or neighbours. collapsed and"
-        " gate are hierarchical (parent-child) retrieval. A number sets how many summaries are followed: gate:3.",
+    route: RouteName | None = Field(
+        default=None,
+        description="Route by way of summaries or edges: flat, auto, boost, collapsed, gate or neighbours. collapsed"
+        " and gate are hierarchical (parent-child) retrieval. A number sets how many summaries are followed: gate:3."
+        " Default: flat, or as configured.",
     )
     expand: int | Literal["section", "artifact"] | None = Field(
         default=None, description="Extend each hit by this number of neighbours, to its section or to its artifact."
@@ -86,8 +88,9 @@ class SearchInput(RetrievalInput):
     k: int = Field(default=10, le=MOST, description="Number of hits.")
     offset: int = Field(default=0, description="Number of hits to skip, for the next page.")
     weights: dict[str, float] | None = Field(default=None, description="Surface kind -> factor of its scores.")
-    blend: float | None = Field(
-        default=0.5, description="Share of the dense score in a hybrid score; null: fuse by ranks."
+    blend: float | Literal["rrf"] | None = Field(
+        default=None,
+        description="Share of the dense score in a hybrid score; rrf: fuse by ranks. Default: 0.5, or as configured.",
     )
     per_artifact: bool = Field(default=False, description="Only the best record of each artifact.")
     recency: RecencyInput | None = None

@@ -125,7 +125,7 @@ def test_any_unicode_is_a_query_on_the_command_line(cli: Cli, query: str, mode: 
         (["--recency", "path=nan"], "the half-life of path must be above 0 days, got nan"),
         (["--blend", "nan"], "blend, the share of dense, must be from 0 to 1, got nan"),
         (["--timeout", "-1"], "timeout must be above 0 seconds, got -1"),
-        (["--route", "tree"], "unknown route 'tree'. Known: flat, boost, collapsed, gate, neighbours, or module:"),
+        (["--route", "tree"], "unknown route 'tree'. Known: flat, auto, boost, collapsed, gate, neighbours, or"),
         (["--route", "os:system"], "'os:system' is not a route"),
         (["--route", "nowhere:Route"], "route: 'nowhere:Route' cannot be imported: ModuleNotFoundError"),
         (["--route", "half \ud83d:x"], "route: 'half \\ud83d:x' cannot be imported"),

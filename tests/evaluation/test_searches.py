@@ -625,6 +625,41 @@ def test_a_model_writes_cases_that_cite_their_passages(answered: Cli, server: Op
     assert found["scores"]["passage@10"]["value"] == 1
 
 
+def test_the_price_of_cases_is_stated_before_they_are_written(answered: Cli, server: OpenAIServer) -> None:
+    answered.settings["prices"] = {"m": {"input": 1.0, "output": 2.0}}
+
+    price = answered.json("eval", "generate", "-c", "docs", "-n", "4", "-o", "made.yaml", "--plan")
+
+    assert not server.completions
+    assert (price["cases"], price["calls"]) == (4, 4)
+    assert price["input_tokens"] > 4 * 50
+    assert price["cost"] == pytest.approx((price["input_tokens"] + 2 * price["output_tokens"]) / 1e6)
+    assert not (answered.folder / "made.yaml").exists()
+
+
+def test_tuning_advises_what_is_more_than_chance(cli: Cli) -> None:
+    """Hash vectors have no meaning, so that only words find anything."""
+    words = [f"word{i:02d}" for i in range(40)]
+    for word in words:
+        cli.write(f"{word}.md", f"All of these pages are alike, but for {word}.")
+    cases = [{"query": f"pages alike {word}", "expected": f"docs/{word}.md"} for word in words]
+    (cli.folder / "cases.yaml").write_text(yaml.safe_dump(cases))
+    cli.settings["search"] = {"blend": 1.0}
+    assert cli.run("index").exit_code == 0
+
+    found = cli.json("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+    shown = cli.run("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+    cli.settings["search"] = found["advice"]
+    again = cli.json("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+
+    assert found["advice"]["blend"] == 0.0
+    assert found["gain"] > 0.8
+    assert found["corrected_p"] < 0.05
+    assert "search:\n  blend: 0.0\n" in shown.stdout
+    assert again["advice"] == {}
+    assert again["tried"][0]["success@1"]["value"] == 1
+
+
 def test_the_same_draw_is_not_paid_for_twice(answered: Cli, server: OpenAIServer) -> None:
     for name in ("one.yaml", "two.yaml"):
         answered.run("eval", "generate", "-c", "docs", "-n", "3", "-o", str(answered.folder / name))

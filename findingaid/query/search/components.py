@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from findingaid.protocols import Reranker, Rewriter, Selector
+from findingaid.query.search.request import Route
 from findingaid.registry import Registry
 
 RERANKERS: Registry[Reranker] = Registry(
@@ -38,6 +40,10 @@ REWRITERS: Registry[Rewriter] = Registry(
 )
 
 
+Blend = float | Literal["rrf"]
+"""Share of the dense score in a hybrid score, or "rrf" for reciprocal rank fusion."""
+
+
 @dataclass(frozen=True)
 class SearchDefaults:
     """Components and defaults built from `SearchSettings`."""
@@ -49,3 +55,6 @@ class SearchDefaults:
     expand: int | str | None = None
     memory: int = 512
     """Megabytes that the vectors of an index may take in the memory of a process; 0 leaves them in the table."""
+
+    blend: Blend = 0.5
+    route: Route | None = None

@@ -305,6 +305,15 @@ class Reader:
         return {corpus: frozenset(kind for c, kind in pairs if c == corpus) for corpus, _ in pairs}
 
     @cached_property
+    def summarized_by_model(self) -> frozenset[str]:
+        """Corpora with summary records, such as synopses, that a language model wrote."""
+        from findingaid.llm.parameters import PRODUCER
+
+        written = f"producer_id LIKE '%{PRODUCER}-%' AND granularity <> 'chunk'"
+        found = self.records.to_table(columns=["corpus"], filter=both(equals("claim_id", ""), written))
+        return frozenset(found["corpus"].unique().to_pylist())
+
+    @cached_property
     def artifacts(self) -> Mapping[Key, str]:
         """Title of every artifact, sorted by (corpus, artifact id)."""
         found = self.records.to_table(columns=["corpus", "artifact_id", "title"])

@@ -4,7 +4,8 @@ The leaves of an artifact are its records of granularity `chunk`. All its other 
 and capability, are its summary records. A matching summary record is a seed. An artifact has at most one seed, its
 best one.
 
-- `Boost` searches everything, and raises the scores of leaves whose artifact has a matching summary record.
+- `Boost` searches everything, and mixes the score of a leaf with that of its artifact's best summary record.
+- `Auto` does so where a model wrote the summary records, and otherwise nothing.
 - `Collapsed` searches summary records and replaces each seed by the leaves of its artifact (hierarchical, or
   parent-child, retrieval). An artifact without leaves is represented by its summary records. An artifact without
   summary records is not found.
@@ -22,7 +23,8 @@ For one query, a route queries the table at most three times, whatever the size 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from findingaid.errors import ConfigError, QueryError, brief, one_line
@@ -48,14 +50,17 @@ Seeds = Mapping[Key, Candidate]
 
 @dataclass(frozen=True)
 class Boost:
-    """Route that adds `weight` times a seed's score to the leaves of its artifact, for the best `seeds` seeds.
+    """Route that mixes the score of each leaf with that of the best summary record of its artifact.
 
-    Leaves that the query did not find are added. Where scores come from ranks, they start from the lowest score that
-    was found, before the seed's score is added. In lexical mode only leaves with words of the query are added.
+    The score of a leaf is (1 - `weight`) times its own score plus `weight` times the summary record's. Leaves of the
+    best `seeds` seeds that the query did not find are added. All this is done with the first `CANDIDATES`, so that
+    are cut from one order; deeper records follow. Where scores come from ranks, these start from the lowest
+    score that was found. In lexical mode only leaves with words of the query are added, and a summary record without
+    such words changes nothing.
     """
 
     seeds: int = 10
-    weight: float = 0.5
+    weight: float = 0.35
     closed = False
 
     def __post_init__(self) -> None:
@@ -66,36 +71,73 @@ class Boost:
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         condition = _of_summaries(request)
-        seeds = _best_seeds(
-            merge_rankings(reader, request, rank_records(reader, request, _depth(request), condition)), self.seeds
-        )
+        seeds = _best_seeds(merge_rankings(reader, request, rank_records(reader, request, _depth(request), condition)))
         if not seeds:
             return ranked
-        return sort_by_score(
-            self._boost(c, seeds) for c in [*ranked, *self._find_missing_leaves(reader, request, ranked, seeds)]
-        )
+        best = dict(islice(seeds.items(), self.seeds))
+        found = [*ranked[:CANDIDATES], *self._find_missing_leaves(reader, request, ranked[:CANDIDATES], best)]
+        seeds = {**self._find_missing_seeds(reader, request, found, seeds), **seeds}
+        mixed = sort_by_score(self._mix(c, seeds) for c in found)
+        known = {c.record_id for c in found}
+        return [*mixed, *cap_scores(mixed, [c for c in ranked[CANDIDATES:] if c.record_id not in known])]
 
     def _find_missing_leaves(
         self, reader: Reader, request: Request, ranked: Sequence[Candidate], seeds: Seeds
     ) -> Iterable[Candidate]:
-        """Return leaves of the seeds' artifacts that the query did not find; in hybrid mode by dense ranking only."""
-        hybrid = request.mode == "hybrid"
-        condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
-        one = replace(request, mode="dense") if hybrid else request
-        found = rank_records(reader, one, _depth(request), condition, selective=True)
+        """Return leaves of the seeds' artifacts that the query did not find."""
         known = {c.record_id for c in ranked}
-        leaves = merge_rankings(reader, request, [*found, Ranking("lexical", 0, ())] if hybrid else found)
-        added = [c for c in leaves if c.record_id not in known]
+        condition = both(request.condition, IS_LEAF, of_artifacts(seeds))
+        added = [c for c in _rank_unfound(reader, request, condition) if c.record_id not in known]
         if request.scores_from_ranks:  # ranks among a few records mean little
             lowest = min((c.score for c in ranked), default=0.0)
             return [replace(c, score=lowest) for c in added]
         return added
 
-    def _boost(self, c: Candidate, seeds: Seeds) -> Candidate:
+    def _find_missing_seeds(self, reader: Reader, request: Request, leaves: Sequence[Candidate], seeds: Seeds) -> Seeds:
+        """Return the summary records of the leaves' other artifacts, which the query ranks deeper than was read."""
+        artifacts = {c.artifact for c in leaves if c.granularity == LEAVES} - seeds.keys()
+        if not artifacts or len(seeds) < CANDIDATES or request.scores_from_ranks:
+            return {}
+        condition = both(_of_summaries(request), of_artifacts(sorted(artifacts)))
+        return _best_seeds(_rank_unfound(reader, request, condition))
+
+    def _mix(self, c: Candidate, seeds: Seeds) -> Candidate:
         seed = seeds.get(c.artifact)
         if seed is None or c.granularity != LEAVES:
             return c
-        return replace(c, score=c.score + self.weight * seed.score, route="boost", depth=1, seed=seed.record_id)
+        score = (1 - self.weight) * c.score + self.weight * seed.score
+        return replace(c, score=score, route="boost", depth=1, seed=seed.record_id)
+
+
+def _rank_unfound(reader: Reader, request: Request, condition: str) -> list[Candidate]:
+    """Rank the few records of a condition that rankings of more records did not reach.
+
+    In hybrid mode only by dense ranking: as in fusion, records that lexical ranking did not reach get nothing from it.
+    """
+    if request.mode != "hybrid":
+        return merge_rankings(
+            reader, request, rank_records(reader, request, _depth(request), condition, selective=True)
+        )
+    dense = rank_records(reader, replace(request, mode="dense"), _depth(request), condition, selective=True)
+    return merge_rankings(reader, request, [*dense, Ranking("lexical", 0, ())])
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Route that is `boost` where a model wrote the summaries, and flat elsewhere.
+
+    Extractive summaries repeat sentences of the chunks. They do not help (docs/evaluation.md), and so are not used.
+    """
+
+    boost: Boost = field(default_factory=Boost)
+    closed = False
+
+    def scope(self, request: Request) -> str | None:
+        return request.condition
+
+    def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
+        asked = set(request.corpora or reader.kinds)
+        return self.boost.route(reader, request, ranked) if asked & reader.summarized_by_model else ranked
 
 
 @dataclass(frozen=True)
@@ -239,6 +281,7 @@ def _require_valid(count: int, weight: float = 0.0) -> None:
 
 ROUTES: Mapping[str, Route | None] = {
     "flat": None,
+    "auto": Auto(),
     "boost": Boost(),
     "collapsed": Collapsed(),
     "gate": Gate(),

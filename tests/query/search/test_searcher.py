@@ -19,7 +19,7 @@ from findingaid import ConfigError, Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.model import Mode
 from findingaid.query.search import Recency, Request
-from findingaid.query.search.fusion import Ranking, fuse
+from findingaid.query.search.fusion import CANDIDATES, Ranking, fuse
 from findingaid.query.search.reader import RowHit
 from findingaid.store import Store, schemas
 from findingaid.store.schemas import RECORDS_VERSION
@@ -321,6 +321,28 @@ def test_a_blend_puts_both_rankers_on_one_scale() -> None:
     assert fused(dense, lexical, blend=0.0)[:2] == [(2, 0.5), (3, 0.2)]
 
 
+def test_records_that_only_words_found_are_scored_by_meaning_too(make_aid: Callable[..., FindingAid]) -> None:
+    """Also behind the hundred nearest, in the table as in memory."""
+    near = {f"near{i:03d}": f"granite stone number {i}" for i in range(300)}
+    source = MemorySource(near | {"far": "The parrot of the harbour master sings zanzibar all day"})
+    aid = make_aid(source=source, strategy=WholeText(), synthesizer=None, embedder=CountingEmbedder())
+    aid.index()
+    query = "granite stone zanzibar"
+    cosines = {hit.artifact_id: hit.score for hit in aid.search(query, 400, mode="dense")}
+    assert list(cosines).index("far") >= CANDIDATES
+
+    for _ in ("in the table", "in memory"):
+        hits = aid.search(query, 400, explain=True)
+        (found,) = (hit for hit in hits if hit.artifact_id == "far")
+        dense, lexical = sorted(found.ranks, key=lambda rank: rank.ranker)
+
+        assert dense.rank is None
+        assert dense.score == pytest.approx(cosines["far"], abs=1e-3)
+        assert found.score == pytest.approx(dense.share + lexical.share)
+        assert dense.share == pytest.approx(max(0.0, dense.score) / 2)
+        assert str(dense).startswith(f"dense {dense.score:.3f}: ")
+
+
 def test_what_is_deeper_than_is_fused_follows_by_its_best_rank() -> None:
     dense = ranking("dense", *((i, 1 - i / 1000) for i in range(300)))
     lexical = ranking("lexical", *((299 - i, 9 - i / 100) for i in range(300)))
@@ -351,7 +373,7 @@ def test_one_word_of_several_does_not_win_over_meaning(aid: FindingAid) -> None:
     query = "puppies and kittens in their first year"
 
     assert aid.search(query, 1, mode="dense")[0].artifact_id == "pets"
-    assert aid.search(query, 1, blend=None)[0].artifact_id == "code"
+    assert aid.search(query, 1, blend="rrf")[0].artifact_id == "code"
     assert aid.search(query, 1)[0].artifact_id == "pets"
 
 
@@ -359,8 +381,8 @@ def test_one_word_of_several_does_not_win_over_meaning(aid: FindingAid) -> None:
 
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
-@pytest.mark.parametrize("blend", [0.5, None])
-def test_several_queries_find_what_answers_any_of_them(aid: FindingAid, mode: Any, blend: float | None) -> None:
+@pytest.mark.parametrize("blend", [0.5, "rrf"])
+def test_several_queries_find_what_answers_any_of_them(aid: FindingAid, mode: Any, blend: Any) -> None:
     both = aid.search(["dogs in homes", "granite stone"], 2, mode=mode, blend=blend)
     one = aid.search(["dogs in homes", "dogs in homes"], 6, mode=mode, blend=blend)
 
@@ -416,7 +438,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 @pytest.mark.parametrize(
     "how",
-    [{}, {"blend": None}, {"weights": {"chunk": 2.0}}, {"per_artifact": True}, {"query": ["record", "artifact 7"]}],
+    [{}, {"blend": "rrf"}, {"weights": {"chunk": 2.0}}, {"per_artifact": True}, {"query": ["record", "artifact 7"]}],
 )
 def test_pages_are_cut_from_one_order(crowd: FindingAid, mode: Any, how: dict[str, Any]) -> None:
     """However they are cut, although four fifths of the records tie with others."""
