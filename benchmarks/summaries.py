@@ -80,6 +80,10 @@ class SearchOfParts:
     def embedder(self) -> Any:
         return self.aid.embedder
 
+    @property
+    def search_defaults(self) -> Any:
+        return self.aid.search_defaults
+
     def search(self, query: str, k: int, **asked: Any) -> Sequence[Hit]:
         hits = self.aid.search(query, k, **asked | {"surfaces": ["chunk"], "per_artifact": False})
         return [replace(hit, corpus=self.corpus, artifact_id=hit.metadata["part"]) for hit in hits]

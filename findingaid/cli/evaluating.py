@@ -129,8 +129,8 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, p
 
 
 @evaluate.command()
+@click.argument("path", metavar="CASES")
 @corpus_option
-@click.option("--set", "path", required=True, metavar="DIR|FILE", help="Cases: a file, or a folder in BEIR's layout.")
 @click.option("--metric", "measure", default="ndcg@10", show_default=True, help="Measure to improve.")
 @click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets and for rankings.")
 @click.option(
@@ -146,15 +146,17 @@ def tune(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Find the search settings that find most for cases, and print the lines to put into the configuration.
+    """Find the search settings that find most for CASES, and print the lines to put into the configuration.
+
+    CASES is a file of cases, or a folder in BEIR's layout.
 
     Compares the configured search with other blends, then with routes. A change is advised only if its gain is unlikely
     to be chance (p below 0.05, times the number of settings tried). No model is called, unless searches use one.
 
     \b
     Examples:
-      findingaid eval tune --set cases.yaml
-      findingaid eval tune --set cases.yaml --corpus docs --metric recall@10
+      findingaid eval tune cases.yaml
+      findingaid eval tune cases.yaml --corpus docs --metric recall@10
     """
     from findingaid.evaluation.searches import load_questions
     from findingaid.evaluation.tuning import tune as tuned

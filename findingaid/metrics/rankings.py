@@ -59,6 +59,8 @@ class Searching(Protocol):
     @property
     def embedder(self) -> Embedder: ...
     @property
+    def search_defaults(self) -> object: ...
+    @property
     def search(self) -> Callable[..., Sequence[Hit]]: ...
 
 
@@ -184,6 +186,7 @@ def _trigrams(text: str) -> set[tuple[str, ...]]:
 def _key(aid: Searching, corpora: Sequence[str] | None, asked: Mapping[str, Any], depth: int) -> str | None:
     """Return a key of all that a ranking depends on beside its case; None if a part of the search has no id."""
     try:
+        asked = {**asked, "defaults": aid.search_defaults}
         return content_hash(contents_hash(aid.store), aid.embedder.id, corpora, fingerprint(asked), depth, _code())
     except IdentityError:
         return None

@@ -647,10 +647,10 @@ def test_tuning_advises_what_is_more_than_chance(cli: Cli) -> None:
     cli.settings["search"] = {"blend": 1.0}
     assert cli.run("index").exit_code == 0
 
-    found = cli.json("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
-    shown = cli.run("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+    found = cli.json("eval", "tune", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+    shown = cli.run("eval", "tune", str(cli.folder / "cases.yaml"), "--metric", "success@1")
     cli.settings["search"] = found["advice"]
-    again = cli.json("eval", "tune", "--set", str(cli.folder / "cases.yaml"), "--metric", "success@1")
+    again = cli.json("eval", "tune", str(cli.folder / "cases.yaml"), "--metric", "success@1")
 
     assert found["advice"]["blend"] == 0.0
     assert found["gain"] > 0.8
