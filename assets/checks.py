@@ -106,7 +106,7 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
     elif check is QUALITY and "floor" in result.facts:
         yield "quality", levels(result.facts, "Quality on known questions")
     elif check is LEDGER:
-        columns = ["artifact_id", "surface_kind", "surface_index", "text", "text_start"]
+        columns = ["artifact_id", "surface_kind", "surface_index", "text", "shown"]
         rows = aid.store.dataset("records").to_table(columns, filter=where, limit=PREVIEWED).to_pylist()
         if rows:
             yield "preview", table([record_preview(row, aid.previews) for row in rows])
@@ -114,8 +114,8 @@ def _details(aid: FindingAid, result: CheckResult) -> Iterator[tuple[str, Any]]:
 
 def record_preview(row: Mapping[str, Any], previews: bool) -> dict[str, Any]:
     """Return a record as a preview shows it: with its text if `previews`, else with the length of its text."""
-    text = row["text"][row["text_start"] :]
-    shown = {name: value for name, value in row.items() if name not in {"text", "text_start"}}
+    text = row["text"] if row["shown"] is None else row["shown"]
+    shown = {name: value for name, value in row.items() if name not in {"text", "shown"}}
     return shown | ({"text": text} if previews else {"characters": len(text)})
 
 

@@ -164,7 +164,7 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
         "surface_kind",
         "surface_index",
         "text",
-        "text_start",
+        "shown",
         "producer_id",
     )
     found = indexer.store.lookup("records", "artifact_id", artifact_ids, columns, f"surface_index < {PREVIEWED}")

@@ -169,7 +169,8 @@ class Surface:
     """An embeddable unit cut from an artifact.
 
     `span` is [start, end) in characters of the artifact's text, or of the field that metadata["field"] names, so that
-    text[start:end] is the surface's text. It is None if the text is composed.
+    text[start:end] is the surface's text. It is None if the text is composed. `searched` is the text to embed and
+    search instead of `text`, which hits show.
     """
 
     kind: str
@@ -177,6 +178,7 @@ class Surface:
     granularity: str = "chunk"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     span: tuple[int, int] | None = None
+    searched: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ EMBEDDERS: Registry[Embedder] = Registry(
     "findingaid.embedders",
     {
         "hash": "findingaid.embedding.hashing:HashEmbedder",
+        "openai": "findingaid.embedding.endpoint:OpenAIEmbedder",
         "sentence-transformers": "findingaid.embedding.sentence:SentenceEmbedder",
     },
 )

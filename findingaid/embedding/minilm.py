@@ -125,6 +125,10 @@ class MiniLM:
                 vectors[i] = vector
         return vectors
 
+    def embed_plain(self, texts: Sequence[str]) -> Vectors:
+        """Return the same vectors as `embed`, since the model has no prompts."""
+        return self.embed(texts)
+
     def embed_query(self, text: str) -> Vectors:
         return self._one(text)
 

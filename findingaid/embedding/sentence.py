@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Gt
 
 from findingaid.embedding import minilm
+from findingaid.embedding.prompts import Prompts, preset_of
+from findingaid.embedding.shortening import shorten
 from findingaid.errors import ConfigError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Vectors
-from findingaid.protocols import Embedder
 from findingaid.registry import checked
 
 PACKAGED = {minilm.MODEL, f"sentence-transformers/{minilm.MODEL}"}
@@ -37,6 +39,10 @@ class SentenceEmbedder:
     "sentence-transformers"; without it, embedding raises ConfigError. `revision` pins a model of the hub, and belongs
     in every configuration that names one. `precision` int8 makes the packaged model more than twice as fast on a CPU,
     with other vectors, and so another id.
+
+    `query_prompt` and `document_prompt` precede each query and text. By default they are those of a well-known model,
+    or else of the model's own configuration. With `dimensions`, vectors are shortened to their first numbers, which
+    suits only Matryoshka models.
     """
 
     model: str = minilm.MODEL
@@ -44,6 +50,9 @@ class SentenceEmbedder:
     revision: str | None = None
     batch_size: int = 32
     precision: minilm.Precision = "fp32"
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    dimensions: Annotated[int, Gt(0)] | None = None
     local: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
@@ -59,6 +68,11 @@ class SentenceEmbedder:
 
     @cached_property
     def id(self) -> str:
+        """Identifier of model, prompts and dimensions."""
+        return f"{self._model_id}{self._prompts.id}{f'-{self.dimensions}d' if self.dimensions else ''}"
+
+    @property
+    def _model_id(self) -> str:
         if self._packaged:
             return minilm.id_of(self.precision)
         if (folder := Path(self.model).expanduser()).is_dir():
@@ -67,28 +81,41 @@ class SentenceEmbedder:
 
     @property
     def dim(self) -> int:
-        return self._backend.dim
+        return self.dimensions or self._backend.dim
 
-    @property
+    @cached_property
     def max_tokens(self) -> int | None:
-        return self._backend.max_tokens
+        seen, prompt = self._backend.max_tokens, self._prompts.document
+        return seen - self.count_tokens(prompt) if seen and prompt else seen
 
     def count_tokens(self, text: str) -> int:
         return self._backend.count_tokens(text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._backend.embed(texts)
+        if self._prompts.document is None:
+            return self._shortened(self._backend.embed(texts))
+        return self._shortened(self._backend.embed_plain([self._prompts.document + text for text in texts]))
 
     def embed_query(self, text: str) -> Vectors:
-        return self._backend.embed_query(text)
+        if self._prompts.query is None:
+            return self._shortened(self._backend.embed_query(text))
+        vector: Vectors = self._shortened(self._backend.embed_plain([self._prompts.query + text]))[0]
+        return vector
+
+    def _shortened(self, vectors: Vectors) -> Vectors:
+        return shorten(vectors, self.dimensions) if self.dimensions else vectors
+
+    @cached_property
+    def _prompts(self) -> Prompts:
+        return Prompts(self.query_prompt, self.document_prompt).over(preset_of(self.model))
 
     @property
-    def _backend(self) -> Embedder:
+    def _backend(self) -> minilm.MiniLM | _Torch:
         return _loaded(self, self.id)
 
 
 @lru_cache(KEPT)
-def _loaded(settings: SentenceEmbedder, _id: str) -> Embedder:
+def _loaded(settings: SentenceEmbedder, _id: str) -> minilm.MiniLM | _Torch:
     """Return one loaded model per settings and id. A folder that now holds another model has another id."""
     fast = settings._packaged and settings.device is None
     return minilm.MiniLM(settings.precision) if fast else _Torch(settings)
@@ -125,6 +152,10 @@ class _Torch:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         return self._encode(self._model.encode_document, list(texts)).reshape(len(texts), self.dim)
+
+    def embed_plain(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts without a prompt of the model's configuration."""
+        return self._encode(partial(self._model.encode, prompt=""), list(texts)).reshape(len(texts), self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         vector: Vectors = self._encode(self._model.encode_query, [text])[0]

@@ -30,7 +30,7 @@ LEAST = 200
 
 KIND = "generated"
 
-COLUMNS = ("record_id", "artifact_id", "text", "text_start", "span_start", "span_end", "producer_id")
+COLUMNS = ("record_id", "artifact_id", "text", "shown", "span_start", "span_end", "producer_id")
 
 
 @dataclass(frozen=True, slots=True)

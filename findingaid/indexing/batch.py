@@ -58,7 +58,7 @@ class Batch:
 
     def texts(self, artifact_id: str) -> dict[str, str]:
         """Return hash -> text of all texts of an artifact that are embedded."""
-        texts = {h: text for text, h, _ in self.searched(artifact_id)}
+        texts = {h: text for text, h in self.searched(artifact_id)}
         texts |= {text_hash(surface.text): surface.text for _, surface, _ in self.of_claims(artifact_id)}
         synopsis = self.synopsis(artifact_id)
         return texts | {text_hash(synopsis.text): synopsis.text} if synopsis.text else texts
@@ -92,10 +92,11 @@ class Batch:
         surfaces = len(self.plans[artifact_id].surfaces)
         return surfaces + bool(self.synopsis(artifact_id).text) + sum(1 for _ in self.of_claims(artifact_id))
 
-    def searched(self, artifact_id: str) -> list[tuple[str, str, int]]:
-        """Return (text with its context, hash of that, offset of the text itself) of each surface, in plan order."""
-        surfaces, contexts = self.plans[artifact_id].surfaces, self.contexts.get(artifact_id)
+    def searched(self, artifact_id: str) -> list[tuple[str, str]]:
+        """Return (text with its context, hash of that) of each surface, in plan order."""
+        texts = [surface.searched or surface.text for surface in self.plans[artifact_id].surfaces]
+        contexts = self.contexts.get(artifact_id)
         if contexts is None:
-            return [(s.text, h, 0) for s, h in zip(surfaces, self.hashes[artifact_id], strict=True)]
-        texts = [context + s.text for context, s in zip(contexts, surfaces, strict=True)]
-        return [(text, text_hash(text), len(context)) for text, context in zip(texts, contexts, strict=True)]
+            return list(zip(texts, self.hashes[artifact_id], strict=True))
+        texts = [context + text for context, text in zip(contexts, texts, strict=True)]
+        return [(text, text_hash(text)) for text in texts]

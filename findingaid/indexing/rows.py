@@ -42,7 +42,11 @@ def surface_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.T
         "artifact_id": [i for i, _, _ in placed],
         "position": [position for _, position, _ in placed],
         **_columns_of([surface for _, _, surface in placed]),
-        "text_hash": [h for i in artifact_ids for h in batch.hashes[i]],
+        "text_hash": [
+            text_hash(surface.text) if surface.searched else h
+            for i in artifact_ids
+            for surface, h in zip(batch.plans[i].surfaces, batch.hashes[i], strict=True)
+        ],
         "metadata": [to_json(surface.metadata) for _, _, surface in placed],
     }
     return _ordered(columns, schemas.SURFACES)
@@ -126,7 +130,7 @@ def record_rows(
         "surface_index": [record.index for _, record in placed],
         "title": [titles[i] for i, _ in placed],
         "text": [record.text for _, record in placed],
-        "text_start": [record.start for _, record in placed],
+        "shown": [None if record.text == record.surface.text else record.surface.text for _, record in placed],
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],
         "producer_id": [record.producer for _, record in placed],
@@ -150,7 +154,6 @@ class _Record:
     surface: Surface
     text: str
     hash: str
-    start: int = 0
     producer: str = ""
     claim_id: str = ""
     evidence: str = ""
@@ -161,7 +164,7 @@ def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator
     synopsis = batch.synopsis(artifact_id)
     if of is not None and synopsis.text:
         surface = Surface(of.kind, synopsis.text, "document")
-        yield _Record(0, 0, surface, synopsis.text, text_hash(synopsis.text), 0, synopsis.producer_id)
+        yield _Record(0, 0, surface, synopsis.text, text_hash(synopsis.text), synopsis.producer_id)
     surfaces = zip(batch.plans[artifact_id].surfaces, batch.searched(artifact_id), strict=True)
     first = 0 if of is None else 1
     for index, (surface, searched) in enumerate(surfaces, first):
@@ -169,7 +172,7 @@ def _placed(batch: Batch, artifact_id: str, of: WithSynopsis | None) -> Iterator
     behind = first + len(batch.plans[artifact_id].surfaces)
     for index, (place, surface, producer) in enumerate(batch.of_claims(artifact_id), behind):
         evidence = str(surface.metadata.get("evidence", ""))
-        yield _Record(index, place, surface, surface.text, text_hash(surface.text), 0, producer, str(place), evidence)
+        yield _Record(index, place, surface, surface.text, text_hash(surface.text), producer, str(place), evidence)
 
 
 def _columns_of(surfaces: Sequence[Surface]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def decompose(
         else:
             kept = [surface for surface in plan.surfaces if surface.text.strip()]
             batch.plans[artifact_id] = SurfacePlan(plan.filter_fields, kept)
-            batch.hashes[artifact_id] = [text_hash(surface.text) for surface in kept]
+            batch.hashes[artifact_id] = [text_hash(surface.searched or surface.text) for surface in kept]
             if of is not None:
                 _show(of, artifact, batch)
 

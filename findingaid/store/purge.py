@@ -189,7 +189,7 @@ def _calls_in_use(store: Store) -> set[str]:
 def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     hashes = set(store.rows("surfaces", ["text_hash"])["text_hash"].to_pylist())
     hashes |= {text_hash(text) for text in store.rows("synopses", ["text"])["text"].to_pylist() if text}
-    composed = f"text_start > 0 OR {one_of('granularity', (CLAIM, SUMMARY))}"
+    composed = f"shown IS NOT NULL OR {one_of('granularity', (CLAIM, SUMMARY))}"
     hashes |= {text_hash(text) for text in store.rows("records", ["text"], composed)["text"].to_pylist()}
     return {call_key(embedder_id, h) for h in hashes}
 

@@ -9,7 +9,7 @@ from findingaid.identity.hashes import content_hash
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-4"
+RECORDS_VERSION = "records-5"
 """Part of every records version. Raising it assembles all records again, without a model call."""
 
 
@@ -63,8 +63,8 @@ SURFACES = _schema(
     _int("position", "position in the strategy's plan, not counting a synopsis"),
     _text("kind", "kind of surface, such as chunk or description"),
     _text("granularity", "extent of the artifact that it covers, such as chunk"),
-    _text("text", "text that is embedded and searched"),
-    _text("text_hash", "hash of the text, the key of its cached vector"),
+    _text("text", "text as it is in the artifact"),
+    _text("text_hash", "hash of the text"),
     *SPAN,
     _text("metadata", "JSON: metadata of the surface"),
 )
@@ -324,8 +324,8 @@ def records(dim: int) -> pa.Schema:
         _int("surface_index", "position among all surfaces of the artifact; a synopsis has position 0"),
         _text("granularity", "extent of the artifact that it covers, such as chunk"),
         _text("title", "title of the artifact, else its id"),
-        _text("text", "text that is embedded and searched"),
-        _int("text_start", "position in `text` at which the surface's own text begins; before it is context"),
+        _text("text", "text that is embedded and searched: with its context, and without noise"),
+        _text("shown", "text of the surface itself, which hits show; null if it is `text`", True),
         *SPAN,
         _text("metadata", "JSON: metadata of the surface, and filter fields of the artifact"),
         _text("artifact_version", "version of the artifact that it was made from"),

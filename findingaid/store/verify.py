@@ -127,6 +127,7 @@ def _altered(store: Store) -> Iterator[str]:
         ],
     )
     yield from _altered_texts(store)
+    yield from named("artifacts with an altered text in what hits show", _altered_shown(store))
 
 
 def _altered_artifacts(store: Store) -> Iterator[tuple[str, str]]:
@@ -163,6 +164,17 @@ def _altered_texts(store: Store) -> Iterator[str]:
             and text_hash(row["text"]) not in there[key]
         ],
     )
+
+
+def _altered_shown(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield the artifacts whose records show a text that is not that of a surface."""
+    shown: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in _streamed(store, "records", "corpus", "artifact_id", "shown"):
+        if row["shown"] is not None:
+            shown[row["corpus"], row["artifact_id"]].add(text_hash(row["shown"]))
+    for row in _streamed(store, "surfaces", "corpus", "artifact_id", "text_hash"):
+        shown.get((row["corpus"], row["artifact_id"]), set()).discard(row["text_hash"])
+    yield from (key for key, hashes in shown.items() if hashes)
 
 
 def _streamed(store: Store, table: str, *columns: str) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -16,6 +16,7 @@ from findingaid.model import Raw, Surface, SurfacePlan
 from findingaid.protocols import Embedder
 from findingaid.registry import checked
 from findingaid.strategies.base import SurfaceKind, text_of
+from findingaid.text.cleaning import Noise
 from findingaid.text.splitting import chunk_indices
 from findingaid.text.structure import Headings, Pages, python_pieces
 
@@ -47,6 +48,9 @@ class Chunked:
     The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
     and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
     overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
+
+    With `clean`, chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data
+    and link targets. A chunk of nothing else is left out.
     """
 
     max_tokens: Size = None
@@ -54,8 +58,9 @@ class Chunked:
     overlap: Overlap = None
     text_key: str | None = None
     kind: SurfaceKind = "chunk"
+    clean: bool = True
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.
@@ -100,19 +105,33 @@ class Chunked:
         cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
-        chunks = [(start, chunk) for start, chunk in cut if chunk.replace("\0", "").strip()]
+        chunks = self._cleaned(text, media_type, [c for c in cut if c[1].replace("\0", "").strip()])
         headings = Headings.of(text) if markdown else None
         pages = Pages.of(text) if paged else None
         surfaces = []
-        for i, (start, chunk) in enumerate(chunks):
+        for i, (start, chunk, searched) in enumerate(chunks):
             span = (start, start + len(chunk))
             own: dict[str, Any] = {"chunk_index": i, "n_chunks": len(chunks)}
             if headings and (path := headings.above(*span)):
                 own["headings"] = list(path)
             if pages:
                 own |= pages.fields(*span)
-            surfaces.append(Surface(self.kind, chunk, "chunk", own, span))
+            surfaces.append(Surface(self.kind, chunk, "chunk", own, span, searched))
         return surfaces
+
+    def _cleaned(
+        self, text: str, media_type: str, chunks: Sequence[tuple[int, str]]
+    ) -> list[tuple[int, str, str | None]]:
+        """Return each chunk with its text without noise, None if it has none. Chunks of noise alone are left out.
+
+        If the whole text is noise, it stays as it is.
+        """
+        as_they_are = [(start, chunk, None) for start, chunk in chunks]
+        if not self.clean:
+            return [*as_they_are]
+        noise = Noise.of(text, media_type)
+        cleaned = [(start, chunk, noise.removed(start, start + len(chunk))) for start, chunk in chunks]
+        return [found for found in cleaned if found[2] != ""] or [*as_they_are]
 
     def _python(self, text: str) -> Iterable[tuple[int, str]]:
         """Return (start, part) pairs of a Python source.

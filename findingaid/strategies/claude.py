@@ -96,7 +96,7 @@ def _surfaces(
         own = {**metadata, "field": kind}
         pieces = of.cut.decompose(artifact_id, text, {"media_type": "text/markdown"}).surfaces
         if [piece.text for piece in pieces] == [text.strip()]:
-            yield Surface(kind, text, "field", own, (0, len(text)))
+            yield Surface(kind, text, "field", own, (0, len(text)), pieces[0].searched)
         else:
             yield from (replace(piece, kind=kind, metadata={**own, **piece.metadata}) for piece in pieces)
 

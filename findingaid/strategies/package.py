@@ -24,13 +24,14 @@ class Package:
     """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
 
     Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme, readme_type,
-    owner and deps; `deps_template` may use {name} and {deps}. Sizes are as in Chunked.
+    owner and deps; `deps_template` may use {name} and {deps}. Sizes and `clean` are as in Chunked.
     """
 
     max_tokens: Size = None
     chunk_size: Size = None
     overlap: Overlap = None
     embed_deps: bool = False
+    clean: bool = True
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = Chunked.version
@@ -74,7 +75,9 @@ class Package:
         return SurfacePlan({**metadata, **own}, surfaces)
 
     def _readme(self) -> Chunked:
-        return Chunked(self.max_tokens, self.chunk_size, self.overlap, kind="readme", tokenizer=self.tokenizer)
+        return Chunked(
+            self.max_tokens, self.chunk_size, self.overlap, kind="readme", clean=self.clean, tokenizer=self.tokenizer
+        )
 
 
 def _fields(raw: Raw) -> Mapping[str, Any]:

@@ -6,7 +6,8 @@
         ...
         assert server.requests[0].json["model"] == "any-model"
 
-It supports chat completions (without streaming), reranking in the format of Cohere and Jina, models, files and batches.
+It supports chat completions (without streaming), embeddings, reranking in the format of Cohere and Jina, models, files
+and batches.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hashlib import sha256
 from time import time
 from typing import Any, Literal, Self
 
+from findingaid.embedding.hashing import HashEmbedder
 from findingaid.testing import faults
 from findingaid.testing.batches import BatchesEndpoint, FilesEndpoint
 from findingaid.testing.faults import Completion, Fault
@@ -73,6 +75,7 @@ class OpenAIServer:
     - With `limited`, answers are cut at `max_completion_tokens`.
     - Each retrieval of a batch advances it by one status, until `batch_end`. If `batch_answers` is set, only that many
       requests of a batch are answered.
+    - Embeddings have so many `dimensions`, and are those of the hash embedder, but longer than 1.
     """
 
     answer: Answer = first_words
@@ -84,6 +87,7 @@ class OpenAIServer:
     limited: bool = True
     batch_end: Literal["completed", "expired", "failed"] = "completed"
     batch_answers: int | None = None
+    dimensions: int = 32
     requests: list[Request] = field(default_factory=list, init=False)
     most_at_once: int = field(default=0, init=False)
     files: FilesEndpoint = field(default_factory=FilesEndpoint, init=False)
@@ -186,6 +190,8 @@ class OpenAIServer:
                 return fault.reply({})
             case "POST", ["chat", "completions"]:
                 return self._chat(request, fault)
+            case "POST", ["embeddings"]:
+                return self._embed(request)
             case "POST", ["rerank"]:
                 return self._rerank(request)
             case "GET", ["models"]:
@@ -219,6 +225,19 @@ class OpenAIServer:
         completion = completed(request, self.answer(request), schema, self.limited)
         headers = {"x-request-id": f"req_{completion['id'].removeprefix('chatcmpl-')}"}
         return fault.reply(completion) if fault else Reply.of(completion, headers=headers)
+
+    def _embed(self, request: Request) -> Reply:
+        asked = request.json
+        if self.models and asked["model"] not in self.models:
+            return faults.model_not_found(asked["model"]).reply({})
+        if "" in asked["input"]:
+            return Reply.of({"error": {"message": "'$.input' is invalid", "type": "invalid_request_error"}}, 400)
+        # Not of length 1, and in another order than asked, as some servers answer.
+        vectors = 3 * HashEmbedder(self.dimensions).embed(asked["input"])
+        data = [{"object": "embedding", "index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]
+        tokens = sum(map(count_tokens, asked["input"]))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return Reply.of({"object": "list", "data": data[::-1], "model": asked["model"], "usage": usage})
 
     def _rerank(self, request: Request) -> Reply:
         asked = request.json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,12 @@ class Block:
     kind: str
     span: Span
     events: Sequence[Event]
+    places: Sequence[int]
+    """Offset in characters of each byte of the text."""
+
+    def place(self, found: Mapping[str, int]) -> Span:
+        """Return the span in characters of the range of an event."""
+        return _span(found, found, self.places)
 
     @property
     def is_prose(self) -> bool:
@@ -83,7 +89,7 @@ def blocks(text: str, *, tables: bool = True) -> Iterator[Block]:
             run.append(found)
         elif run:
             words_of_item = edge == "Start" or name in {"Item", "Rule"}
-            yield _item(text, run, places) if words_of_item else Block(name, _span(at, at, places), run)
+            yield _item(text, run, places) if words_of_item else Block(name, _span(at, at, places), run, places)
             run = []
 
 
@@ -94,7 +100,7 @@ def _item(text: str, run: Sequence[Event], places: Sequence[int]) -> Block:
     """
     start, end = _span(run[0][1], run[-1][1], places)
     start -= text.endswith("\\", 0, start)
-    return Block("Item", (start, whole_lines(text, (start, end))[1]), run)
+    return Block("Item", (start, whole_lines(text, (start, end))[1]), run, places)
 
 
 def _span(first: Any, last: Any, places: Sequence[int]) -> Span:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from findingaid import ConfigError, Embedder
+from findingaid import ConfigError, Corpus, Embedder, FindingAid
+from findingaid.embedding.endpoint import OpenAIEmbedder
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.embedding.minilm import MiniLM, check_digest, packaged_model
+from findingaid.embedding.minilm import MODEL, MiniLM, check_digest, packaged_model
+from findingaid.embedding.prompts import Prompts, preset_of
 from findingaid.embedding.sentence import SentenceEmbedder
-from findingaid.testing import CountingEmbedder
+from findingaid.errors import EmbedError
+from findingaid.store import Store
+from findingaid.strategies import Chunked, bound
+from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 
 TEXTS = [
     "An index of documents.",
@@ -119,4 +125,114 @@ def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"embedder\.model: .* cannot be loaded") as raised:
         SentenceEmbedder(model=str(tmp_path / "empty")).embed(["x"])
+    assert "\n" not in str(raised.value)
+
+
+# -- prompts and dimensions --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as started:
+        yield started
+
+
+def test_prompts_precede_queries_and_texts_and_are_part_of_the_id() -> None:
+    plain, prompted = SentenceEmbedder(), SentenceEmbedder(query_prompt="query: ", document_prompt="passage: ")
+
+    np.testing.assert_array_equal(prompted.embed(["a text"]), plain.embed(["passage: a text"]))
+    np.testing.assert_array_equal(prompted.embed_query("a question"), plain.embed_query("query: a question"))
+    assert len({plain.id, prompted.id, SentenceEmbedder(query_prompt="query: ").id}) == 3
+    assert plain.max_tokens
+    assert prompted.max_tokens == plain.max_tokens - plain.count_tokens("passage: ")
+
+
+def test_a_folder_named_like_a_well_known_model_gets_its_prompts(tmp_path: Path) -> None:
+    folder = tmp_path / "e5-small-v2"
+    folder.symlink_to(packaged_model())
+    embedder, plain = SentenceEmbedder(model=str(folder)), SentenceEmbedder()
+    own = SentenceEmbedder(model=str(folder), query_prompt="", document_prompt="")
+
+    np.testing.assert_allclose(embedder.embed(["a text"]), plain.embed(["passage: a text"]), atol=1e-5)
+    np.testing.assert_allclose(embedder.embed_query("a"), plain.embed_query("query: a"), atol=1e-5)
+    np.testing.assert_allclose(own.embed_query("a"), plain.embed_query("a"), atol=1e-5)
+    assert own.id != embedder.id
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "document"),
+    [
+        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+        ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
+        ("nomic-embed-text:v1.5", "search_query: ", "search_document: "),
+        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: "),
+        ("MongoDB/mdbr-leaf-ir", "Represent this sentence for searching relevant passages: ", ""),
+        ("BAAI/bge-m3", None, None),
+        (MODEL, None, None),
+    ],
+)
+def test_well_known_models_have_their_prompts_by_name(model: str, query: str | None, document: str | None) -> None:
+    assert preset_of(model) == Prompts(query, document)
+
+
+def test_dimensions_keep_the_first_numbers_of_a_vector() -> None:
+    whole, short = SentenceEmbedder(), SentenceEmbedder(dimensions=64)
+    first = whole.embed(["a text"])[:, :64]
+
+    assert (short.dim, short.id) == (64, f"{whole.id}-64d")
+    np.testing.assert_allclose(short.embed(["a text"]), first / np.linalg.norm(first), atol=1e-6)
+    assert np.linalg.norm(short.embed_query("a text")) == pytest.approx(1)
+    with pytest.raises(ConfigError, match=r"embedder\.dimensions: 1000, but the model's vectors have 384"):
+        SentenceEmbedder(dimensions=1000).embed(["a text"])
+
+
+# -- endpoints ---------------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_embeds_in_batches_with_prompts_and_at_length_one(server: OpenAIServer) -> None:
+    embedder = OpenAIEmbedder("e5-small-v2", base_url=server.base_url, batch_size=2)
+    expected = HashEmbedder(server.dimensions).embed(["passage: a", "passage: b", "passage: "])
+
+    np.testing.assert_allclose(embedder.embed(["a", "b", ""]), expected, atol=1e-5)
+    assert [request.json["input"] for request in server.requests[-2:]] == [["passage: a", "passage: b"], ["passage: "]]
+    np.testing.assert_allclose(
+        embedder.embed_query("a"), HashEmbedder(server.dimensions).embed_query("query: a"), atol=1e-5
+    )
+    assert embedder.embed([]).shape == (0, embedder.dim) == (0, server.dimensions)
+    assert isinstance(embedder, Embedder)
+
+
+def test_an_endpoint_is_known_by_model_prompts_and_dimensions_and_not_by_its_address(server: OpenAIServer) -> None:
+    made = [
+        OpenAIEmbedder("m", base_url=server.base_url),
+        OpenAIEmbedder("m", base_url="http://other/v1"),
+        OpenAIEmbedder("m", base_url=server.base_url, dimensions=8),
+        OpenAIEmbedder("m", base_url=server.base_url, query_prompt="q: "),
+    ]
+
+    assert made[0].id == made[1].id
+    assert len({embedder.id for embedder in made}) == 3
+    assert made[2].dim == 8
+    assert np.linalg.norm(made[2].embed(["a"])) == pytest.approx(1)
+    assert made[0].embed([""]).shape == (1, server.dimensions)  # servers refuse an empty text
+
+
+def test_a_search_over_an_index_of_an_endpoint_finds_its_text(server: OpenAIServer, tmp_path: Path) -> None:
+    embedder = OpenAIEmbedder("any", base_url=server.base_url)
+    corpus = Corpus("docs", MemorySource({"a.md": "one text", "b.md": "another"}), bound(Chunked(), embedder))
+    aid = FindingAid(Store(str(tmp_path / "index")), embedder, {"docs": corpus})
+    aid.index()
+
+    assert aid.search("one text", mode="dense", k=1)[0].artifact_id == "a.md"
+    assert aid.verify() == []
+
+
+def test_the_wrong_key_and_a_broken_answer_are_one_line(server: OpenAIServer) -> None:
+    with OpenAIServer(api_key="right") as locked:
+        wrong = OpenAIEmbedder("m", base_url=locked.base_url, api_key="wrong")
+        with pytest.raises(ConfigError, match=r"^embedder: m at .*401: the endpoint does not know the API key"):
+            wrong.embed(["a"])
+    server.when(lambda request: request.path.endswith("embeddings"), faults.server_error(400), 1)
+    with pytest.raises(EmbedError, match=r"^m at 127") as raised:
+        OpenAIEmbedder("m", base_url=server.base_url).embed(["a"])
     assert "\n" not in str(raised.value)

@@ -40,7 +40,7 @@ def docs(report: Report) -> CorpusReport:
 
 
 def published(aid: FindingAid) -> list[dict[str, Any]]:
-    columns = ["record_id", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "producer_id"]
+    columns = ["record_id", "artifact_id", "surface_kind", "surface_index", "text", "shown", "producer_id"]
     rows: list[dict[str, Any]] = aid.store.published().to_table(columns=columns).to_pylist()
     return sorted(rows, key=lambda row: (row["artifact_id"], row["surface_index"]))
 
@@ -510,7 +510,7 @@ class TestContext:
         assert len(chunks) > 5
         assert model.max_tokens
         assert max(model.count_tokens(row["text"]) for row in chunks) <= model.max_tokens
-        assert max(model.count_tokens(row["text"][: row["text_start"]]) for row in chunks) > 0.9 * (
+        assert max(model.count_tokens(row["text"].removesuffix(row["shown"])) for row in chunks) > 0.9 * (
             model.max_tokens // CONTEXT_SHARE
         )
 

@@ -47,7 +47,7 @@ def write(aid: FindingAid, claims: Sequence[Claim], members: Sequence[str] | Non
     at = claims[0].artifact_id
     before = aid.store.count("records", equals("artifact_id", at))
     rows = [
-        {**record, "surface_index": before + i, "title": record["artifact_id"], "text_start": 0,
+        {**record, "surface_index": before + i, "title": record["artifact_id"], "shown": None,
          "embedder_id": aid.embedder.id, "artifact_version": "v1", "vector": vectors[i]}
         for i, record in enumerate(records)
     ]  # fmt: skip

@@ -47,7 +47,7 @@ PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""
 
 CLAIM_COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "text", "text_start", "span_start", "span_end", "metadata",
+    "record_id", "corpus", "artifact_id", "surface_kind", "text", "shown", "span_start", "span_end", "metadata",
     "artifact_version", "producer_id", "claim_id", "evidence",
 )  # fmt: skip
 

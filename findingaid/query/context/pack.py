@@ -57,7 +57,7 @@ NOTE_CHARS = 120
 """… each of at most this many characters."""
 
 SUMMARY_COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "producer_id",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "shown", "producer_id",
 )  # fmt: skip
 
 
@@ -409,8 +409,8 @@ def read_summary_records(reader: Reader, keys: Sequence[Key], eligible: Eligible
     rows = reader.records.to_table(columns=list(SUMMARY_COLUMNS), filter=condition).to_pylist()
     found: dict[Key, list[Piece]] = {}
     for row in sorted(rows, key=lambda row: row["surface_index"]):
-        start = row.pop("text_start")
-        piece = Piece("summary", row.pop("text")[start:], **row)
+        shown, text = row.pop("shown"), row.pop("text")
+        piece = Piece("summary", text if shown is None else shown, **row)
         found.setdefault(_artifact_key(piece), []).append(piece)
     return found
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
 VIEW_COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "text_start",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "shown",
     "span_start", "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence", "embedder_id",
 )  # fmt: skip
 

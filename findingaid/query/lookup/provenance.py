@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
 
 COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "span_start",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "shown", "span_start",
     "span_end", "metadata", "artifact_version", "producer_id", "claim_id", "evidence",
 )  # fmt: skip
 

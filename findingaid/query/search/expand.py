@@ -35,7 +35,7 @@ Extent = int | Literal["section", "artifact"]
 TextSpan = tuple[int, int]
 
 EXPANSION_COLUMNS = (
-    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "text_start", "span_start",
+    "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "shown", "span_start",
     "span_end", "metadata", "artifact_version",
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-HIT_COLUMNS = ("text", "text_start", "span_start", "span_end", "metadata")
+HIT_COLUMNS = ("text", "shown", "span_start", "span_end", "metadata")
 """Columns of a record that a hit needs in addition to `CANDIDATE_COLUMNS`."""
 
 SEQUENCE = 3
@@ -117,8 +117,8 @@ def _sequences(text: str) -> set[tuple[str, ...]]:
 
 
 def own_text(row: Mapping[str, Any]) -> str:
-    """Return the text of a record without the context that was prepended for ranking."""
-    text: str = row["text"][row["text_start"] :]
+    """Return the text of a record as it is in the artifact, and not as it is embedded and searched."""
+    text: str = row["text"] if row["shown"] is None else row["shown"]
     return text
 
 

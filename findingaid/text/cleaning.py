@@ -1,0 +1,191 @@
+"""Removal of markup that distracts a search: badges, comments, navigation, licence headers, data and link targets."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from findingaid.text.markdown import Block, Span, blocks, whole_lines
+
+MARKDOWN = "text/markdown"
+
+BAR = 3
+"""Links from which a paragraph of nothing but links is a navigation bar."""
+
+BADGE = re.compile(
+    r"badge|shields\.io|codecov|coveralls|travis-ci|/workflows/|readthedocs\.[a-z]+/projects", re.IGNORECASE
+)
+"""Address of an image that shows the state of a project."""
+
+MARKUP = re.compile(r"[\[<]")
+"""Character that every element of Markdown begins with that is removed."""
+
+DATA = re.compile(
+    r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=]*"
+    r"|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{100,}={0,2}"
+    r"|^(?:[A-Za-z0-9+/]{60,100}\r?\n){3,}[A-Za-z0-9+/]*={0,2}",
+    re.MULTILINE,
+)
+"""Data in base64, in one run or in lines."""
+
+HTML = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|nav)\b.*?(?:</\1\s*>|\Z)|</?[A-Za-z][^<>]*>", re.DOTALL | re.IGNORECASE
+)
+"""Comment, tag, or an element whose content is not for readers. One that is not closed extends to the end."""
+
+ANCHOR = re.compile(r"<a\b[^<>]*>.*?(?:</a\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+
+DEFINITION = re.compile(r"^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+.*$", re.MULTILINE)
+"""Definition of a link by reference, but not of a footnote."""
+
+DIRECTIVES = re.compile(
+    r"^[ \t]*\.\.[ ]+(?:\|[^|\n]+\|[ ]+)?(?:image|figure)::.*(?:\n[ \t]+:\w+:.*)*"
+    r"|^[ \t]*\.\.[ ]+_[^:\n]+:[ ].*$"
+    r"|^[ \t]*(?:\|[^|\s][^|\n]*\|[ \t]*)+$"
+    r"|<(?:https?://|mailto:)[^<>\s]*>(?=`_)",
+    re.MULTILINE,
+)
+"""Images, link targets and substitutions of reStructuredText."""
+
+COMMENT = re.compile(r"\A(?:#!.*\n)?\s*(?:/\*(?s:.*?)\*/|(?:[ \t]*(?:#|//|--|;|%).*(?:\n|\Z))+)")
+"""Comment at the beginning of a file."""
+
+LICENCE = re.compile(r"copyright|licen[cs]ed under|SPDX-License-Identifier|all rights reserved", re.IGNORECASE)
+
+WORD = re.compile(r"\w")
+EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Spans of a text that are markup without content, in order, without overlaps."""
+
+    text: str
+    spans: Sequence[Span]
+
+    @classmethod
+    def of(cls, text: str, media_type: str = "") -> Noise:
+        """Find the noise of a text, which may be Markdown, reStructuredText, code or plain."""
+        return cls(text, _merged(_spans(text, media_type)))
+
+    def removed(self, start: int, end: int) -> str | None:
+        """Return a part of the text without the noise in it, "" if no word is left; None if there is no noise in it.
+
+        Words that noise separated stay apart.
+        """
+        first = bisect_right(self.spans, start, key=lambda span: span[1])
+        last = bisect_left(self.spans, end, key=lambda span: span[0])
+        if first == last:
+            return None
+        made = ""
+        for stop, resume in (*self.spans[first:last], (end, end)):
+            piece = self.text[start : min(stop, end)]
+            made += f" {piece}" if made[-1:].isalnum() and piece[:1].isalnum() else piece
+            start = max(start, resume)
+        return EMPTY_LINES.sub("\n\n", made).strip() if WORD.search(made) else ""
+
+
+def _spans(text: str, media_type: str) -> list[Span]:
+    found = [match.span() for match in DATA.finditer(text)]
+    if media_type == MARKDOWN:
+        found += _in_markdown(text) if MARKUP.search(text) else ()
+    else:
+        found += (match.span() for match in DIRECTIVES.finditer(text))
+        if (head := COMMENT.match(text)) and LICENCE.search(head[0]):
+            found.append(head.span())
+    return found
+
+
+def _in_markdown(text: str) -> Iterator[Span]:
+    code: list[Span] = []
+    for block in blocks(text):
+        if block.kind == "CodeBlock":
+            code.append(block.span)
+        elif block.kind == "HtmlBlock":
+            yield from _in_html(text, block.span)
+        elif block.is_prose and _navigates(block):
+            yield whole_lines(text, block.span)
+        else:
+            yield from _inline(block)
+    for match in DEFINITION.finditer(text):
+        if not any(start <= match.start() < end for start, end in code):
+            yield match.span()
+
+
+def _in_html(text: str, span: Span) -> Iterator[Span]:
+    anchors = list(ANCHOR.finditer(text, *span))
+    beside = ANCHOR.sub("", text[slice(*span)]) if len(anchors) >= BAR else "words"
+    if WORD.search(HTML.sub("", beside)):
+        yield from (match.span() for match in HTML.finditer(text, *span))
+    else:
+        yield span
+
+
+def _navigates(block: Block) -> bool:
+    """Return whether a block has only links, which are a navigation bar or a table of contents of the same page."""
+    targets: list[str] = []
+    depth = 0
+    for event, _ in block.events:
+        match event:
+            case {"Start": {"Link": link}}:
+                targets.append(link["dest_url"])
+                depth += 1
+            case {"Start": {"Image": _}}:
+                depth += 1
+            case {"End": "Link" | "Image"}:
+                depth -= 1
+            case {"Text": words} | {"Code": words} if not depth and WORD.search(words):
+                return False
+    if block.kind == "Paragraph" and len(targets) >= BAR:
+        return True
+    return bool(targets) and all(target.startswith("#") for target in targets)
+
+
+def _inline(block: Block) -> Iterator[Span]:
+    """Yield HTML, badges, and all of links and other images but their words."""
+    opened: list[_Element] = []
+    for event, place in block.events:
+        span = block.place(place)
+        match event:
+            case {"InlineHtml": _}:
+                yield span
+            case {"Start": {"Link": _}}:
+                opened.append(_Element(span))
+            case {"Start": {"Image": image}}:
+                opened.append(_Element(span, bool(BADGE.search(image["dest_url"]))))
+            case {"End": "Link" | "Image"} if opened:
+                yield from opened.pop().around
+        if opened and span[0] > opened[-1].span[0]:
+            opened[-1].take(span)
+
+
+@dataclass(slots=True)
+class _Element:
+    """Link or image, and the part of it that is words."""
+
+    span: Span
+    badge: bool = False
+    words: Span | None = None
+
+    def take(self, span: Span) -> None:
+        self.words = (self.words[0] if self.words else span[0], span[1])
+
+    @property
+    def around(self) -> Iterator[Span]:
+        if self.badge or self.words is None:
+            yield self.span
+        else:
+            yield self.span[0], self.words[0]
+            yield self.words[1], self.span[1]
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    made: list[Span] = []
+    for start, end in sorted(spans):
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        elif start < end:
+            made.append((start, end))
+    return made

@@ -1,0 +1,101 @@
+"""Noise is found in Markdown, reStructuredText and code, and leaves what is searched but not what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from findingaid import FindingAid
+from findingaid.strategies import Chunked
+from findingaid.testing import MemorySource
+from findingaid.text.cleaning import Noise
+
+MARKDOWN, RESTRUCTURED = "text/markdown", "text/x-rst"
+DATA = "iVBORw0KGgoAAAANSUhEUgAA" * 5
+
+CASES = [
+    (MARKDOWN, "# A [![build](https://img.shields.io/b.svg)](https://ci.org) title", "# A  title"),
+    (MARKDOWN, "![A diagram](d.png) é [the *guide*](https://x.org/a?b=1 'T').", "A diagram é the *guide*."),
+    (MARKDOWN, "See [it][ref] and [^1].\n\n[ref]: https://x.org\n[^1]: A note.", "See it and [^1].\n\n[^1]: A note."),
+    (MARKDOWN, "Before<br>after <!-- not\nthis --> end", "Before after  end"),
+    (MARKDOWN, "<p align='center'>\n<b>Words</b>\n</p>\n\n<!-- a\n\nb -->\n\nText", "Words\n\nText"),
+    (MARKDOWN, "<nav>\n<a href='x'>Home</a> page\n</nav>\n\nText", "Text"),
+    (MARKDOWN, "<p>\n<a href='a'>A</a> • <a href='b'>B</a> • <a href='c'>C</a>\n</p>\n\nText", "Text"),
+    (MARKDOWN, "[Docs](a) | [Code](b) | [Chat](c)\n\nText", "Text"),
+    (MARKDOWN, "[Docs](a) or [code](b) or [chat](c)\n\nText", "Docs or code or chat\n\nText"),
+    (MARKDOWN, "- [Install](#install)\n- [Use](#use)\n\nText", "Text"),
+    (MARKDOWN, "- [A page](a.md)\n- [Another](b.md)", "- A page\n- Another"),
+    (MARKDOWN, f"Text ![x](data:image/png;base64,{DATA}) and\n\n{DATA}\n\nmore", "Text x and\n\nmore"),
+    (RESTRUCTURED, ".. image:: https://x.org/b.svg\n   :target: https://x.org\n   :alt: build\n\nText", "Text"),
+    (RESTRUCTURED, "|ci| |docs|\n\nSee `the docs <https://x.org>`_.\n\n.. _a: https://x.org", "See `the docs `_."),
+    ("text/x-python", "#!/bin/python\n# Copyright A B\n# Licensed under X\n\nx = 1  # (c)", "x = 1  # (c)"),
+    ("text/x-c", "/* Copyright A B */\nint x;", "int x;"),
+]
+
+KEPT = [
+    (MARKDOWN, "```\n[ref]: https://x.org\n<b>code</b> [a](b)\n```"),
+    (MARKDOWN, "# Plain\n\nA < b, c > d, array[1], https://x.org/a and `[a](b)`."),
+    (MARKDOWN, "# Copyright is our subject\n\nText"),
+    (RESTRUCTURED, "| a | b |\n\n.. note:: Text"),
+    ("text/x-python", "# How it is done\nx = 1"),
+    ("text/plain", f"sha256 {'0123456789abcdef' * 4}"),
+]
+
+
+@pytest.mark.parametrize(("media_type", "text", "cleaned"), CASES)
+def test_noise_is_removed_and_words_stay(media_type: str, text: str, cleaned: str) -> None:
+    assert Noise.of(text, media_type).removed(0, len(text)) == cleaned
+
+
+@pytest.mark.parametrize(("media_type", "text"), KEPT)
+def test_content_is_no_noise(media_type: str, text: str) -> None:
+    assert Noise.of(text, media_type).removed(0, len(text)) is None
+
+
+@given(
+    pieces=st.lists(st.sampled_from(["[a](b) ", "![", "<", "<!--", "-->", "é", "\n\n", "- ", "[x]: y\n", "#", "`"])),
+    cuts=st.tuples(st.integers(0, 60), st.integers(0, 60)),
+)
+def test_spans_are_ordered_and_every_part_of_a_text_can_be_cleaned(pieces: list[str], cuts: tuple[int, int]) -> None:
+    text = "".join(pieces)
+    noise = Noise.of(text, MARKDOWN)
+    start, end = sorted(min(cut, len(text)) for cut in cuts)
+
+    edges = [edge for span in noise.spans for edge in span]
+    assert edges == sorted(set(edges)) or not edges
+    assert len(noise.removed(start, end) or "") <= 2 * (end - start)
+
+
+class TestChunks:
+    README = "# Kit\n\n[![ci](https://img.shields.io/zebra.svg)](https://ci.org)\n\nSorts [lists](https://zebra.org)."
+
+    def test_a_chunk_shows_its_text_and_is_searched_without_noise(self) -> None:
+        (chunk,) = Chunked(chunk_size=500).cut(self.README, MARKDOWN)
+
+        assert chunk.text == self.README
+        assert chunk.searched == "# Kit\n\nSorts lists."
+
+    def test_a_chunk_of_noise_is_left_out_unless_nothing_else_is_there(self) -> None:
+        badges = "[![ci](https://img.shields.io/zebra.svg)](https://ci.org)"
+        cut = Chunked(chunk_size=60, overlap=0)
+
+        assert [chunk.text for chunk in cut.cut(f"{badges}\n\n{'Words. ' * 7}", MARKDOWN)] == [("Words. " * 7).strip()]
+        assert [(chunk.text, chunk.searched) for chunk in cut.cut(badges, MARKDOWN)] == [(badges, None)]
+
+    def test_without_clean_everything_is_searched(self) -> None:
+        assert [chunk.searched for chunk in Chunked(chunk_size=500, clean=False).cut(self.README, MARKDOWN)] == [None]
+
+    def test_an_index_finds_words_and_shows_the_text_with_its_noise(self, make_aid: Callable[..., FindingAid]) -> None:
+        source = MemorySource({"kit.md": self.README})
+        aid = make_aid(source=source, strategy=Chunked(chunk_size=500), synthesizer=None)
+        aid.index()
+
+        (hit,) = aid.search("sorts lists", mode="lexical")
+        assert (hit.text, hit.span) == (self.README, (0, len(self.README)))
+        assert aid.search("zebra", mode="lexical") == []
+        assert aid.verify() == []
+        aid.purge()
+        assert aid.index(force=True).corpora["docs"].calls.embed == 0
