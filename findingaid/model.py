@@ -315,7 +315,8 @@ class Rank:
     """Rank of a record in one ranking: the ranker, the index of the query, the rank from 1, and the score.
 
     The rank is None for a record that is not among the first of the ranking, and was scored because another found it.
-    `share` is the contribution of this rank to the score of the hit, before weights.
+    `share` is the contribution of this rank to the score of the hit, before weights. `cost` says what the ranking took,
+    if it was measured.
     """
 
     ranker: str
@@ -323,11 +324,13 @@ class Rank:
     rank: int | None
     score: float
     share: float = 0.0
+    cost: str = ""
 
     def __str__(self) -> str:
         query = f" of query {self.query + 1}" if self.query else ""
         rank = f" #{self.rank}" if self.rank else ""
-        return f"{self.ranker}{query}{rank} {self.score:.3f}: {self.share:.3f}"
+        cost = f" ({self.cost})" if self.cost else ""
+        return f"{self.ranker}{query}{rank} {self.score:.3f}: {self.share:.3f}{cost}"
 
 
 @dataclass(frozen=True, slots=True)

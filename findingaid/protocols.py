@@ -159,6 +159,15 @@ class ArtifactSynthesizer(Synthesizer, Protocol):
 
 
 @runtime_checkable
+class ChunkPlacing(Synthesizer, Protocol):
+    """A synthesizer whose model can also write the contexts of chunks."""
+
+    @property
+    def chunk_contexts(self) -> Synthesizer:
+        """Writer of contexts. Its method `inputs(document, chunks)` returns the text that it is given for each."""
+
+
+@runtime_checkable
 class ConcurrentSynthesizer(Synthesizer, Protocol):
     """A synthesizer that works on several synopses at once."""
 

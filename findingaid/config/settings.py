@@ -156,7 +156,7 @@ class SynopsisSettings(BaseModel):
     kind: str = Field(default=SYNOPSIS, min_length=1)
     fields: list[str] = Field(default_factory=list)
     fallback: Spec | None = None
-    context: bool = False
+    context: bool | Literal["chunk"] = False
 
 
 def _synopsis(said: object) -> object:
@@ -265,7 +265,7 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
     rewrite: KindSpec = None
     rerank: KindSpec = None
-    rerank_depth: int = Field(default=50, ge=1)
+    rerank_depth: int = Field(default=30, ge=1)
     select: KindSpec = None
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
     blend: Literal["rrf"] | Annotated[float, Field(ge=0, le=1)] = 0.5

@@ -31,7 +31,8 @@ class Batch:
     `versions` are those of the artifacts stage. `hashes` are of the texts of an artifact's surfaces, in plan order.
     `contexts` holds the text put before each surface for embedding and search, if the corpus uses contexts. `unwritten`
     are artifacts that need a synopsis which was not requested, as in a plan. `stated` is the claim extractor's input.
-    `skipped` has the reason for each artifact that the source skips.
+    `skipped` has the reason for each artifact that the source skips. `placed` has the sentence that a model wrote about
+    each chunk, by position, and `unplaced` the artifacts whose sentences were not requested.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -48,6 +49,8 @@ class Batch:
     contexts: dict[str, list[str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    placed: dict[str, dict[int, str]] = field(default_factory=dict)
+    unplaced: set[str] = field(default_factory=set)
 
     def fail(self, artifact_id: str, stage: Stage, error: BaseException) -> None:
         self.failures[artifact_id] = Failure(artifact_id, stage.value, failure_kind(error), one_line(error))

@@ -63,6 +63,17 @@ class CallResults:
     cost: float | None = 0.0
     waiting: str = ""
 
+    def __add__(self, other: CallResults) -> CallResults:
+        """Add the cost of other calls, whose results are not for the same artifacts."""
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            unwritten=self.unwritten + other.unwritten,
+            usage=self.usage + other.usage,
+            cost=total([self.cost, other.cost]),
+            waiting=self.waiting or other.waiting,
+        )
+
 
 def synopsis_key(producer: str, shown: Shown) -> str:
     """Return the key in the call cache for a synthesizer and its input."""

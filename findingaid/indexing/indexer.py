@@ -32,6 +32,7 @@ from findingaid.indexing.batch_jobs import collect_unwanted
 from findingaid.indexing.batch_report import BatchWork, ClaimCalls, failures_of, report_of
 from findingaid.indexing.budget import Spending
 from findingaid.indexing.calls import CallResults, Progress, synopsis_key
+from findingaid.indexing.chunk_contexts import write_chunk_contexts
 from findingaid.indexing.claims import ClaimBuilder, claims_version, find_changed_by_decisions, nodes_version
 from findingaid.indexing.forecast import Forecast
 from findingaid.indexing.group_commit import BuiltBatch, OpenGroup, group_batches
@@ -146,6 +147,7 @@ class Indexer:
             synopses = self.synopses.id
             records += "" if self.synopses.kind == SYNOPSIS else f"-{self.synopses.kind}"
             records += "-context" if self.synopses.context else ""
+            records += f"-{self.synopses.chunk_contexts.id}" if self.synopses.context == "chunk" else ""
         edges = producer_id(self.of.edges, EDGE_EXTRACTOR) if self.of.edges else NO_EDGES
         return Recipe(producer_id(self.strategy), synopses, self.embedder.id, records, edges, *self._of_claims_ids())
 
@@ -380,8 +382,12 @@ class Indexer:
             self.store.drop("calls", "key", [synopsis_key(producer, shown) for shown in batch.shown.values()])
         pays, again = options.pays(Stage.SYNOPSES), options.repays(Stage.SYNOPSES)
         asked = synthesize(self.synopses, batch, self.spending, self.corpus, pays, options.progress, again)
+        if self.synopses is not None and self.synopses.context == "chunk":
+            asked += write_chunk_contexts(
+                self.synopses, batch, self.spending, self.corpus, pays, options.progress, again
+            )
         if self.synopses is not None and options.needs(Stage.SYNOPSES):
-            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses)
+            self._require(Stage.SYNOPSES, batch, lambda i: i in batch.synopses and i not in batch.unplaced)
         return asked
 
     def _extract_claims(

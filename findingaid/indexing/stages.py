@@ -180,7 +180,9 @@ def put_in_context(of: WithSynopsis | None, batch: Batch, embedder: Embedder) ->
         synopsis = batch.synopsis(artifact_id).text
         if artifact_id in batch.unwritten:  # a placeholder, for which no vector is cached yet
             synopsis = synopsis_key("", batch.shown[artifact_id])
-        batch.contexts[artifact_id] = contexts(plan.surfaces, synopsis, title, embedder)
+        every = dict.fromkeys(range(len(plan.surfaces)), synopsis)
+        said = batch.placed.get(artifact_id, {}) if of.context == "chunk" else every
+        batch.contexts[artifact_id] = contexts(plan.surfaces, said, title, embedder)
 
 
 def _storable(artifact: Artifact) -> Artifact:

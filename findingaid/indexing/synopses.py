@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from findingaid.corpus import Corpus
-from findingaid.indexing.budget import Bounded, Spending, total
+from findingaid.indexing.budget import Bounded, Spending
 from findingaid.indexing.calls import CachedCalls, CallResults, Progress, call_synthesizer
 from findingaid.model import Shown, Stage
 from findingaid.protocols import Synthesizer
@@ -48,12 +48,7 @@ def with_fallbacks(
     if isinstance(of.fallback, Bounded):
         by_fallback = CachedCalls(of.fallback, spending, corpus).results(lacking)
         texts = by_fallback.synopses
-        made = replace(
-            made,
-            calls=made.calls + by_fallback.calls,
-            usage=made.usage + by_fallback.usage,
-            cost=total([made.cost, by_fallback.cost]),
-        )
+        made += replace(by_fallback, unwritten=0, waiting="")
     else:
         texts = {i: call_synthesizer(of.fallback, what) for i, what in lacking.items()}
     stand_in = {i: replace(made.synopses[i], text=s.text, producer_id=of.fallback.id) for i, s in texts.items()}

@@ -180,8 +180,20 @@ def _of(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["corpus"], row["artifact_id"]
 
 
+def _chunk_contexts_in_use(store: Store) -> set[str]:
+    """Return the keys of the contexts of chunks that begin the text of a record.
+
+    One that had to be shortened for the embedder is not among them, and will be asked for again.
+    """
+    records = store.rows("records", ["text"], "shown IS NOT NULL")["text"].to_pylist()
+    contexts = {text.partition("\n\n")[0] for text in records}
+    calls = store.rows("calls", ["key", "text"], "producer_id LIKE '%-chunk'").to_pylist()
+    return {call["key"] for call in calls if call["text"] in contexts or not call["text"]}
+
+
 def _calls_in_use(store: Store) -> set[str]:
     in_use = set(store.rows("synopses", ["key"])["key"].to_pylist())
+    in_use |= _chunk_contexts_in_use(store)
     columns = [f"{stage}_key" for stage in OF_CLAIMS]
     return in_use.union(*(store.rows("ledger", [column])[column].to_pylist() for column in columns))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Protocol, Self, runtime_checkable
@@ -61,6 +62,26 @@ SurfaceKind = Annotated[str, AfterValidator(unreserved)]
 def join_fields(fields: Mapping[str, Any], *keys: str) -> str:
     """Join the non-empty fields, as in "name: description"."""
     return ": ".join(str(fields[key]) for key in keys if fields.get(key))
+
+
+CONTEXT_SHARE = 4
+"""Divisor for the length of a context: at most a quarter of the tokens that the embedder reads.
+
+Chunks leave that free.
+"""
+
+
+def heading_path(title: str, surface_metadata: Mapping[str, Any]) -> str:
+    """Return the title and the headings above a chunk, as in "Title > Part > Section"."""
+    return " > ".join(dict.fromkeys(filter(None, [title, *surface_metadata.get("headings", ())])))
+
+
+def first_words(text: str, tokens: int | None, count: Callable[[str], int]) -> str:
+    """Return the longest run of first words of a text that has at most this number of tokens by `count`."""
+    if tokens is None or count(text) <= tokens:
+        return text
+    words = text.split()
+    return " ".join(words[: bisect_right(range(1, len(words) + 1), tokens, key=lambda n: count(" ".join(words[:n])))])
 
 
 def shown_text(strategy: Strategy, artifact: Artifact, plan: SurfacePlan | None = None) -> str:

@@ -15,7 +15,7 @@ from findingaid.errors import ConfigError
 from findingaid.model import Raw, Surface, SurfacePlan
 from findingaid.protocols import Embedder
 from findingaid.registry import checked
-from findingaid.strategies.base import SurfaceKind, text_of
+from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, text_of
 from findingaid.text.cleaning import Noise
 from findingaid.text.splitting import chunk_indices
 from findingaid.text.structure import Headings, Pages, python_pieces
@@ -50,7 +50,8 @@ class Chunked:
     overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
 
     With `clean`, chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data
-    and link targets. A chunk of nothing else is left out.
+    and link targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a
+    chunk when it is embedded and searched; they take at most a quarter of what the model reads.
     """
 
     max_tokens: Size = None
@@ -59,6 +60,7 @@ class Chunked:
     text_key: str | None = None
     kind: SurfaceKind = "chunk"
     clean: bool = True
+    titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = 5
     """Version of the cutting.
@@ -86,7 +88,9 @@ class Chunked:
             raise ConfigError(
                 f"strategy.max_tokens: {self.max_tokens}, but the embedder sees {seen} tokens: at most {seen}"
             )
-        return replace(self, max_tokens=self.max_tokens or seen, tokenizer=embedder)
+        free = seen - seen // CONTEXT_SHARE if seen and self.titles else seen
+        size = min(filter(None, (self.max_tokens, free)))
+        return replace(self, max_tokens=size, tokenizer=embedder)
 
     def text(self, raw: Raw) -> str:
         """Return the text of a payload."""
@@ -95,9 +99,10 @@ class Chunked:
     def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
         text = self.text(raw)
         media_type = str(metadata.get("text_type") or metadata.get("media_type", ""))
-        return SurfacePlan(dict(metadata), self.cut(text, media_type, paged=bool(metadata.get("n_pages"))))
+        title = str(metadata.get("title") or "")
+        return SurfacePlan(dict(metadata), self.cut(text, media_type, bool(metadata.get("n_pages")), title))
 
-    def cut(self, text: str, media_type: str = "", paged: bool = False) -> list[Surface]:
+    def cut(self, text: str, media_type: str = "", paged: bool = False, title: str = "") -> list[Surface]:
         """Return the chunks of a text in order, without blank ones."""
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
@@ -116,8 +121,15 @@ class Chunked:
                 own["headings"] = list(path)
             if pages:
                 own |= pages.fields(*span)
+            if self.titles:
+                searched = self._under_title(heading_path(title, own), searched or chunk)
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span, searched))
         return surfaces
+
+    def _under_title(self, path: str, text: str) -> str:
+        count = len if self.tokenizer is None else self.tokenizer.count_tokens
+        above = first_words(path, self._size // (CONTEXT_SHARE - 1), count)
+        return f"{above}\n\n{text}" if above else text
 
     def _cleaned(
         self, text: str, media_type: str, chunks: Sequence[tuple[int, str]]

@@ -24,7 +24,8 @@ class Package:
     """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
 
     Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme, readme_type,
-    owner and deps; `deps_template` may use {name} and {deps}. Sizes and `clean` are as in Chunked.
+    owner and deps; `deps_template` may use {name} and {deps}. Sizes, `clean` and `titles` are as in Chunked; the
+    name is the title.
     """
 
     max_tokens: Size = None
@@ -32,6 +33,7 @@ class Package:
     overlap: Overlap = None
     embed_deps: bool = False
     clean: bool = True
+    titles: bool = False
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = Chunked.version
@@ -61,13 +63,14 @@ class Package:
         deps: Sequence[str] = list(fields.get("deps") or ())
         description = join_fields(fields, "name", "description")
         surfaces = [Surface("description", description, "field")] if description.strip() else []
-        chunks = self._readme().cut(readme, str(fields.get("readme_type", "")))
+        name = str(fields.get("name") or artifact_id)
+        chunks = self._readme().cut(readme, str(fields.get("readme_type", "")), title=name)
         surfaces += [replace(chunk, metadata={**chunk.metadata, "field": "readme"}) for chunk in chunks]
         if self.embed_deps and deps:
             text = self.deps_template.format(name=fields.get("name", artifact_id), deps=", ".join(deps))
             surfaces.append(Surface("deps", text, "field"))
         own = {
-            "name": fields.get("name") or artifact_id,
+            "name": name,
             "owner": fields.get("owner") or "",
             "deps": deps,
             "has_readme": bool(readme.strip()),
@@ -76,7 +79,13 @@ class Package:
 
     def _readme(self) -> Chunked:
         return Chunked(
-            self.max_tokens, self.chunk_size, self.overlap, kind="readme", clean=self.clean, tokenizer=self.tokenizer
+            self.max_tokens,
+            self.chunk_size,
+            self.overlap,
+            kind="readme",
+            clean=self.clean,
+            titles=self.titles,
+            tokenizer=self.tokenizer,
         )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from functools import cache, cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationInfo
 
@@ -14,9 +13,9 @@ from findingaid.errors import ConfigError
 from findingaid.identity.fingerprints import GATE, SYNTHESIZER, check_id, producer_id
 from findingaid.identity.hashes import content_hash
 from findingaid.model import SYNOPSIS, Artifact, Raw, Segment, Shown, Surface, SurfacePlan, Vectors
-from findingaid.protocols import ArtifactSynthesizer, Embedder, Resuming, Strategy, Synthesizer
+from findingaid.protocols import ArtifactSynthesizer, ChunkPlacing, Embedder, Resuming, Strategy, Synthesizer
 from findingaid.registry import Importable, checked
-from findingaid.strategies.base import SurfaceKind, shown_segments, shown_text
+from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, shown_segments, shown_text
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.registry import NestedStrategy, bound
 from findingaid.synthesis import SYNTHESIZERS
@@ -44,12 +43,6 @@ def thin(plan: SurfacePlan) -> bool:
     own = sum(len(surface.text) for surface in plan.surfaces if surface.granularity != "chunk")
     return own < THIN_CHARACTERS and len(plan.surfaces) > 1
 
-
-CONTEXT_SHARE = 4
-"""Divisor for the length of a context: at most a quarter of the tokens that the embedder reads.
-
-Chunks leave that free.
-"""
 
 GATES: Mapping[str, Gate] = {"always": always, "thin": thin}
 
@@ -82,7 +75,7 @@ class WithSynopsis:
     "always", "thin" (artifacts that say little about themselves) or a function of the surfaces, "module:function". If
     the synthesizer fails, `fallback` writes the synopsis, until the synthesizer succeeds. With `context`, the synopsis,
     or else the title and headings, is put before every chunk when it is embedded and searched, but not when it is
-    shown.
+    shown. With `context` "chunk" it is a sentence that the model of the synthesizer writes about each chunk.
     """
 
     inner: NestedStrategy = field(default_factory=Chunked)
@@ -92,7 +85,7 @@ class WithSynopsis:
     kind: Annotated[SurfaceKind, StringConstraints(min_length=1)] = SYNOPSIS
     fields: tuple[str, ...] = ()
     fallback: NestedSynthesizer | None = None
-    context: bool = False
+    context: bool | Literal["chunk"] = False
     strategy_id: ClassVar[str] = "WithSynopsis"
 
     def __post_init__(self) -> None:
@@ -104,6 +97,8 @@ class WithSynopsis:
             check_id(synthesizer, SYNTHESIZER)
         if _reads_artifact(self.fallback):
             raise ConfigError("fallback: reads the artifact, which only the synthesizer is shown")
+        if self.context == "chunk" and not isinstance(self.synthesizer, ChunkPlacing):
+            raise ConfigError("context: chunk needs a synthesizer that asks a model: {kind: openai, model: ...}")
 
     def for_embedder(self, embedder: Embedder) -> Self:
         """Return a copy with an inner strategy that counts as `embedder` does and leaves room for a context."""
@@ -118,6 +113,11 @@ class WithSynopsis:
         gate = self.when_id or shipped or producer_id(self.when, GATE)
         fallback = self.fallback.id if self.fallback else None
         return f"{self.synthesizer.id}-{content_hash(gate, self.fields, fallback)[:12]}"
+
+    @property
+    def chunk_contexts(self) -> Any:
+        """Writer of the contexts of chunks, if `context` is "chunk"."""
+        return self.synthesizer.chunk_contexts if isinstance(self.synthesizer, ChunkPlacing) else None
 
     @cached_property
     def _resuming(self) -> bool:
@@ -169,7 +169,7 @@ def with_synopsis(
     when_id: str | None = None,
     fields: Sequence[str] = (),
     fallback: Synthesizer | None = None,
-    context: bool = False,
+    context: bool | Literal["chunk"] = False,
 ) -> WithSynopsis:
     """Return `strategy` with a synopsis of each artifact by `synthesize`.
 
@@ -235,31 +235,17 @@ class _Narrowed:
         return self.of.embed_query(text)
 
 
-def contexts(surfaces: Sequence[Surface], synopsis: str, title: str, embedder: Embedder) -> list[str]:
-    """Return the context that each surface is embedded and searched with: the synopsis, or else the title and headings.
+def contexts(surfaces: Sequence[Surface], said: Mapping[int, str], title: str, embedder: Embedder) -> list[str]:
+    """Return the context of each surface for embedding and search: what is said of it, else its title and headings.
 
-    Only chunks have one. It takes at most a share of the tokens that the embedder reads; a longer one is cut after a
-    word.
+    `said` is by position. Only chunks have a context. It takes at most a share of the tokens that the embedder reads; a
+    longer one is cut after a word.
     """
     share = None if embedder.max_tokens is None else embedder.max_tokens // CONTEXT_SHARE
-    shared = _shortened(synopsis, share, embedder) if synopsis else None
-    made = []
-    for surface in surfaces:
-        context = ""
-        if surface.granularity == "chunk":
-            path = dict.fromkeys(filter(None, [title, *surface.metadata.get("headings", ())]))
-            context = _shortened(" > ".join(path), share, embedder) if shared is None else shared
-        made.append(f"{context}\n\n" if context else "")
-    return made
-
-
-def _shortened(text: str, tokens: int | None, embedder: Embedder) -> str:
-    """Return the longest run of first words of a text that fits into this number of tokens."""
-    if tokens is None or embedder.count_tokens(text) <= tokens:
-        return text
-    words = text.split()
-    count = bisect_right(range(1, len(words) + 1), tokens, key=lambda n: embedder.count_tokens(" ".join(words[:n])))
-    return " ".join(words[:count])
+    fit = cache(lambda text: first_words(text, share, embedder.count_tokens))
+    chunks = [surface.granularity == "chunk" for surface in surfaces]
+    texts = [said.get(i) or heading_path(title, surface.metadata) for i, surface in enumerate(surfaces)]
+    return [f"{fit(text)}\n\n" if text and chunk else "" for text, chunk in zip(texts, chunks, strict=True)]
 
 
 def _said(value: Any) -> str:

@@ -21,6 +21,7 @@ from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_templ
 from findingaid.llm.rate_limits import Wanted
 from findingaid.model import NO_USAGE, CallResult, Shown, Synopsis, Usage
 from findingaid.registry import checked
+from findingaid.synthesis.chunk_contexts import ChunkContexts
 
 SYNOPSIS_TOKENS = 1_000
 """Longest synopsis, in tokens. The prompt asks for 120 words; a longer answer than this is rejected as a whole."""
@@ -67,6 +68,11 @@ class OpenAISynthesizer(ProducerParameters):
     def caller(self) -> Caller:
         """Caller of the model."""
         return self.caller_of(RESPONSE_FORMAT)
+
+    @cached_property
+    def chunk_contexts(self) -> ChunkContexts:
+        """Writer of the contexts of chunks, by the same model."""
+        return ChunkContexts(self)
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         return self.caller.run(text, text_hash(text), self._synopsis).get()

@@ -50,7 +50,7 @@ class SearchDefaults:
 
     rewrite: Rewriter | None = None
     rerank: Reranker | None = None
-    rerank_depth: int = 50
+    rerank_depth: int = 30
     select: Selector | None = None
     expand: int | str | None = None
     memory: int = 512

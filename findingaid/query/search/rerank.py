@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,8 @@ from findingaid.llm.parameters import EndpointParameters
 from findingaid.model import Hit, Rank
 from findingaid.protocols import Reranker
 from findingaid.query.search.user_code import component_name, convert_exceptions
-from findingaid.registry import checked
+from findingaid.query.search.onnx_cross_encoder import OnnxCrossEncoder, graph_in
+from findingaid.registry import checked, said
 
 if TYPE_CHECKING:
     from findingaid.query.search.request import Request
@@ -69,13 +71,15 @@ class RerankStep:
         if not hits:
             return hits
         texts = [hit.text for hit in hits]
+        start = time.perf_counter()
         of_each = [_score_texts(query, texts, self.reranker) for query in self.queries]
         ranked = sort_by_new_scores(hits, [sum(found) / len(of_each) for found in zip(*of_each, strict=True)])
         if not request.explain:
             return ranked
+        cost = f"{len(texts) * len(of_each)} texts in {time.perf_counter() - start:.2f} s"
         places = {hit.record_id: Rank("search", 0, place, hit.score) for place, hit in enumerate(hits, 1)}
         return [
-            replace(hit, ranks=(*hit.ranks, places[hit.record_id], Rank("reranker", 0, place, hit.score)))
+            replace(hit, ranks=(*hit.ranks, places[hit.record_id], Rank("reranker", 0, place, hit.score, cost=cost)))
             for place, hit in enumerate(ranked, 1)
         ]
 
@@ -86,7 +90,8 @@ class CrossEncoderReranker:
     """Reranker that runs a sentence-transformers cross-encoder: a folder, or a name on the Hugging Face hub.
 
     The model is loaded once, on the first query. Scores are between 0 and 1. `max_length` is the length of query and
-    text together, in tokens; the default is the model's own limit.
+    text together, in tokens; the default is the model's own limit. A folder with a graph in ONNX runs on the CPU through
+    onnxruntime, without torch, unless a `device` is set.
     """
 
     model: str = "cross-encoder/ms-marco-MiniLM-L6-v2"
@@ -96,6 +101,8 @@ class CrossEncoderReranker:
     max_length: Annotated[int, Gt(0)] | None = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        if self._graph:
+            return self._graph.scores(query, texts)
         encoder = self._encoder  # says what to install, where the import of torch would not
         from torch.nn import Sigmoid
 
@@ -106,6 +113,17 @@ class CrossEncoderReranker:
             activation_fn=Sigmoid(),  # instead of the model's own, so that all models score on one scale
         )
         return [float(score) for score in found]
+
+    @cached_property
+    def _graph(self) -> OnnxCrossEncoder | None:
+        """The model as a graph, if it is a folder with one and no device is set. Raises ModelError."""
+        folder = Path(self.model).expanduser()
+        if self.device is not None or graph_in(folder) is None:
+            return None
+        try:
+            return OnnxCrossEncoder(folder, self.max_length, self.batch_size)
+        except Exception as error:  # noqa: BLE001  # onnxruntime and tokenizers raise errors of their own
+            raise ModelError(f"reranker.model: {self.model!r} cannot be loaded: {said(error)}", "missing") from None
 
     @cached_property
     def _encoder(self) -> Any:
@@ -121,8 +139,8 @@ class CrossEncoderReranker:
                 name, device=self.device, revision=self.revision, max_length=self.max_length, trust_remote_code=False
             )
         except (OSError, ValueError, RuntimeError, KeyError) as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            raise ModelError(f"reranker.model: {self.model!r} cannot be loaded: {said[0]}", "missing") from error
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise ModelError(f"reranker.model: {self.model!r} cannot be loaded: {lines[0]}", "missing") from error
         if encoder.num_labels != 1:
             raise ModelError(
                 f"reranker.model: {self.model!r} has {encoder.num_labels} output classes:"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -299,6 +301,31 @@ def test_a_cross_encoder_reranks(aid: FindingAid, cross_encoder: str) -> None:
     assert isinstance(reranker, Reranker)
 
 
+def test_a_folder_with_a_graph_gives_the_same_scores_through_onnxruntime(cross_encoder: str, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    folder = tmp_path / "exported"
+    shutil.copytree(cross_encoder, folder)
+    (folder / "onnx").mkdir()
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+    torch.onnx.export(
+        model, (torch.ones(2, 7, dtype=torch.int64),) * 3, str(folder / "onnx" / "model.onnx"), dynamo=False,
+        input_names=list(names), output_names=["logits"], dynamic_axes=dict.fromkeys(names, {0: "batch", 1: "tokens"}),
+    )  # fmt: skip
+    texts = ["", "ledger", "the vector " * 60, *map(str, TEXTS.values())]
+    graph = CrossEncoderReranker(str(folder), batch_size=2)
+    by_torch = CrossEncoderReranker(str(folder), device="cpu")
+
+    assert graph.scores("a ledger", texts) == pytest.approx(by_torch.scores("a ledger", texts), abs=1e-5)
+    assert "_encoder" not in vars(graph)
+    (folder / "onnx" / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(ModelError, match=r"reranker.model: .* cannot be loaded: ") as raised:
+        CrossEncoderReranker(str(folder)).scores("a", ["b"])
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize("model", ["/nowhere/model", "no such model"])
 def test_a_cross_encoder_that_cannot_be_loaded_is_one_line(aid: FindingAid, model: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"reranker.model: .* cannot be loaded: ") as raised:
@@ -322,6 +349,8 @@ def test_any_function_of_query_and_texts_reranks_and_says_so_when_asked(aid: Fin
         ranker, search, reranker = found.ranks
         assert (ranker.ranker, search.ranker, search.rank) == ("lexical", "search", places[found.record_id])
         assert (reranker.ranker, reranker.rank, reranker.score) == ("reranker", place, found.score)
+        assert re.fullmatch(rf"{len(plain)} texts in \d+\.\d\d s", reranker.cost)
+        assert str(reranker).endswith(f"({reranker.cost})")
 
 
 def test_all_hits_of_a_page_are_reranked_however_small_the_depth(aid: FindingAid) -> None:
