@@ -37,7 +37,10 @@ HTML = re.compile(
 
 ANCHOR = re.compile(r"<a\b[^<>]*>.*?(?:</a\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 
-DEFINITION = re.compile(r"^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+.*$", re.MULTILINE)
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
+"""Beginning of an address elsewhere, or on the same page."""
+
+DEFINITION = re.compile(r"^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*<?[A-Za-z][\w+.-]*:\S.*$", re.MULTILINE)
 """Definition of a link by reference, but not of a footnote."""
 
 DIRECTIVES = re.compile(
@@ -110,7 +113,8 @@ def _in_markdown(text: str) -> Iterator[Span]:
         else:
             yield from _inline(block)
     for match in DEFINITION.finditer(text):
-        if not any(start <= match.start() < end for start, end in code):
+        before = bisect_right(code, match.start(), key=lambda span: span[0])
+        if not before or code[before - 1][1] <= match.start():
             yield match.span()
 
 
@@ -144,17 +148,20 @@ def _navigates(block: Block) -> bool:
 
 
 def _inline(block: Block) -> Iterator[Span]:
-    """Yield HTML, badges, and all of links and other images but their words."""
+    """Yield HTML, badges, and all of links and other images but their words.
+
+    A link to another page of the same place stays whole, since the name of that page says what the link is about.
+    """
     opened: list[_Element] = []
     for event, place in block.events:
         span = block.place(place)
         match event:
             case {"InlineHtml": _}:
                 yield span
-            case {"Start": {"Link": _}}:
-                opened.append(_Element(span))
+            case {"Start": {"Link": link}}:
+                opened.append(_Element(span, kept=not ADDRESS.match(link["dest_url"])))
             case {"Start": {"Image": image}}:
-                opened.append(_Element(span, bool(BADGE.search(image["dest_url"]))))
+                opened.append(_Element(span, badge=bool(BADGE.search(image["dest_url"]))))
             case {"End": "Link" | "Image"} if opened:
                 yield from opened.pop().around
         if opened and span[0] > opened[-1].span[0]:
@@ -163,10 +170,11 @@ def _inline(block: Block) -> Iterator[Span]:
 
 @dataclass(slots=True)
 class _Element:
-    """Link or image, and the part of it that is words."""
+    """Link or image, and the part of it that is words; a badge has none, and of a `kept` element all is."""
 
     span: Span
     badge: bool = False
+    kept: bool = False
     words: Span | None = None
 
     def take(self, span: Span) -> None:
@@ -176,7 +184,7 @@ class _Element:
     def around(self) -> Iterator[Span]:
         if self.badge or self.words is None:
             yield self.span
-        else:
+        elif not self.kept:
             yield self.span[0], self.words[0]
             yield self.words[1], self.span[1]
 

@@ -531,3 +531,38 @@ def test_other_kinds_are_the_strategys_own_and_searches_with_summaries_find_them
     aid.index()
 
     assert [hit.surface_kind for hit in aid.search("ledger", use_summaries=True)] == ["summaries"]
+
+
+# -- titles ------------------------------------------------------------------------------------------------
+
+
+def test_title_and_headings_precede_a_chunk_when_it_is_searched() -> None:
+    text = "# Guide\n\n## Install\n\nSee [here](https://x.org) for all of it, and more.\n\n## Use\n\nRun it."
+    cut = Chunked(chunk_size=75, overlap=0, titles=True)
+    metadata = {"media_type": "text/markdown", "title": "The kit"}
+    surfaces = cut.decompose("a.md", text, metadata).surfaces
+
+    assert [s.text for s in surfaces] == [text[slice(*s.span or (0, 0))] for s in surfaces]
+    assert surfaces[-1].searched == "The kit > Guide > Use\n\n## Use\n\nRun it."
+    assert "x.org" not in " ".join(s.searched or "" for s in surfaces)
+    assert [s.searched for s in Chunked(chunk_size=75).decompose("a.md", text, metadata).surfaces][-1] is None
+
+
+def test_titles_take_at_most_a_quarter_of_what_the_model_reads() -> None:
+    cut = bound(Chunked(titles=True, overlap=0), SEEN)
+    title = "A very long title of many words " * 20
+    surfaces = cut.decompose("a.txt", "Words of a text. " * 300, {"title": title}).surfaces
+
+    assert len(surfaces) > 4
+    assert all(SEEN.count_tokens(s.searched or "") <= SEEN.max_tokens for s in surfaces)
+    assert bound(cut, SEEN) == cut
+
+
+def test_readme_chunks_of_a_package_are_searched_under_its_name() -> None:
+    raw = {"name": "kit", "description": "A kit.", "readme": "It sorts.", "readme_type": "text/plain"}
+    surfaces = Package(titles=True).decompose("kit", raw, {}).surfaces
+
+    assert [(s.kind, s.text, s.searched) for s in surfaces] == [
+        ("description", "kit: A kit.", None),
+        ("readme", "It sorts.", "kit\n\nIt sorts."),
+    ]

@@ -25,9 +25,9 @@ CASES = [
     (MARKDOWN, "<nav>\n<a href='x'>Home</a> page\n</nav>\n\nText", "Text"),
     (MARKDOWN, "<p>\n<a href='a'>A</a> • <a href='b'>B</a> • <a href='c'>C</a>\n</p>\n\nText", "Text"),
     (MARKDOWN, "[Docs](a) | [Code](b) | [Chat](c)\n\nText", "Text"),
-    (MARKDOWN, "[Docs](a) or [code](b) or [chat](c)\n\nText", "Docs or code or chat\n\nText"),
+    (MARKDOWN, "[Docs](http://a) or [code](http://b) or [chat](http://c)\n\nText", "Docs or code or chat\n\nText"),
     (MARKDOWN, "- [Install](#install)\n- [Use](#use)\n\nText", "Text"),
-    (MARKDOWN, "- [A page](a.md)\n- [Another](b.md)", "- A page\n- Another"),
+    (MARKDOWN, "- [A page](http://x/a)\n- [Another](http://x/b)", "- A page\n- Another"),
     (MARKDOWN, f"Text ![x](data:image/png;base64,{DATA}) and\n\n{DATA}\n\nmore", "Text x and\n\nmore"),
     (RESTRUCTURED, ".. image:: https://x.org/b.svg\n   :target: https://x.org\n   :alt: build\n\nText", "Text"),
     (RESTRUCTURED, "|ci| |docs|\n\nSee `the docs <https://x.org>`_.\n\n.. _a: https://x.org", "See `the docs `_."),
@@ -36,6 +36,7 @@ CASES = [
 ]
 
 KEPT = [
+    (MARKDOWN, "See [the settings](../configuration.md#search).\n\n[a]: page.md"),
     (MARKDOWN, "```\n[ref]: https://x.org\n<b>code</b> [a](b)\n```"),
     (MARKDOWN, "# Plain\n\nA < b, c > d, array[1], https://x.org/a and `[a](b)`."),
     (MARKDOWN, "# Copyright is our subject\n\nText"),

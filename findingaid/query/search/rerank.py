@@ -19,8 +19,8 @@ from findingaid.llm.endpoint import connection_of
 from findingaid.llm.parameters import EndpointParameters
 from findingaid.model import Hit, Rank
 from findingaid.protocols import Reranker
-from findingaid.query.search.user_code import component_name, convert_exceptions
 from findingaid.query.search.onnx_cross_encoder import OnnxCrossEncoder, graph_in
+from findingaid.query.search.user_code import component_name, convert_exceptions
 from findingaid.registry import checked, said
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class CrossEncoderReranker:
     """Reranker that runs a sentence-transformers cross-encoder: a folder, or a name on the Hugging Face hub.
 
     The model is loaded once, on the first query. Scores are between 0 and 1. `max_length` is the length of query and
-    text together, in tokens; the default is the model's own limit. A folder with a graph in ONNX runs on the CPU through
-    onnxruntime, without torch, unless a `device` is set.
+    text together, in tokens; the default is the model's own limit. A folder with a graph in ONNX runs on the CPU
+    through onnxruntime, without torch, unless a `device` is set.
     """
 
     model: str = "cross-encoder/ms-marco-MiniLM-L6-v2"
