@@ -47,7 +47,13 @@ from findingaid.query.context.pack import (
 )
 from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.absences import Absence, count_unclaimed, find_absences
-from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView, read_anchored_summaries, read_artifact
+from findingaid.query.lookup.artifact import (
+    AnchoredSummaryView,
+    ArtifactView,
+    read_anchored_summaries,
+    read_artifact,
+    read_titles,
+)
 from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
 from findingaid.query.lookup.freshness import (
     FreshnessCheck,
@@ -661,6 +667,10 @@ class FindingAid:
         return self.store.retried(
             lambda: [(k, t) for k, t in self.searcher.reader().artifacts.items() if k[0] in names]
         )
+
+    def titles(self, keys: Iterable[Key]) -> Mapping[Key, str]:
+        """Map the (corpus, artifact id) of each of these artifacts that is published to its title."""
+        return self.store.retried(lambda: read_titles(self.searcher.reader().records, keys))
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[AnchoredSummaryView]:
         """Return all anchored summaries of an artifact, oldest first; [] if it never had one.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import quote
 
 from findingaid.errors import UnknownCorpusError, brief
 from findingaid.identity.fingerprints import CLAIM_EXTRACTOR, EDGE_EXTRACTOR, NODE_PRODUCER, STRATEGY, check_id
@@ -82,7 +84,8 @@ class Corpus:
     if more than the share `max_failures` of the artifacts failed, or if a search for known questions scores below
     `quality`. `schedule`, `backfill_schedule` and `partitions` are for the scheduler; a schedule of None means never.
     `owners`, `group` and `tags` are shown in a catalogue, `deps` are the assets there that its source is made from, and
-    `key_prefix` comes before its name there. Raises IdentityError if no id can be made of a part.
+    `key_prefix` comes before its name there. `url` is a template of its artifacts' addresses, see `url_of`. Raises
+    IdentityError if no id can be made of a part.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Corpus:
     deps: Sequence[str] = ()
     key_prefix: Sequence[str] = ()
     partitions: Partitioning = Partitioning()
+    url: str = ""
 
     def __post_init__(self) -> None:
         parts: dict[str, object] = {STRATEGY: self.strategy, EDGE_EXTRACTOR: self.edges}
@@ -115,6 +119,18 @@ class Corpus:
         """The stages that the corpus goes through, in order."""
         wanted = {Stage.CLAIMS: self.claims, Stage.SUMMARY_NODES: self.claims and self.claims.nodes}
         return tuple(stage for stage in Stage if wanted.get(stage, self))
+
+    def url_of(self, artifact_id: str) -> str:
+        """Return the address of an artifact by the template `url`; "" without one.
+
+        In the template, {artifact_id} is its id and {stem} its id without the suffix, both quoted for a URL.
+        """
+        stem = os.path.splitext(artifact_id)[0]
+        return self.url.format(artifact_id=quote(artifact_id), stem=quote(stem))
+
+
+URL_FIELDS = frozenset({"artifact_id", "stem"})
+"""Names that a template of addresses can use."""
 
 
 def find_corpus(corpora: Mapping[str, Corpus], name: str) -> Corpus:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from findingaid.serve.session import Session
 
 
-SETTING_OPTIONS = frozenset({"host", "port", "token_env"})
+SETTING_OPTIONS = frozenset({"host", "port", "token_env", "profile"})
 """Options that set the setting of the same name."""
 
 
@@ -118,6 +118,11 @@ def http(session: Session, settings: ServeSettings) -> None:
     show_default=True,
     help="Standard input and output, or /mcp over HTTP beside all that `serve http` serves.",
 )
+@click.option(
+    "--profile",
+    type=click.Choice(["agent", "full", "search-fetch"]),
+    help="Tools: a few for agents (default), all capabilities, or the search and fetch that ChatGPT expects.",
+)
 @port_options
 @session_options
 def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
@@ -128,6 +133,7 @@ def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
       findingaid serve mcp
       findingaid serve mcp --corpus docs --write
       findingaid serve mcp --transport http --port 9000
+      findingaid serve mcp --transport http --profile search-fetch
     """
     try:
         from findingaid.serve import mcp as over_mcp

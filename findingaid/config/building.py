@@ -176,6 +176,7 @@ class Config:
             settings.deps,
             self.settings.dagster.key_prefix,
             Partitioning(**settings.partitions.model_dump()),
+            settings.url,
         )
         try:
             return Corpus(*made)

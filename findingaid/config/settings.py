@@ -8,6 +8,7 @@ of storage_options and default_headers are taken as they are, since a password m
 from __future__ import annotations
 
 import os
+from string import Formatter
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -26,6 +27,7 @@ from pydantic import (
 
 from findingaid.claims.eligible import BY_DEFAULT, GATED, ReviewPolicy, Trusting
 from findingaid.claims.model import Tier
+from findingaid.corpus import URL_FIELDS
 from findingaid.embedding.tokens import EMBEDDER
 from findingaid.errors import ConfigError, brief
 from findingaid.metrics import measure_name
@@ -227,6 +229,21 @@ class QualitySettings(BaseModel):
     metric: Annotated[str, AfterValidator(_metric)] = "nDCG@10"
 
 
+def _url_template(text: str) -> str:
+    try:
+        names = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+    except ValueError as error:
+        raise ValueError(f"not a template of addresses: {error}; got {text!r}") from None
+    if unknown := names - URL_FIELDS:
+        known = ", ".join(f"{{{name}}}" for name in sorted(URL_FIELDS))
+        raise ValueError(f"unknown field {{{min(unknown)}}}. Known: {known}")
+    if not names or "://" not in text:
+        raise ValueError(f"expected an address such as https://docs.example.org/{{stem}}; got {text!r}")
+    if credentials_in(text):
+        raise ValueError("holds credentials, which every client would see")
+    return text
+
+
 class CorpusSettings(BaseModel):
     """Configuration of one corpus."""
 
@@ -249,6 +266,8 @@ class CorpusSettings(BaseModel):
     quality: QualitySettings | None = None
     claims: WantedSpec = None
     summary_nodes: WantedSpec = None
+    url: Annotated[str, AfterValidator(_url_template)] = ""
+    """Template of the addresses of its artifacts, which search results for agents name."""
 
 
 def _spec(said: object) -> object:
@@ -346,8 +365,11 @@ class ServeSettings(BaseModel):
 
     body_bytes: int = Field(default=1_000_000, ge=1)
     query_bytes: int = Field(default=8_000, ge=1)
-    result_chars: int = Field(default=40_000, ge=1_000)
-    """Characters of one result over MCP, about 10,000 tokens; longer results are truncated and marked."""
+    profile: Literal["agent", "full", "search-fetch"] = "agent"
+    """Tools of the MCP server: a few for agents, all of them, or the search and fetch that ChatGPT expects."""
+
+    max_tokens: int = Field(default=8_000, ge=200)
+    """Tokens of one result over MCP, at 3.5 bytes each, unless the caller asks for another number."""
 
     dagster_url: str | None = None
     """URL of Dagster's UI, which the search page links to."""

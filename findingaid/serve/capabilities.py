@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +17,12 @@ from findingaid.query.search.facets import Facets
 from findingaid.query.search.filters import FILTER_COLUMNS
 from findingaid.query.search.request import Recency
 from findingaid.serve import inputs, outputs
+from findingaid.serve.calls import with_next_call
+from findingaid.serve.hit_pages import page_of_hits, position
+from findingaid.serve.view import View
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-
-
-@dataclass(frozen=True)
-class View:
-    """View of a finding aid for clients outside this process.
-
-    `aid` contains only the corpora that clients may query. `actor` is recorded as the author of proposed claims;
-    without an actor the view is read-only. `dagster` is the URL of Dagster's UI, reported by `status`. With
-    `elsewhere`, clients may be on other machines, so responses do not name paths of this machine.
-    """
-
-    aid: FindingAid
-    actor: str | None = None
-    dagster: str | None = None
-    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,9 +40,27 @@ class Capability:
     unused: frozenset[str] = frozenset()
     """Inputs that have no use under the configuration. They are accepted, but schemas do not offer them."""
 
+    offered: Sequence[str] = ()
+    """Inputs that schemas offer, in this order; () for all. The others are accepted all the same."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of inputs, where they differ from those of the library."""
+
+    brief: bool = False
+    """Whether schemas say only what a model needs for a call, and for reading its result."""
+
+    keep_empty: bool = False
+    """Whether results for agents keep their empty fields."""
+
     def input_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
-        """Return the JSON schema of the inputs that have a use."""
-        return without_properties(self.input.model_json_schema(ref_template=ref_template), self.unused)
+        """Return the JSON schema of the inputs that are offered and have a use, with the defaults."""
+        schema = without_properties(self.input.model_json_schema(ref_template=ref_template), self.unused)
+        known = schema["properties"]
+        schema["properties"] = {name: known[name] for name in self.offered or known if name in known}
+        for name, default in self.defaults.items():
+            if name in schema["properties"]:
+                schema["properties"][name] = {**schema["properties"][name], "default": default}
+        return schema
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
@@ -88,13 +93,9 @@ def unused_inputs(aid: FindingAid) -> frozenset[str]:
 
 def _search(view: View, asked: inputs.SearchInput) -> dict[str, Any]:
     recency = Recency(asked.recency.field, asked.recency.half_life) if asked.recency else None
-    hits = view.aid.search(**_arguments(asked, "recency"), recency=recency)
-    return {
-        "hits": [hit.to_dict() for hit in hits],
-        "enough": hits.enough,
-        "queries": hits.queries,
-        "fresh_seconds": hits.fresh_seconds,
-    }
+    given = {**_arguments(asked, "detail", "cursor"), "recency": recency, "offset": position(asked)}
+    hits = view.aid.search(**given)
+    return page_of_hits(view, asked, hits)
 
 
 def _answer(view: View, asked: inputs.AnswerInput) -> dict[str, Any]:
@@ -122,22 +123,6 @@ def _show(view: View, asked: inputs.ShowInput) -> dict[str, Any]:
         asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars, fresh=asked.fresh
     )
     return with_next_call(part.to_dict())
-
-
-def with_next_call(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a part of a text with the call that returns the part after it; "" at the end of the text."""
-    more = "" if part["next_offset"] is None else call_of(part, offset=part["next_offset"])
-    return {**part, "next": more}
-
-
-def call_of(shown: Mapping[str, Any], **more: Any) -> str:
-    """Return the call of `show` that opens an artifact, or its bundled file that is shown."""
-    given = {"id": shown["artifact_id"], "corpus": shown["corpus"], "file": shown.get("file"), **more}
-    return f"show({', '.join(f'{name}={_literal(value)}' for name, value in given.items() if value is not None)})"
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _neighbours(view: View, asked: inputs.NeighboursInput) -> dict[str, Any]:
@@ -181,10 +166,11 @@ def _status(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
     told = [status.to_dict() for status in view.aid.status(asked.corpora)]
     for each in told:
         del each["vector_index"]  # describes the whole index, including corpora that this view does not contain
-    return {"published": _served(view), "dagster": view.dagster, "corpora": told}
+    return {"published": published_version(view), "dagster": view.dagster, "corpora": told}
 
 
-def _served(view: View) -> dict[str, Any] | None:
+def published_version(view: View) -> dict[str, Any] | None:
+    """Return the version that readers see and its time; None before the first run."""
     try:
         versions = view.aid.versions()
     except StoreError:  # before the first run
@@ -200,13 +186,15 @@ def _propose(view: View, asked: inputs.ProposalInput) -> dict[str, Any]:
 
 def _arguments(asked: inputs.Input, *apart: str) -> dict[str, Any]:
     """Return the fields of an input as keyword arguments for the library, except those in `apart`."""
+    apart = (*apart, "max_tokens")
     return {name: getattr(asked, name) for name in type(asked).model_fields if name not in apart}
 
 
 CAPABILITIES: Sequence[Capability] = (
     Capability(
         "search",
-        "Search the published index by meaning and by words; each hit has the artifact, its text and the span.",
+        "Search the published index by meaning and by words; each hit has the artifact, its text and the span."
+        " next_cursor leads to the next page.",
         inputs.SearchInput,
         outputs.SearchOutput,
         _search,

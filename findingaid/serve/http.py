@@ -6,7 +6,7 @@ import asyncio
 import logging
 import resource
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from findingaid.config.settings import ServeSettings
 from findingaid.errors import ConfigError, FindingAidError
@@ -199,7 +198,25 @@ async def _error_response(_: Request, error: Exception) -> Response:
     return _problem_response(problem_of(error))
 
 
-def create_app(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> ASGIApp:
+class App(RequestMiddleware):
+    """ASGI application of a server. `end_streams` ends responses that would otherwise last as long as their clients."""
+
+    end_streams: Callable[[], None] = staticmethod(lambda: None)
+
+
+class Server(uvicorn.Server):
+    """Server that ends the streams of its application before it waits for the last responses."""
+
+    def __init__(self, app: App, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.end_streams()
+        await super().shutdown(sockets)
+
+
+def create_app(session: Session, settings: ServeSettings, token: str | None, mcp: bool = False) -> App:
     """Create the ASGI application, with `mcp` also an MCP endpoint at /mcp.
 
     With a token, clients may be on other machines, so responses do not name paths of this machine.
@@ -209,6 +226,7 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     metrics = Metrics(work)
     routes = [*Api(session, work).routes(metrics, token is not None)]
     opened: list[AbstractAsyncContextManager[None]] = []
+    streamable = None
     if mcp:
         from findingaid.serve.mcp import Streamable
 
@@ -231,10 +249,13 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
         FindingAidError: _error_response,
         Exception: _error_response,
     }
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    app.router.redirect_slashes = False
+    inner = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    inner.router.redirect_slashes = False
     rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
-    return RequestMiddleware(app, rules, partial(metrics.seen, known))
+    app = App(inner, rules, partial(metrics.seen, known))
+    if streamable:
+        app.end_streams = streamable.end_streams
+    return app
 
 
 def serve_http(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
@@ -254,7 +275,7 @@ def serve_http(session: Session, settings: ServeSettings, mcp: bool = False) -> 
             create_server(app, settings).run([listener])
 
 
-def create_server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
+def create_server(app: App, settings: ServeSettings) -> Server:
     """Create a uvicorn server for an application, with the connection limits of the settings.
 
     Connections use at most half of the file descriptors that this process may open.
@@ -272,7 +293,7 @@ def create_server(app: ASGIApp, settings: ServeSettings) -> uvicorn.Server:
         h11_max_incomplete_event_size=HEADER_BYTES + settings.query_bytes,
         server_header=False,
     )
-    return uvicorn.Server(config)
+    return Server(app, config)
 
 
 def _listen(host: str, port: int) -> socket.socket:

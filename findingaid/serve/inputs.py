@@ -18,7 +18,6 @@ RouteName = Annotated[
     str,
     StringConstraints(pattern="^(flat|auto|neighbours|boost|collapsed|gate|(boost|collapsed|gate):[1-9][0-9]{0,3})$"),
 ]
-"""Only built-in routes: clients of a server import no code."""
 """Routes that ship with findingaid. An import path would run code chosen by the caller."""
 
 Corpora = Annotated[list[str] | None, Field(description="Only these corpora. Default: all served corpora.")]
@@ -29,6 +28,15 @@ Fresh = Annotated[
     Field(
         description="Say whether each source still has the indexed version (fresh: current, changed, gone or unknown)."
         " verify also reads the sources again, and says whether a quoted text is still there."
+    ),
+]
+MIN_TOKENS = 200
+
+MaxTokens = Annotated[
+    int | None,
+    Field(
+        ge=MIN_TOKENS,
+        description="Most tokens of the result, at 3.5 bytes each. Longer ones are cut and say how to read on.",
     ),
 ]
 Where = Annotated[
@@ -95,6 +103,14 @@ class SearchInput(RetrievalInput):
     per_artifact: bool = Field(default=False, description="Only the best record of each artifact.")
     recency: RecencyInput | None = None
     explain: bool = Field(default=False, description="Return how each score is computed.")
+    detail: Literal["id", "snippet", "full"] = Field(
+        default="full",
+        description="id: only ids, titles and URLs; snippet: also the words around the match; full: whole records.",
+    )
+    cursor: str | None = Field(
+        default=None, description="next_cursor of the page before, with the same query and filters."
+    )
+    max_tokens: MaxTokens = None
 
 
 class AnswerInput(Input):
@@ -110,6 +126,7 @@ class AnswerInput(Input):
     where: Where = None
     tiers: list[TierName] | None = Field(default=None, description="Cite only claims of these tiers.")
     fresh: Fresh = False
+    max_tokens: MaxTokens = None
 
 
 class ContextInput(RetrievalInput):
@@ -151,6 +168,7 @@ class ShowInput(Input):
     )
     file: str | None = Field(default=None, description="Return the text of one of its files instead.")
     fresh: Fresh = False
+    max_tokens: MaxTokens = None
 
 
 class NeighboursInput(Input):
@@ -163,6 +181,7 @@ class NeighboursInput(Input):
     kinds: list[str] = Field(default=[], description="Only edges of these kinds. Default: all.")
     reverse: bool = Field(default=False, description="Return the artifacts that refer to it instead.")
     k: int = Field(default=10, le=MOST, description="Number of artifacts, without an id.")
+    max_tokens: MaxTokens = None
 
 
 class WhyInput(Input):
@@ -170,6 +189,7 @@ class WhyInput(Input):
 
     id: Id
     corpora: Corpora = None
+    max_tokens: MaxTokens = None
 
 
 class ImpactInput(Input):
@@ -177,12 +197,14 @@ class ImpactInput(Input):
 
     id: Id
     corpus: Corpus = None
+    max_tokens: MaxTokens = None
 
 
 class CorporaInput(Input):
     """Input of `corpora` and `status`: some corpora, or all."""
 
     corpora: Corpora = None
+    max_tokens: MaxTokens = None
 
 
 class FacetsInput(Input):
@@ -192,6 +214,7 @@ class FacetsInput(Input):
     where: Where = None
     suffixes: list[str] = Field(default=[], description="Only artifacts whose ids end so, such as .md.")
     folder: str = Field(default="", description="Only artifacts whose ids begin so, such as docs/.")
+    max_tokens: MaxTokens = None
 
 
 class ProposalInput(Input):

@@ -8,17 +8,16 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextvars import ContextVar
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from findingaid.config.settings import ServeSettings
 from findingaid.serve.errors import BusyError, TimedOutError
+from findingaid.serve.request_context import CALLER
 
 T = TypeVar("T")
-
-CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""Caller whose share the calls of this context count towards."""
 
 SPARE = 2
 """Threads for each concurrent call. A timed-out call frees its slot for another call, but occupies its thread."""
@@ -128,7 +127,7 @@ class WorkerPool:
     def _accept(self, call: Callable[[], Any], name: str) -> _Call:
         with self._lock:
             caller = self._callers.setdefault(name, _Caller())
-            accepted = _Call(call, caller)
+            accepted = _Call(partial(copy_context().run, call), caller)
             caller.waiting.append(accepted)
             self._begin()
             refused, problem = self._too_many(accepted)

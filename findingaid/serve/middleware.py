@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from findingaid.errors import ConfigError
 from findingaid.serve.connections import KNOWN, caller_of
 from findingaid.serve.errors import INTERNAL, Problem, TimedOutError, TooLargeError, problem_of
-from findingaid.serve.limits import CALLER
+from findingaid.serve.request_context import BASE_URL, CALLER, TRACEPARENT, set_traceparent
 
 log = logging.getLogger("findingaid.serve")
 
@@ -155,6 +155,8 @@ class RequestMiddleware:
             if refusal := self._rules.refusal(scope["path"], scope, headers):
                 return await exchange.refuse(refusal)
             CALLER.set(caller_of(scope.get("client")))
+            BASE_URL.set(f"{scope['scheme']}://{headers.get('host', '')}")
+            set_traceparent(headers.get("traceparent"))
             scope.setdefault("state", {})[KNOWN] = scope["path"] not in self._rules.open_paths
             await self._app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
@@ -165,7 +167,9 @@ class RequestMiddleware:
         finally:
             seconds = time.perf_counter() - exchange.began
             self._seen(scope["path"], exchange.status, seconds)
-            log.info("%s %s %r %d %.1f ms", exchange.id, scope["method"], scope["path"], exchange.status, seconds * 1e3)
+            trace = f" {TRACEPARENT.get()}".rstrip()
+            said = exchange.id, scope["method"], scope["path"], exchange.status, seconds * 1e3, trace
+            log.info("%s %s %r %d %.1f ms%s", *said)
 
 
 class _Exchange:

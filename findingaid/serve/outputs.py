@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 # Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
@@ -51,16 +52,47 @@ ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
 """Output of `show`: a part of a text, a claim with its passages, or with `level` the artifact up to that level."""
 
 
+@dataclass(frozen=True, slots=True)
+class FullHit(Hit):
+    """Hit with the URL of its artifact."""
+
+    url: str = ""
+
+
+class IdHit(TypedDict):
+    """Hit with `detail: id`: its ids, and the title and URL of its artifact."""
+
+    record_id: str
+    artifact_id: str
+    corpus: str
+    title: str
+    url: str
+    score: float
+    span: Span
+
+
+class SnippetHit(IdHit):
+    """Hit with `detail: snippet`: also the part of its text around the words of the query."""
+
+    kind: str
+    snippet: str
+    weak: bool
+    fresh: Fresh | None
+    fresh_note: str
+
+
 class SearchOutput(TypedDict):
     """Hits, best first. `enough` is the reason for returning no more; `queries` are all queries searched for.
 
-    `fresh_seconds` is the time that the check of freshness took; null without one.
+    `fresh_seconds` is the time that the check of freshness took; null without one. `next_cursor` leads to the next
+    page; "" after the last one.
     """
 
-    hits: Sequence[Hit]
+    hits: Sequence[FullHit | SnippetHit | IdHit]
     enough: str
     queries: Sequence[str]
     fresh_seconds: float | None
+    next_cursor: str
 
 
 class CitedClaim(TypedDict):

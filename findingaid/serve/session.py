@@ -14,8 +14,10 @@ from pydantic import ValidationError
 
 from findingaid.errors import FindingAidError, brief
 from findingaid.query.search.untrusted_filters import restrict_filter
-from findingaid.serve.capabilities import CAPABILITIES, Capability, View, unused_inputs
+from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
+from findingaid.serve.truncation import truncate
+from findingaid.serve.view import View
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Session(View):
     """View of a finding aid through which clients call capabilities: validates inputs and cleans errors."""
+
+    served: Sequence[Capability] = CAPABILITIES
 
     @classmethod
     def of(
@@ -48,7 +52,7 @@ class Session(View):
         Their schemas offer the inputs that have a use under the configuration.
         """
         unused = unused_inputs(self.aid)
-        return {c.name: replace(c, unused=unused) for c in CAPABILITIES if c.read_only or self.actor is not None}
+        return {c.name: replace(c, unused=unused) for c in self.served if c.read_only or self.actor is not None}
 
     def call(self, name: str, given: object, *, texts: bool = False) -> dict[str, Any]:
         """Call a capability and return its result as JSON values.
@@ -59,7 +63,11 @@ class Session(View):
         """
         capability = self.capabilities.get(name)
         if capability is None:
-            raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {', '.join(self.capabilities)}")
+            known = ", ".join(self.capabilities)
+            more = "; `findingaid serve mcp --profile full` serves it" if name in {c.name for c in CAPABILITIES} else ""
+            raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{more}")
+        if capability.defaults and isinstance(given, Mapping):
+            given = {**capability.defaults, **given}
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
@@ -69,7 +77,8 @@ class Session(View):
                 fields = partial(self._fields, getattr(asked, "corpora", None))
                 asked = asked.model_copy(update={"where": restrict_filter(where, fields)})
             plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
-        return plain
+        max_tokens: int | None = getattr(asked, "max_tokens", None)
+        return truncate(plain, max_tokens) if max_tokens else plain
 
     def artifacts(self) -> Sequence[tuple[Key, str]]:
         """Return the (corpus, artifact id) key and the title of every published artifact. Raises StoreError."""

@@ -1,12 +1,17 @@
-"""Results for a model's context: without empty fields, and truncated to a size, with the call that returns the rest."""
+"""Results within a budget of tokens: without empty fields, and with the call that returns what was cut."""
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from findingaid.serve.capabilities import call_of, with_next_call
+import orjson
+
+from findingaid.serve.calls import call_of, with_next_call
+
+BYTES_PER_TOKEN = 3.5
+"""Bytes of JSON that count as one token. Tokenizers differ between models; this is low for English text."""
 
 LENGTHS = (4_000, 2_000, 1_000, 500, 250, 120)
 """Lengths in characters that long texts are cut to, tried in this order until the result fits."""
@@ -21,13 +26,14 @@ OUTLINE_SHARE = 3
 """An outline may take 1/3 of a result that has to be cut."""
 
 
-def truncate(result: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """Return a result truncated to at most `most` characters of JSON, with a note under `shortened` if it was cut.
+def truncate(result: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
+    """Return a result of at most `max_tokens`, with a note under `shortened` if something was cut.
 
     A part of a text ends earlier, so that the next part begins there. In other results, long texts are cut first. Then
     the longest list repeatedly loses its second half, because lists start with the best entries. The result may stay
-    larger than `most` when texts and lists cannot be cut further.
+    larger when texts and lists cannot be cut further.
     """
+    most = int(max_tokens * BYTES_PER_TOKEN)
     whole = without_empty(result)
     if _size(whole) <= most:
         return whole
@@ -39,8 +45,23 @@ def truncate(result: Mapping[str, Any], most: int) -> dict[str, Any]:
             return cut
     while (longest := _longest(cut)) and _size(cut) > most:
         del longest[max(MIN_ENTRIES, len(longest) // 2) :]
-        cut["shortened"] = f"{_note(whole, LENGTHS[-1])}; {_note_on_lists(cut)}"
+        cut["shortened"] = f"{_note(whole, LENGTHS[-1])}; lists are cut after their first entries: ask for less"
     return cut
+
+
+def count_fitting(result: Mapping[str, Any], name: str, max_tokens: int) -> int:
+    """Return the number of first entries of a list that fit into a result of `max_tokens`, at least 1."""
+    left = int(max_tokens * BYTES_PER_TOKEN) - _size(without_empty({**result, name: []}))
+    for fitting, entry in enumerate(result[name]):
+        left -= _size(without_empty(entry)) + len(",")
+        if left < 0:
+            return max(MIN_ENTRIES, fitting)
+    return len(result[name])
+
+
+def count_tokens(value: Any) -> int:
+    """Estimate the tokens of a value as JSON."""
+    return math.ceil(_size(value) / BYTES_PER_TOKEN)
 
 
 def without_empty(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +121,9 @@ def _has_long(shown: Mapping[str, Any], length: int) -> bool:
     return any(isinstance(value, str) and len(value) > length for value in shown.values())
 
 
-def _note_on_lists(cut: Mapping[str, Any]) -> str:
-    if hits := cut.get("hits"):
-        return f"search again with offset={len(hits)} for the hits after these {len(hits)}"
-    return "lists are cut after their first entries: ask for less"
-
-
 def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """Return the bytes of a value as JSON."""
+    return len(orjson.dumps(value))
 
 
 def _cut(value: Any, length: int, name: str = "") -> Any:

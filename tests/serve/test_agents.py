@@ -28,6 +28,7 @@ from findingaid.serve.errors import STATUS, kind_of
 from findingaid.serve.jsonl import answer_requests
 from findingaid.serve.mcp import tool_of
 from findingaid.serve.openapi import openapi_document
+from findingaid.serve.profiles import capabilities_of
 from findingaid.serve.session import Session
 from findingaid.serve.truncation import truncate
 from findingaid.store import Store
@@ -38,7 +39,8 @@ from tests.conftest import Cli, error_of, text_about
 from tests.paths import ROOT
 from tests.support.serving import indexed, served
 
-SMALL = 1_500
+SMALL = 430
+"""Tokens of a result, at 3.5 bytes each."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.fixture(scope="module")
 def address(session: Session) -> Iterator[str]:
-    with served(session, mcp=True, result_chars=SMALL) as address:
+    with served(session, mcp=True, profile="full", max_tokens=SMALL) as address:
         yield address
 
 
@@ -79,7 +81,8 @@ def test_tools_are_the_capabilities_with_their_shapes_and_whether_they_only_read
     tools = {tool.name: tool for tool in listed.tools}
 
     assert tools.keys() == session.capabilities.keys()
-    for name, capability in session.capabilities.items():
+    served = replace(session, served=capabilities_of(ServeSettings(profile="full", max_tokens=SMALL)))
+    for name, capability in served.capabilities.items():
         assert tools[name].description == capability.description
         assert tools[name].input_schema == capability.input_schema()
         assert tools[name].output_schema["type"] == "object"
@@ -99,8 +102,9 @@ def test_a_result_has_room_in_a_models_context_and_says_what_was_cut(address: st
 
     for result in (found, shown):
         assert not result.is_error
-        assert len(result.content[0].text) <= SMALL
-        assert "cut to" in result.structured_content["shortened"]
+        assert len(result.content[0].text.encode()) <= SMALL * 3.5
+    assert found.structured_content["next_cursor"]
+    assert "cut to" in shown.structured_content["shortened"]
     assert "shortened" not in little.structured_content
 
 
@@ -133,11 +137,11 @@ def test_a_text_of_any_length_is_read_to_its_end_by_the_calls_that_results_name(
     aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": corpus})
     aid.index()
     read, call = "", 'show(id="long.md")'
-    with served(Session.of(aid), mcp=True, result_chars=2_000) as address:
+    with served(Session.of(aid), mcp=True, profile="full", max_tokens=600) as address:
         for calls in range(100):
             (result,) = asked(address, ("call_tool", ("show", eval(call, {"show": dict}))))
             part = result.structured_content
-            assert len(result.content[0].text) <= 2_000
+            assert len(result.content[0].text.encode()) <= 600 * 3.5
             assert part["offset"] == len(read)
             read += part["text"]
             if calls == 0:
@@ -168,7 +172,7 @@ def test_a_note_on_cut_texts_names_a_call_that_returns_them(tmp_path: Path) -> N
     session = Session.of(aid)
 
     for name, given in (("search", {"query": "word", "k": 3}), ("show", {"id": "a.md", "level": "body"})):
-        cut = truncate(session.call(name, given), 3_000)
+        cut = truncate(session.call(name, given), 850)
         (call,) = re.findall(r"show\(.*?\)", cut["shortened"])
         shown = session.call("show", eval(call, {"show": dict}))
         whole = cut["hits"][0]["text"] if name == "search" else cut["body"]
@@ -257,7 +261,8 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
         ("read_resource", ("findingaid://open/ledger.md",)),
     )
 
-    assert [r.uri for r in listed.resources] == ["findingaid://open/auth.md", "findingaid://open/ledger.md"]
+    artifacts = ["findingaid://open/auth.md", "findingaid://open/ledger.md"]
+    assert [r.uri for r in listed.resources] == ["findingaid://published", *artifacts]
     assert [t.uri_template for t in templates.resource_templates] == ["findingaid://{corpus}/{+artifact_id}"]
     assert read.contents[0].text.startswith("# Ledger\n")
     for uri in ("findingaid://hidden/vault.md", "findingaid://open/vault.md", "file:///etc/passwd", "findingaid://x"):
@@ -269,7 +274,8 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
 def rpc(address: str, method: str, **params: Any) -> Any:
     """Return the response to a message that the SDK's client would not send."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return httpx2.post(f"{address}/mcp", json=body, headers={"Accept": "application/json, text/event-stream"}).json()
+    events = httpx2.post(f"{address}/mcp", json=body, headers={"Accept": "application/json, text/event-stream"}).text
+    return json.loads(events.partition("data: ")[2])
 
 
 @pytest.mark.parametrize("cursor", ["x", "9" * 5_000, "²"])
@@ -292,13 +298,13 @@ def test_sizing_cuts_texts_before_lists_and_leaves_what_fits_alone() -> None:
     result = {"hits": [{"text": "x" * 5_000, "span": [0, 5_000]}, *({"text": "y", "span": None} for _ in range(9))]}
 
     assert truncate(result, 10_000) == {"hits": [result["hits"][0], *[{"text": "y"}] * 9]}
-    cut = truncate(result, 2_000)
+    cut = truncate(result, 570)
     assert len(cut["hits"]) == 10
     assert cut["hits"][0]["text"].endswith("x…")
-    fewer = truncate({"hits": [{"text": f"{i}"} for i in range(1_000)]}, 1_000)
+    fewer = truncate({"hits": [{"text": f"{i}"} for i in range(1_000)]}, 286)
     assert len(json.dumps(fewer)) < 1_200
     assert fewer["hits"][0] == {"text": "0"}
-    assert f"search again with offset={len(fewer['hits'])} for the hits after" in fewer["shortened"]
+    assert fewer["shortened"].endswith("lists are cut after their first entries: ask for less")
 
 
 # -- lines of JSON -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from findingaid.errors import NotFoundError, QueryError, TornError, brief
 from findingaid.model import Fresh
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store, history
-from findingaid.store.sql import equals, one_of
+from findingaid.store.sql import equals, of_artifacts, one_of
 from findingaid.synthesis.anchored_summary import AnchoredSummary
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ def _visible_rows(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) 
     """Return the records of an artifact that may be shown, in plan order."""
     ordered = sorted(rows, key=lambda row: row["surface_index"])
     return [row for row in ordered if not row["claim_id"] or (eligible is not None and eligible.allows_record(row))]
+
+
+def read_titles(records: LanceDataset, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Map the (corpus, artifact id) of each of these artifacts to its title in the published records."""
+    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=of_artifacts(keys)).to_pylist()
+    return {(row["corpus"], row["artifact_id"]): row["title"] for row in rows}
 
 
 def read_anchored_summaries(

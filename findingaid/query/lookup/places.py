@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from findingaid.corpus import Corpus
@@ -58,6 +59,16 @@ def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Locat
     known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else it was indexed again since
     line = line_of(text, start) if known else None
     return Location(hit.corpus, hit.artifact_id, path, line)
+
+
+def source_url(source: object, artifact_id: str) -> str:
+    """Return the URL of an artifact in its source: that of its file, or of its page on the web; "" without either."""
+    if not isinstance(source, Placing):
+        return ""
+    place = source.place(artifact_id)
+    if place.startswith(("https://", "http://")):
+        return place
+    return Path(place).absolute().as_uri() if os.path.isfile(place) else ""
 
 
 def file_of(corpus: Corpus | None, artifact: Artifact) -> str:

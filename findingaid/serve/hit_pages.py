@@ -1,0 +1,98 @@
+"""Pages of hits as clients receive them: the level of detail, the URLs, and the cursor of the next page."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from findingaid.errors import QueryError
+from findingaid.model import Hit
+from findingaid.query.search.hits import Hits
+from findingaid.serve.inputs import SearchInput
+from findingaid.serve.truncation import count_fitting
+from findingaid.serve.view import View
+from findingaid.text.excerpts import excerpt
+
+SNIPPET_CHARS = 300
+
+PAGING = frozenset({"cursor", "offset", "k", "detail", "max_tokens"})
+"""Inputs that may differ from page to page of one search."""
+
+CURSOR = re.compile(r"([0-9]{1,9})\.([0-9a-f]{8})")
+
+
+def position(asked: SearchInput) -> int:
+    """Return the number of hits before the page. Raises QueryError for a cursor of another search."""
+    if asked.cursor is None:
+        return asked.offset
+    if asked.offset:
+        raise QueryError("cursor and offset: give only one of them")
+    parsed = CURSOR.fullmatch(asked.cursor)
+    if parsed is None or parsed[2] != _digest(asked):
+        raise QueryError(
+            "cursor: not of this search: pass the next_cursor of the page before, with the same query and filters"
+        )
+    return int(parsed[1])
+
+
+def _cursor(asked: SearchInput, start: int) -> str:
+    return f"{start}.{_digest(asked)}"
+
+
+def _digest(asked: SearchInput) -> str:
+    """Return a digest of the inputs that decide which hits there are, and in which order."""
+    said = orjson.dumps(asked.model_dump(exclude=set(PAGING)), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(said).hexdigest()[:8]
+
+
+def page_of_hits(view: View, asked: SearchInput, hits: Hits) -> dict[str, Any]:
+    """Return a page of hits within the budget of tokens; `next_cursor` continues after its last hit."""
+    start, full = position(asked), len(hits) == asked.k and not hits.enough
+    page: dict[str, Any] = {
+        "hits": _shown(view, asked, hits),
+        "enough": hits.enough,
+        "queries": hits.queries,
+        "fresh_seconds": hits.fresh_seconds,
+        "next_cursor": _cursor(asked, start + len(hits)),
+    }
+    fitting = count_fitting(page, "hits", asked.max_tokens) if asked.max_tokens else len(hits)
+    if fitting < len(hits):
+        return {**page, "hits": page["hits"][:fitting], "next_cursor": _cursor(asked, start + fitting)}
+    return page if full else {**page, "next_cursor": ""}
+
+
+def _shown(view: View, asked: SearchInput, hits: Hits) -> list[dict[str, Any]]:
+    urls = {key: view.url_of(*key) for key in {(hit.corpus, hit.artifact_id) for hit in hits}}
+    if asked.detail == "full":
+        return [{**hit.to_dict(), "url": urls[hit.corpus, hit.artifact_id]} for hit in hits]
+    titles = view.aid.titles(urls)
+    brief = [_brief(hit, titles.get((hit.corpus, hit.artifact_id), ""), urls) for hit in hits]
+    if asked.detail == "id":
+        return brief
+    return [{**each, **_snippet(view, hit, hits)} for each, hit in zip(brief, hits, strict=True)]
+
+
+def _brief(hit: Hit, title: str, urls: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    return {
+        "record_id": hit.record_id,
+        "artifact_id": hit.artifact_id,
+        "corpus": hit.corpus,
+        "title": title or hit.artifact_id,
+        "url": urls[hit.corpus, hit.artifact_id],
+        "score": round(hit.score, 4),
+        "span": hit.span,
+    }
+
+
+def _snippet(view: View, hit: Hit, hits: Hits) -> dict[str, Any]:
+    return {
+        "kind": hit.surface_kind,
+        "snippet": excerpt(hit.text, hits.queries, SNIPPET_CHARS, view.aid.store.lexical),
+        "weak": hit.weak,
+        "fresh": hit.fresh,
+        "fresh_note": hit.fresh_note,
+    }

@@ -1,0 +1,49 @@
+"""View of a finding aid for clients, and the addresses under which they find its artifacts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from findingaid.query.lookup.places import source_url
+from findingaid.serve.request_context import BASE_URL
+
+if TYPE_CHECKING:
+    from findingaid.aid import FindingAid
+
+SCHEME = "findingaid://"
+
+
+@dataclass(frozen=True)
+class View:
+    """View of a finding aid for clients outside this process.
+
+    `aid` contains only the corpora that clients may query. `actor` is recorded as the author of proposed claims;
+    without an actor the view is read-only. `dagster` is the URL of Dagster's UI, reported by `status`. With
+    `elsewhere`, clients may be on other machines, so responses do not name paths of this machine.
+    """
+
+    aid: FindingAid
+    actor: str | None = None
+    dagster: str | None = None
+    elsewhere: bool = False
+
+    def url_of(self, corpus: str, artifact_id: str) -> str:
+        """Return the URL at which the client can open an artifact.
+
+        It is made from the corpus's `url` template. Without one it leads to the search page, if the client asks over
+        HTTP, else to the artifact in its source. An artifact without any of these has the URI of its MCP resource.
+        """
+        known = self.aid.corpora[corpus]
+        if made := known.url_of(artifact_id):
+            return made
+        if base := BASE_URL.get():
+            return f"{base}/?{urlencode({'artifact': artifact_id, 'in': corpus})}"
+        place = "" if self.elsewhere else source_url(known.source, artifact_id)
+        return place or resource_uri(corpus, artifact_id)
+
+
+def resource_uri(corpus: str, artifact_id: str) -> str:
+    """Return the URI of an artifact as an MCP resource."""
+    return f"{SCHEME}{corpus}/{quote(artifact_id, safe='/')}"

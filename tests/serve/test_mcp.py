@@ -1,0 +1,422 @@
+"""Profiles, pages, addresses and notifications of the MCP server, as the official SDK's client sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.types import ResourceUpdatedNotification
+
+from findingaid import Corpus, FindingAid, NotFoundError, QueryError
+from findingaid.config.settings import ServeSettings
+from findingaid.serve import publications
+from findingaid.serve.limits import WorkerPool
+from findingaid.serve.mcp import Mcp
+from findingaid.serve.profiles import AGENT, capabilities_of
+from findingaid.serve.request_context import TRACEPARENT
+from findingaid.serve.search_fetch import TEXT_CHARS
+from findingaid.serve.session import Session
+from findingaid.serve.truncation import count_tokens
+from findingaid.sources.files import Files
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.testing import HashEmbedder, MemorySource
+from tests.conftest import Cli, error_of, text_about
+from tests.support.serving import served
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+LONG = "\n\n".join(f"Sentence {n} of a long document says that tokens expire." for n in range(1_000))
+TEXTS = {f"notes/{n:02}.md": f"# Note {n}\n\n{text_about('ledger')} Note {n} is on tokens.\n" for n in range(14)}
+
+
+class Observed(HashEmbedder):
+    """Embedder that records the trace of each query, and waits before it embeds "wait" until it is released."""
+
+    traces: ClassVar[list[str]] = []
+    asked: ClassVar[list[str]] = []
+    began: ClassVar[threading.Event] = threading.Event()
+    released: ClassVar[threading.Event] = threading.Event()
+
+    @property
+    def id(self) -> str:
+        return HashEmbedder().id
+
+    def embed_query(self, text: str) -> Any:
+        self.traces.append(TRACEPARENT.get())
+        self.asked.append(text)
+        if text.startswith("wait"):
+            self.began.set()
+            assert self.released.wait(60)
+        return super().embed_query(text)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder = tmp_path_factory.mktemp("mcp")
+    for name, text in {"guide/a b.md": "# Guide\n\nTokens expire after an hour.\n"}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    corpora = {
+        "notes": Corpus("notes", MemorySource({**TEXTS, "long.md": LONG}), Chunked(chunk_size=400, overlap=0)),
+        "files": Corpus("files", Files(folder), Chunked()),
+        "site": Corpus("site", Files(folder), Chunked(), url="https://docs.example.org/{stem}"),
+    }
+    aid = FindingAid(Store(str(folder / "index")), Observed(), corpora)
+    assert not list(aid.index().problems())
+    return Session.of(aid, actor="ann")
+
+
+@pytest.fixture(scope="module")
+def address(session: Session) -> Iterator[str]:
+    with served(session, mcp=True) as address:
+        yield address
+
+
+@asynccontextmanager
+async def client(address: str, **options: Any) -> Any:
+    async with Client(f"{address}/mcp", cache=None, **options) as connected:
+        yield connected
+
+
+def called(address: str, tool: str, **given: Any) -> Any:
+    """Return the result of a tool, called by the SDK's client, which checks it against the output schema."""
+
+    async def call() -> Any:
+        async with client(address) as connected:
+            return await connected.call_tool(tool, given)
+
+    return anyio.run(call)
+
+
+def of_profile(session: Session, **settings: Any) -> Session:
+    return replace(session, served=capabilities_of(ServeSettings(**settings)))
+
+
+# -- profiles --------------------------------------------------------------------------------------
+
+
+def test_the_tools_for_agents_cost_a_model_at_most_2500_tokens(address: str) -> None:
+    """Counted as bytes / 3.5, which is more than the tokenizers of current models count."""
+
+    async def listed() -> Any:
+        async with client(address) as connected:
+            return [await connected.list_tools() for _ in range(2)]
+
+    first, second = anyio.run(listed)
+    tools = first.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+    assert first.tools == second.tools
+    assert count_tokens(tools) <= 2_500
+    assert 5 <= len(tools["tools"]) <= 7
+    assert all(len(tool["inputSchema"]["properties"]) <= 6 for tool in tools["tools"])
+    assert (first.ttl_ms, first.cache_scope) == (3_600_000, "private")
+
+
+def test_a_profile_offers_inputs_of_the_capability_and_takes_the_others_too(session: Session) -> None:
+    agent = of_profile(session)
+
+    for name, offer in AGENT.items():
+        assert set(offer.inputs) <= set(agent.capabilities[name].input.model_fields)
+        assert set(offer.defaults) <= set(offer.inputs)
+    assert len(agent.call("search", {"query": "tokens", "k": 2})["hits"]) == 2
+    with pytest.raises(NotFoundError, match=r"'impact'.*: search, show.*--profile full` serves it"):
+        agent.call("impact", {"id": "long.md"})
+    assert "propose_claim" not in replace(agent, actor=None).capabilities
+
+
+def test_search_and_fetch_have_exactly_the_shape_that_chatgpt_expects(session: Session) -> None:
+    with served(session, mcp=True, profile="search-fetch") as address:
+        found = called(address, "search", query="tokens expire")
+        results = json.loads(found.content[0].text)["results"]
+        ids = [result["id"] for result in results]
+        documents = [json.loads(called(address, "fetch", id="notes/long.md").content[0].text)]
+        while wanted := documents[-1]["metadata"].get("next"):
+            documents.append(json.loads(called(address, "fetch", id=wanted).content[0].text))
+        missing = called(address, "fetch", id="notes/nothing.md")
+
+    assert found.structured_content == {"results": results}
+    assert all(result.keys() == {"id", "title", "url"} for result in results)
+    assert len(set(ids)) == len(ids) > 5
+    assert all(document.keys() == {"id", "title", "text", "url", "metadata"} for document in documents)
+    assert "".join(document["text"] for document in documents) == LONG
+    assert max(len(document["text"]) for document in documents) == TEXT_CHARS
+    assert missing.is_error
+    assert missing.content[0].text.startswith("not_found: ")
+
+
+# -- addresses -------------------------------------------------------------------------------------
+
+
+def test_every_artifact_has_an_address_that_the_client_can_open(session: Session, address: str) -> None:
+    query = {"query": "tokens expire after an hour", "per_artifact": True, "k": 20}
+
+    def urls(found: Any) -> dict[str, str]:
+        return {f"{hit['corpus']}/{hit['artifact_id']}": hit["url"] for hit in found["hits"]}
+
+    here = urls(session.call("search", query))
+    over_http = urls(called(address, "search", **query).structured_content)
+    file = next(iter(session.aid.corpora["files"].source.watched())) / "guide" / "a b.md"  # type: ignore[attr-defined]
+
+    assert here["files/guide/a b.md"] == file.as_uri()
+    assert here["notes/long.md"] == "findingaid://notes/long.md"
+    assert over_http["files/guide/a b.md"] == f"{address}/?artifact=guide%2Fa+b.md&in=files"
+    assert over_http["notes/long.md"] == f"{address}/?artifact=long.md&in=notes"
+    assert here["site/guide/a b.md"] == over_http["site/guide/a b.md"] == "https://docs.example.org/guide/a%20b"
+    assert "file:" not in str(urls(replace(session, elsewhere=True).call("search", query)))
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://x.org/{id}", "unknown field {id}. Known: {artifact_id}, {stem}"),
+        ("https://x.org/", "expected an address such as https://docs.example.org/{stem}; got 'https://x.org/'"),
+        ("https://x.org/{stem", "not a template of addresses: "),
+        ("https://ann:secret@x.org/{stem}", "holds credentials, which every client would see"),
+    ],
+)
+def test_a_template_of_addresses_that_cannot_be_filled_is_refused(cli: Cli, url: str, problem: str) -> None:
+    cli.settings["corpora"]["docs"]["url"] = url
+
+    failed = cli.run("status")
+
+    assert failed.exit_code == 1
+    assert f"corpora.docs.url: {problem}" in error_of(failed)
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def test_a_cursor_leads_through_all_hits_once_in_results_within_their_budget(session: Session) -> None:
+    agent, query = of_profile(session), {"query": "ledger notes", "corpora": ["notes"], "where": "title <> 'x'"}
+    every = [hit["record_id"] for hit in session.call("search", {**query, "k": 1_000})["hits"]]
+    for detail in ("id", "snippet", "full"):
+        given, seen = {**query, "detail": detail, "max_tokens": 700}, []
+        for _ in range(100):
+            page = agent.call("search", given)
+            assert count_tokens(page) <= 700
+            seen += [hit["record_id"] for hit in page["hits"]]
+            if "next_cursor" not in page:
+                break
+            given = {**given, "cursor": page["next_cursor"]}
+        assert seen == every[: len(seen)]
+        assert len(seen) == len(every)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"query": "other"}, "cursor: not of this search: pass the next_cursor of the page before"),
+        ({"cursor": "²"}, "cursor: not of this search: pass the next_cursor of the page before"),
+        ({"offset": 3}, "cursor and offset: give only one of them"),
+    ],
+)
+def test_a_cursor_of_another_search_is_refused(session: Session, given: Any, problem: str) -> None:
+    first = {"query": "ledger", "k": 2}
+    cursor = session.call("search", first)["next_cursor"]
+
+    with pytest.raises(QueryError, match=problem):
+        session.call("search", {**first, "cursor": cursor, **given})
+
+
+def test_a_snippet_is_the_part_of_a_text_that_has_the_words_of_the_query(tmp_path: Path) -> None:
+    text = f"{'Nothing of note here. ' * 80}The zebra leaves the zoo at noon. {'Nothing more to say. ' * 80}"
+    corpus = Corpus("docs", MemorySource({"a.md": text}), Chunked(chunk_size=10_000, overlap=0))
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": corpus})
+    aid.index()
+
+    (hit,) = of_profile(Session.of(aid)).call("search", {"query": "when do zebras leave"})["hits"]
+
+    assert "zebra leaves the zoo at noon" in hit["snippet"]
+    assert hit["snippet"].strip("…") in text
+    assert len(hit["snippet"]) <= 302
+
+
+# -- long calls ------------------------------------------------------------------------------------
+
+
+def test_a_long_call_reports_progress(address: str) -> None:
+    told = []
+    Observed.released.clear()
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append((done, total, message))
+        Observed.released.set()
+
+    async def call() -> Any:
+        async with client(address) as connected:
+            return await connected.call_tool("search", {"query": "wait for it"}, progress_callback=progress)
+
+    found = anyio.run(call)
+
+    assert not found.is_error
+    assert told[0] == (1, 30, "search: 1 s, of at most 30 s")
+
+
+def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(session: Session) -> None:
+    Observed.began.clear()
+    Observed.released.clear()
+    Observed.asked.clear()
+
+    async def search(address: str, query: str) -> Any:
+        async with client(address) as connected:
+            return await connected.call_tool("search", {"query": query})
+
+    async def calls(address: str) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(search, address, "wait here")
+            await anyio.to_thread.run_sync(Observed.began.wait, 60)
+            with anyio.move_on_after(2) as waiting:
+                await search(address, "cancelled")
+            assert waiting.cancelled_caught
+            Observed.released.set()
+        assert not (await search(address, "afterwards")).is_error
+
+    with served(session, mcp=True, at_once=1) as address:
+        anyio.run(calls, address)
+
+    assert Observed.asked == ["wait here", "afterwards"]
+
+
+@pytest.mark.parametrize(("sent", "seen"), [(TRACE, TRACE), ("00-nonsense-01", "")])
+def test_the_trace_of_a_client_reaches_the_library(address: str, sent: str, seen: str) -> None:
+    Observed.traces.clear()
+
+    async def call() -> None:
+        async with client(address) as connected:
+            await connected.call_tool("search", {"query": f"traced {sent}"}, meta={"traceparent": sent})
+
+    anyio.run(call)
+    httpx2.post(f"{address}/v1/search", json={"query": f"header {sent}"}, headers={"traceparent": sent})
+
+    assert Observed.traces == [seen, seen]
+
+
+# -- subscriptions ---------------------------------------------------------------------------------
+
+
+def renewed(session: Session) -> None:
+    """Publish a new version of the index."""
+    source = session.aid.corpora["notes"].source
+    assert isinstance(source, MemorySource)
+    source.payloads["new.md"] = text_about(f"ledger {len(str(source.payloads.get('new.md', '')))}")
+    session.aid.index()
+
+
+def test_subscribers_hear_of_a_new_version_and_do_not_keep_a_server_from_ending(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publications, "SECONDS", 0.05)
+    heard = []
+
+    async def listen(address: str) -> None:
+        async with client(address) as connected:
+            before = json.loads((await connected.read_resource("findingaid://published")).contents[0].text)
+            wanted = {"resources_list_changed": True, "resource_subscriptions": ["findingaid://published"]}
+            async with connected.listen(**wanted) as events:
+                await anyio.to_thread.run_sync(renewed, session)
+                heard.extend([await anext(events), await anext(events)])
+            after = json.loads((await connected.read_resource("findingaid://published")).contents[0].text)
+            assert after["version"] > before["version"]
+
+    async def stay(address: str, stopping: threading.Event) -> None:
+        async with client(address) as connected, connected.listen(resources_list_changed=True) as events:
+            stopping.set()
+            async for _ in events:
+                pass
+            heard.append("ended")
+
+    stopping = threading.Event()
+    with served(session, mcp=True, timeout=60) as address:
+        anyio.run(listen, address)
+        staying = threading.Thread(target=anyio.run, args=(stay, address, stopping))
+        staying.start()
+        assert stopping.wait(60)
+    staying.join(60)
+
+    assert heard == [ResourceUpdated(uri="findingaid://published"), ResourcesListChanged(), "ended"]
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_a_client_of_the_older_specification_can_subscribe_on_standard_streams(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publications, "SECONDS", 0.05)
+    settings = ServeSettings()
+    work = WorkerPool.of_one(settings)
+    server = Mcp(session, work, settings, subscribable=True).server
+
+    async def subscribe() -> None:
+        told = anyio.Event()
+
+        async def heard(message: Any) -> None:
+            if isinstance(message, ResourceUpdatedNotification):
+                assert message.params.uri == "findingaid://published"
+                told.set()
+
+        async with Client(server, mode="legacy", message_handler=heard) as connected:
+            await connected.subscribe_resource("findingaid://published")
+            await anyio.to_thread.run_sync(renewed, session)
+            with anyio.fail_after(60):
+                await told.wait()
+            await connected.unsubscribe_resource("findingaid://published")
+
+    anyio.run(subscribe)
+    work.close()
+
+
+# -- clients that nobody here wrote ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def inspector(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The command of the official inspector, installed from the npm index."""
+    if not shutil.which("npm"):
+        if os.environ.get("CI"):
+            pytest.fail("npm is not installed: .ci/run installs it")
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.mktemp("inspector")
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "@modelcontextprotocol/inspector@0.15.0"]
+    installed = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert installed.returncode == 0, installed.stderr
+    return str(folder / "node_modules" / ".bin" / "mcp-inspector-cli")
+
+
+@pytest.mark.slow
+def test_the_official_inspector_lists_calls_and_reads(cli: Cli, inspector: str) -> None:
+    cli.write("a.md", text_about("ledger"))
+    assert cli.run("index").exit_code == 0
+
+    def inspect(profile: str, *asked: str) -> Any:
+        server = [sys.executable, "-m", "findingaid", "serve", "mcp", "--config", str(cli.config)]
+        command = [inspector, "--cli", *server, f"--profile={profile}", *asked]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    tools = inspect("agent", "--method", "tools/list")["tools"]
+    call = ("--method", "tools/call", "--tool-name", "search", "--tool-arg", "query=ledger")
+    found = inspect("agent", *call)["structuredContent"]["hits"]
+    fetched = inspect("search-fetch", *call)["structuredContent"]["results"]
+    resources = inspect("agent", "--method", "resources/list")["resources"]
+    read = inspect("agent", "--method", "resources/read", "--uri", "findingaid://docs/a.md")["contents"]
+
+    assert [tool["name"] for tool in tools] == [name for name in AGENT if name != "propose_claim"]
+    assert found[0]["artifact_id"] == "a.md"
+    assert fetched == [{"id": "docs/a.md", "title": found[0]["title"], "url": found[0]["url"]}]
+    assert [resource["uri"] for resource in resources] == ["findingaid://published", "findingaid://docs/a.md"]
+    assert read[0]["text"] == text_about("ledger")
