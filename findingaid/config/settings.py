@@ -328,6 +328,10 @@ class ContextSettings(BaseModel):
     summarizer: KindSpec = None
 
 
+MIN_RESULT_TOKENS = 200
+"""Smallest budget of a result, which has to hold at least one entry and the way to the rest."""
+
+
 class ServeSettings(BaseModel):
     """Serving of the index: its address, its callers and their limits."""
 
@@ -368,7 +372,7 @@ class ServeSettings(BaseModel):
     profile: Literal["agent", "full", "search-fetch"] = "agent"
     """Tools of the MCP server: a few for agents, all of them, or the search and fetch that ChatGPT expects."""
 
-    max_tokens: int = Field(default=8_000, ge=200)
+    max_tokens: int = Field(default=8_000, ge=MIN_RESULT_TOKENS)
     """Tokens of one result over MCP, at 3.5 bytes each, unless the caller asks for another number."""
 
     dagster_url: str | None = None

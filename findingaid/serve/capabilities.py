@@ -41,13 +41,13 @@ class Capability:
     """Inputs that have no use under the configuration. They are accepted, but schemas do not offer them."""
 
     offered: Sequence[str] = ()
-    """Inputs that schemas offer, in this order; () for all. The others are accepted all the same."""
+    """Inputs that a brief schema offers, in this order; () for a full schema. The others are accepted all the same."""
+
+    outputs: Sequence[str] = ()
+    """Outputs that a brief schema describes; () for a full schema. Results can have the others too."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of inputs, where they differ from those of the library."""
-
-    brief: bool = False
-    """Whether schemas say only what a model needs for a call, and for reading its result."""
 
     keep_empty: bool = False
     """Whether results for agents keep their empty fields."""

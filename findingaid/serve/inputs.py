@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from findingaid.config.settings import MIN_RESULT_TOKENS
 from findingaid.model import Mode
 from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.reading import CHARS
@@ -30,12 +31,10 @@ Fresh = Annotated[
         " verify also reads the sources again, and says whether a quoted text is still there."
     ),
 ]
-MIN_TOKENS = 200
-
 MaxTokens = Annotated[
     int | None,
     Field(
-        ge=MIN_TOKENS,
+        ge=MIN_RESULT_TOKENS,
         description="Most tokens of the result, at 3.5 bytes each. Longer ones are cut and say how to read on.",
     ),
 ]

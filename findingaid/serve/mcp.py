@@ -168,11 +168,13 @@ class Mcp:
     async def _subscribe(self, context: Context, asked: types.SubscribeRequestParams) -> types.EmptyResult:
         if asked.uri != PUBLISHED_URI:
             raise MCPError(types.INVALID_PARAMS, f"only {PUBLISHED_URI} can be subscribed to, got {asked.uri[:200]!r}")
-        session = context.session
+        sending: set[asyncio.Task[None]] = set()  # a task without a reference may be collected before it ends
 
         def tell(event: ServerEvent) -> None:
             if isinstance(event, ResourceUpdated):
-                self._told = asyncio.ensure_future(session.send_resource_updated(event.uri))
+                task = asyncio.create_task(context.session.send_resource_updated(event.uri))
+                sending.add(task)
+                task.add_done_callback(sending.discard)
 
         if asked.uri not in self._subscriptions:
             self._subscriptions[asked.uri] = self._publications.subscribe(tell)
@@ -218,14 +220,15 @@ def tool_of(capability: Capability) -> types.Tool:
     No field of a result is required, unless the capability keeps empty ones.
     """
     input_schema, output = capability.input_schema(), capability.adapter.json_schema(mode="serialization")
-    if capability.brief:
+    if capability.offered:
         input_schema = brief_input(input_schema)
     if not capability.keep_empty:
-        output = {"type": "object", **(brief_output(output) if capability.brief else without_required(output))}
+        outputs = capability.outputs
+        output = {"type": "object", **(brief_output(output, outputs) if outputs else without_required(output))}
     hints = types.ToolAnnotations(
         read_only_hint=capability.read_only,
         destructive_hint=False,
-        idempotent_hint=True,
+        idempotent_hint=None if capability.read_only else True,
         open_world_hint=False,
     )
     return types.Tool(

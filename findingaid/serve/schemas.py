@@ -25,16 +25,12 @@ def _brief_field(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def brief_output(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an output with the names and types of its properties, without those of objects in them."""
+def brief_output(schema: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of an output with the types of these properties, without the shapes within them."""
     defined = schema.get("$defs", {})
-    kinds = [_resolved(each, defined) for each in schema.get("anyOf", [schema])]
-    merged = {
-        name: [kind["properties"][name] for kind in kinds if name in kind["properties"]]
-        for kind in kinds
-        for name in kind["properties"]
-    }
-    return {"type": "object", "properties": {name: _type(alike, defined) for name, alike in merged.items()}}
+    kinds = [_resolved(each, defined)["properties"] for each in schema.get("anyOf", [schema])]
+    alternatives = {name: [kind[name] for kind in kinds if name in kind] for name in names}
+    return {"type": "object", "properties": {name: _type(alike, defined) for name, alike in alternatives.items()}}
 
 
 def _type(alternatives: Sequence[Mapping[str, Any]], defined: Mapping[str, Any]) -> dict[str, Any]:

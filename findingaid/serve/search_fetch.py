@@ -106,7 +106,7 @@ SEARCH_FETCH: Sequence[Capability] = (
         FoundDocuments,
         _search,
         asks_models=True,
-        brief=True,
+        offered=("query",),
         keep_empty=True,
     ),
     Capability(
@@ -116,7 +116,7 @@ SEARCH_FETCH: Sequence[Capability] = (
         FetchInput,
         Document,
         _fetch,
-        brief=True,
+        offered=("id",),
         keep_empty=True,
     ),
 )

@@ -66,8 +66,8 @@ class Session(View):
             known = ", ".join(self.capabilities)
             more = "; `findingaid serve mcp --profile full` serves it" if name in {c.name for c in CAPABILITIES} else ""
             raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{more}")
-        if capability.defaults and isinstance(given, Mapping):
-            given = {**capability.defaults, **given}
+        if isinstance(given, Mapping):  # some clients send null for each input that they leave out
+            given = {**given, **{n: default for n, default in capability.defaults.items() if given.get(n) is None}}
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
