@@ -50,7 +50,7 @@ class Capability:
     """Defaults of inputs, where they differ from those of the library."""
 
     keep_empty: bool = False
-    """Whether results for agents keep their empty fields."""
+    """Whether results keep their empty fields even in a compact session."""
 
     def input_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
         """Return the JSON schema of the inputs that are offered and have a use, with the defaults."""

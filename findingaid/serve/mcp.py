@@ -38,7 +38,7 @@ from findingaid.serve.publications import PUBLISHED_URI, Publications
 from findingaid.serve.request_context import set_traceparent
 from findingaid.serve.schemas import brief_input, brief_output, without_required
 from findingaid.serve.session import Session
-from findingaid.serve.truncation import BYTES_PER_TOKEN, without_empty
+from findingaid.serve.truncation import BYTES_PER_TOKEN
 from findingaid.serve.view import SCHEME, resource_uri
 
 log = logging.getLogger("findingaid.serve")
@@ -94,7 +94,7 @@ class Mcp:
         That requires a transport on which the server can send messages at any time.
         """
         self._session, self._work, self._settings = session, work, settings
-        self._tools_session = replace(session, served=capabilities_of(settings))
+        self._tools_session = replace(session, served=capabilities_of(settings), compact=True)
         self._tools = [tool_of(capability) for capability in self._tools_session.capabilities.values()]
         self._publications = Publications(session, work)
         self._subscriptions: dict[str, Callable[[], None]] = {}
@@ -130,8 +130,6 @@ class Mcp:
             problem = _problem(error, asked.name)
             said = types.TextContent(type="text", text=f"{problem.kind}: {problem.message}")
             return types.CallToolResult(content=[said], structured_content=problem.to_dict(), is_error=True)
-        if not self._tools_session.capabilities[asked.name].keep_empty:
-            result = without_empty(result)
         text = types.TextContent(type="text", text=orjson.dumps(result).decode())
         return types.CallToolResult(content=[text], structured_content=result)
 

@@ -16,7 +16,7 @@ from findingaid.errors import FindingAidError, brief
 from findingaid.query.search.untrusted_filters import restrict_filter
 from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
-from findingaid.serve.truncation import truncate
+from findingaid.serve.truncation import truncate, without_empty
 from findingaid.serve.view import View
 
 if TYPE_CHECKING:
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Session(View):
-    """View of a finding aid through which clients call capabilities: validates inputs and cleans errors."""
+    """View of a finding aid through which clients call capabilities: validates inputs and cleans errors.
+
+    `served` are the capabilities that clients can call. With `compact`, results have no empty fields, which would only
+    take room in a model's context.
+    """
 
     served: Sequence[Capability] = CAPABILITIES
+    compact: bool = False
 
     @classmethod
     def of(
@@ -77,8 +82,9 @@ class Session(View):
                 fields = partial(self._fields, getattr(asked, "corpora", None))
                 asked = asked.model_copy(update={"where": restrict_filter(where, fields)})
             plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
-        max_tokens: int | None = getattr(asked, "max_tokens", None)
-        return truncate(plain, max_tokens) if max_tokens else plain
+        if max_tokens := getattr(asked, "max_tokens", None):
+            plain = truncate(plain, max_tokens)
+        return without_empty(plain) if self.compact and not capability.keep_empty else plain
 
     def artifacts(self) -> Sequence[tuple[Key, str]]:
         """Return the (corpus, artifact id) key and the title of every published artifact. Raises StoreError."""

@@ -1,4 +1,4 @@
-"""Results within a budget of tokens: without empty fields, and with the call that returns what was cut."""
+"""Results within a budget of tokens, with the call that returns what was cut; and results without empty fields."""
 
 from __future__ import annotations
 
@@ -34,26 +34,25 @@ def truncate(result: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
     larger when texts and lists cannot be cut further.
     """
     most = int(max_tokens * BYTES_PER_TOKEN)
-    whole = without_empty(result)
-    if _size(whole) <= most:
-        return whole
+    if _size(result) <= most:
+        return dict(result)
     if "next_offset" in result:
         return _end_earlier(result, most)
     for length in LENGTHS:
-        cut: dict[str, Any] = {**_cut(whole, length), "shortened": _note(whole, length)}
+        cut: dict[str, Any] = {**_cut(result, length), "shortened": _note(result, length)}
         if _size(cut) <= most:
             return cut
     while (longest := _longest(cut)) and _size(cut) > most:
         del longest[max(MIN_ENTRIES, len(longest) // 2) :]
-        cut["shortened"] = f"{_note(whole, LENGTHS[-1])}; lists are cut after their first entries: ask for less"
+        cut["shortened"] = f"{_note(result, LENGTHS[-1])}; lists are cut after their first entries: ask for less"
     return cut
 
 
 def count_fitting(result: Mapping[str, Any], name: str, max_tokens: int) -> int:
     """Return the number of first entries of a list that fit into a result of `max_tokens`, at least 1."""
-    left = int(max_tokens * BYTES_PER_TOKEN) - _size(without_empty({**result, name: []}))
+    left = int(max_tokens * BYTES_PER_TOKEN) - _size({**result, name: []})
     for fitting, entry in enumerate(result[name]):
-        left -= _size(without_empty(entry)) + len(",")
+        left -= _size(entry) + len(",")
         if left < 0:
             return max(MIN_ENTRIES, fitting)
     return len(result[name])
@@ -92,7 +91,7 @@ def _end_earlier(part: Mapping[str, Any], most: int) -> dict[str, Any]:
         del outline[len(outline) // 2 :]
     text: str = part["text"]
     while True:
-        cut = without_empty(with_next_call({**part, "outline": outline, "text": text} | _next(part, text)))
+        cut = with_next_call({**part, "outline": outline, "text": text} | _next(part, text))
         if _size(cut) <= most or len(text) <= LENGTHS[-1]:
             return cut
         text = text[: max(LENGTHS[-1], min(len(text) - 1, len(text) * most // _size(cut)))]

@@ -30,7 +30,7 @@ from findingaid.serve.mcp import tool_of
 from findingaid.serve.openapi import openapi_document
 from findingaid.serve.profiles import capabilities_of
 from findingaid.serve.session import Session
-from findingaid.serve.truncation import truncate
+from findingaid.serve.truncation import truncate, without_empty
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.claude import ClaudeSession
@@ -297,7 +297,8 @@ def test_the_guards_of_http_stand_before_mcp_too(session: Session) -> None:
 def test_sizing_cuts_texts_before_lists_and_leaves_what_fits_alone() -> None:
     result = {"hits": [{"text": "x" * 5_000, "span": [0, 5_000]}, *({"text": "y", "span": None} for _ in range(9))]}
 
-    assert truncate(result, 10_000) == {"hits": [result["hits"][0], *[{"text": "y"}] * 9]}
+    assert truncate(result, 10_000) == result
+    assert without_empty(result) == {"hits": [result["hits"][0], *[{"text": "y"}] * 9]}
     cut = truncate(result, 570)
     assert len(cut["hits"]) == 10
     assert cut["hits"][0]["text"].endswith("x…")

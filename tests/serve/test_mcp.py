@@ -113,7 +113,7 @@ def properties(schema: Any) -> set[str]:
 
 
 def of_profile(session: Session, **settings: Any) -> Session:
-    return replace(session, served=capabilities_of(ServeSettings(**settings)))
+    return replace(session, served=capabilities_of(ServeSettings(**settings)), compact=True)
 
 
 # -- profiles --------------------------------------------------------------------------------------
