@@ -290,13 +290,15 @@ class Checker:
 
         The version is known of artifacts that are up to date in all stages.
         """
-        columns = ("artifact_id", "artifacts", "recipe", "n_records")
-        counted = _joined(rows.group_by("artifact_id").aggregate([([], "count_all")]), ledger.select(columns))
+        ids = pc.unique(rows["artifact_id"]).cast(pa.string())
+        stated = ledger.select(["artifact_id", "artifacts", "recipe", "n_records"])
+        stated = stated.filter(pc.is_in(stated["artifact_id"], ids))  # joins of few rows take a tenth of the time
+        counted = _joined(rows.group_by("artifact_id").aggregate([([], "count_all")]), stated)
         differing = counted.filter(pc.not_equal(counted["count_all"], counted["n_records"]))
         yield from verify.named(
             "artifacts do not have the number of records that the ledger states", differing["artifact_id"].to_pylist()
         )
-        versions = _joined(rows.group_by(["artifact_id", "artifact_version"]).aggregate([]), ledger.select(columns))
+        versions = _joined(rows.group_by(["artifact_id", "artifact_version"]).aggregate([]), stated)
         current = versions.filter(pc.and_(pc.not_equal(versions["recipe"], ""), pc.is_valid(versions["artifacts"])))
         others = current.filter(pc.not_equal(current["artifact_version"], current["artifacts"]))
         yield from verify.named(
