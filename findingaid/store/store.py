@@ -282,7 +282,7 @@ class Store:
         """
 
         def replace(dataset: lance.LanceDataset) -> bool:
-            return self._replace(dataset, corpus, artifact_ids, [self._write(table, dataset, rows)], check)
+            return self._replace(dataset, corpus, artifact_ids, [self._fit_and_write(table, dataset, rows)], check)
 
         return self._commit(table, replace)
 
@@ -296,7 +296,7 @@ class Store:
         found = self._fields_of(table, rows)
         if found and not fields.fits(self.dataset(table), found):
             self._commit(table, partial(self._fit, found=found))
-        return self._write(table, self.dataset(table), rows)
+        return self._write(table, self.dataset(table), rows, found)
 
     def replace_by_fragments(
         self, table: str, corpus: str, artifact_ids: Sequence[str], made: Sequence[Fragments], check: Check
@@ -304,26 +304,42 @@ class Store:
         """Replace all rows of these artifacts with rows that were written before, in one commit; see `replace`."""
 
         def replace(dataset: lance.LanceDataset) -> bool:
+            self._require_there(table, dataset, made)
             fitting = [each if each.fit(dataset) else self._write_again(table, dataset, each) for each in made]
             return self._replace(dataset, corpus, artifact_ids, fitting, check)
 
         return self._commit(table, replace)
 
-    def _write(self, table: str, dataset: lance.LanceDataset, rows: pa.Table) -> Fragments:
+    def _write(self, table: str, dataset: lance.LanceDataset, rows: pa.Table, found: fields.Fields | None) -> Fragments:
+        """Write rows, and a column for each of the fields `found` that the table has."""
         self._require_fit(table, dataset, rows)
         if not rows.num_rows:
             return NO_FRAGMENTS
-        if found := self._fields_of(table, rows):
-            self._fit(dataset, found)
-            for name, column in found.arrays(dataset.schema).items():
-                rows = rows.append_column(dataset.schema.field(name), column)
+        for name, column in found.arrays(dataset.schema).items() if found else ():
+            rows = rows.append_column(dataset.schema.field(name), column)
         return Fragments.of(self._files_of(rows, dataset), dataset, rows.schema.names)
+
+    def _fit_and_write(self, table: str, dataset: lance.LanceDataset, rows: pa.Table) -> Fragments:
+        """Add the columns of new filter fields to the table, and write rows. Call it while other writers wait."""
+        found = self._fields_of(table, rows) if rows.num_rows else None
+        if found:
+            self._fit(dataset, found)
+        return self._write(table, dataset, rows, found)
 
     def _write_again(self, table: str, dataset: lance.LanceDataset, made: Fragments) -> Fragments:
         """Write rows to new files, because the columns of the table have changed since their files were written."""
         rows = made.read(dataset, self._options)
         fixed = [name for name in rows.schema.names if table != "records" or name in schemas.RECORD_COLUMNS]
-        return self._write(table, dataset, rows.select(fixed))
+        return self._fit_and_write(table, dataset, rows.select(fixed))
+
+    def _require_there(self, table: str, dataset: lance.LanceDataset, made: Iterable[Fragments]) -> None:
+        """Raise StoreError when files that were written before are gone, as where another run has remade the table."""
+        try:
+            self._require_whole(dataset, (fragment for each in made for fragment in each.metadata()))
+        except FileNotFoundError:
+            raise StoreError(
+                f"table {table} of {self.uri} was rebuilt by another run: nothing was written to it, run again"
+            ) from None
 
     def _fields_of(self, table: str, rows: pa.Table) -> fields.Fields | None:
         return fields.Fields.of(rows["metadata"].to_pylist()) if table == "records" else None

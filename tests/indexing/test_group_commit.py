@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from findingaid import Corpus, FindingAid
+from findingaid import Corpus, FindingAid, StoreError
 from findingaid.indexing import group_commit, plan
 from findingaid.indexing.group_commit import BuiltBatch, commit_group, group_batches
 from findingaid.indexing.indexer import Indexer
@@ -113,6 +113,21 @@ def test_batches_built_before_a_field_was_widened_are_committed_with_their_value
     years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
     assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
     assert {row["year"] for row in years if row["artifact_id"] == "029.md"} == {"last"}
+
+
+def test_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:
+    aid = aid_of(tmp_path / "index", 4)
+    indexer, batches = prepared(aid)
+    built = [indexer.build_batch(batch) for batch in batches]
+    for name in leftovers(tmp_path / "index"):
+        next(tmp_path.rglob(name)).unlink()
+
+    with pytest.raises(StoreError, match="was rebuilt by another run"):
+        commit(indexer, batches, built)
+
+    assert aid.store.count("records") == 0
+    assert docs(aid.index()).changed == 4  # the intents were recorded
+    assert aid.verify() == []
 
 
 BUILD = """
