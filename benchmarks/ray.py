@@ -27,7 +27,7 @@ from findingaid.model import Vectors
 from findingaid.store.schemas import PER_ARTIFACT
 
 PAGE = Path(__file__).parent.parent / "docs" / "operations.md"
-BATCHES, BATCH, SECTIONS = 32, 16, 5
+BATCHES, BATCH, SECTIONS = 8, 64, 5
 TEXT_SECONDS, CALL_SECONDS = 0.02, 0.2
 BUDGETED = 4
 """Workers of the run with a budget."""
