@@ -37,7 +37,7 @@ from findingaid.strategies.claude import ClaudeSession
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.paths import ROOT
-from tests.support.serving import indexed, served
+from tests.support.serving import indexed, post_mcp, served
 
 SMALL = 430
 """Tokens of a result, at 3.5 bytes each."""
@@ -271,17 +271,15 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
         assert "Zanzibar" not in str(refused)
 
 
-def rpc(address: str, method: str, **params: Any) -> Any:
-    """Return the response to a message that the SDK's client would not send."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    events = httpx2.post(f"{address}/mcp", json=body, headers={"Accept": "application/json, text/event-stream"}).text
-    return json.loads(events.partition("data: ")[2])
-
-
 @pytest.mark.parametrize("cursor", ["x", "9" * 5_000, "²"])
 def test_a_cursor_that_was_not_given_is_refused(address: str, cursor: str) -> None:
-    assert rpc(address, "resources/list", cursor=cursor)["error"]["message"] == "unknown cursor"
-    assert rpc(address, "resources/list", cursor="100")["result"]["resources"] == []
+    refused, ended = (
+        post_mcp(address, {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"cursor": given}})
+        for given in (cursor, "100")
+    )
+
+    assert refused["error"]["message"] == "unknown cursor"
+    assert ended["result"]["resources"] == []
 
 
 def test_the_guards_of_http_stand_before_mcp_too(session: Session) -> None:

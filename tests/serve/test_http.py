@@ -39,7 +39,7 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import text_about
-from tests.support.serving import indexed, post, served
+from tests.support.serving import indexed, post, post_mcp, served
 
 TOKEN = "correct horse battery staple"
 
@@ -598,7 +598,6 @@ def test_one_caller_over_http_and_mcp_has_one_share(tmp_path: Path) -> None:
     aid.index()
     called = {"name": "search", "arguments": {"query": "ledger", "mode": "dense"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}
-    accept = {"Accept": "application/json, text/event-stream"}
     with (
         served(Session.of(aid), mcp=True, caller_at_once=1, caller_waiting=0, proxies=["127.0.0.1"]) as address,
         ThreadPoolExecutor(1) as pool,
@@ -606,7 +605,7 @@ def test_one_caller_over_http_and_mcp_has_one_share(tmp_path: Path) -> None:
         late = pool.submit(post, address, "search", {"query": "slow", "mode": "dense"})
         while "findingaid_calls 1.0" not in httpx2.get(f"{address}/metrics").text:
             time.sleep(0.02)
-        own = [post(address, "corpora", {}).json(), httpx2.post(f"{address}/mcp", json=asked, headers=accept).json()]
+        own = [post(address, "corpora", {}).json(), post_mcp(address, asked)]
         other = post(address, "search", {"query": "ledger"}, **{"X-Forwarded-For": "192.0.2.1"})
         ready = httpx2.get(f"{address}/readyz")
         slow.may.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -89,3 +90,10 @@ def served(session: Session, token: str | None = None, mcp: bool = False, **sett
 def post(address: str, name: str, given: Any, **headers: str) -> httpx2.Response:
     """Call a capability over HTTP and return its response."""
     return httpx2.post(f"{address}/v1/{name}", json=given, headers=headers, timeout=60)
+
+
+def post_mcp(address: str, message: Any) -> Any:
+    """Return the response to a message of MCP that the SDK's client would not send."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    events = httpx2.post(f"{address}/mcp", json=message, headers=headers, timeout=60).text
+    return json.loads(events.partition("data: ")[2])
