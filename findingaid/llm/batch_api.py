@@ -19,8 +19,9 @@ import orjson
 from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import content_hash
 from findingaid.llm.api_errors import interpret_exception, interpret_status
-from findingaid.llm.caller import Caller, Parse
+from findingaid.llm.caller import ChatRequest, Parse
 from findingaid.llm.completions import parse_completion
+from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.prompts import Prompt, estimate_tokens
 from findingaid.model import Outcome, Shown, Synopsis
 
@@ -81,7 +82,8 @@ class BatchClient:
     """Jobs of one producer, which asks by `prompt` for each text of at most `context_tokens`, and parses the answer."""
 
     producer_id: str
-    caller: Caller
+    endpoint: Endpoint
+    request: ChatRequest
     prompt: Prompt
     parse: Parse[str]
     context_tokens: int
@@ -104,7 +106,7 @@ class BatchClient:
         lines: list[bytes] = []
         size = 0
         for key, one in shown:
-            body = self.caller.request.body(self.prompt.about("document", one.text))
+            body = self.request.body(self.prompt.about("document", one.text))
             request = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
             line = orjson.dumps(request) + b"\n"
             if keys and (len(keys) == self.most_requests or size + len(line) > self.most_bytes):
@@ -251,14 +253,14 @@ class BatchClient:
         try:
             yield
         except (openai.OpenAIError, orjson.JSONDecodeError) as error:
-            failure = interpret_exception(error, self.caller.endpoint.where).without(self.caller.endpoint.secrets)
+            failure = interpret_exception(error, self.endpoint.where).without(self.endpoint.secrets)
             raise SynthesisError(failure.message, failure.kind) from None
 
     @cached_property
     def _client(self) -> OpenAI:
         from openai import OpenAI
 
-        return OpenAI(**self.caller.endpoint.client_options() | {"max_retries": CLIENT_RETRIES})
+        return OpenAI(**self.endpoint.client_options() | {"max_retries": CLIENT_RETRIES})
 
 
 def _file_name(tag: str) -> str:

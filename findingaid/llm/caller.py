@@ -14,9 +14,10 @@ import orjson
 
 from findingaid.errors import SynthesisError
 from findingaid.llm.completions import parse_completion
-from findingaid.llm.endpoint import Connection, Endpoint, connection_of
+from findingaid.llm.endpoint import Connection, ModelEndpoint, connection_of
 from findingaid.llm.prompts import BYTES_A_TOKEN, Messages, Prompt, estimate_tokens
 from findingaid.llm.rate_limits import Limits, NotWantedError, Wanted, always
+from findingaid.llm.tracing import chat_span
 from findingaid.model import NO_USAGE, CallResult, Usage
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ class Caller:
     Calls run in a background thread, so that programs with or without an event loop may use it.
     """
 
-    endpoint: Endpoint
+    endpoint: ModelEndpoint
     limits: Limits
     request: ChatRequest
     kept: dict[str, CallResult[Any]] = field(default_factory=dict, init=False, repr=False)
@@ -121,8 +122,11 @@ class Caller:
         """Make one call. Raises NotWantedError."""
         tokens = sum(estimate_tokens(message["content"]) for message in messages)
         most = self.request.most(messages)
+        body = self.request.body(messages)
         try:
-            completion = await self.connection.post(CHAT, self.request.body(messages), tokens, most, wanted)
+            with chat_span(body, self.endpoint.attributes) as observe:
+                completion = await self.connection.post(CHAT, body, tokens, most, wanted)
+                observe(completion)
         except SynthesisError as error:
             return CallResult(error=error)
         return parse_completion(completion, parse)

@@ -53,12 +53,17 @@ class ChatParameters(EndpointParameters):
 
     def chat(self, answer: type[Answer]) -> Chat[Answer]:
         """Return a caller of the model whose answers `answer` validates."""
-        schema = answer.model_json_schema()
         request = ChatRequest(
             self.model,
-            response_format(schema["title"].lower(), schema) if self.structured else None,
+            format_of(answer) if self.structured else None,
             self.temperature,
             max_output_tokens=self.max_output_tokens,
             extra=self.extra,
         )
         return Chat(Caller(self.endpoint, self.limits, request), answer)
+
+
+def format_of(answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the `response_format` of answers that `answer` validates."""
+    schema = answer.model_json_schema()
+    return response_format(schema["title"].lower(), schema)

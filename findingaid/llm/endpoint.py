@@ -1,4 +1,4 @@
-"""Endpoint of the OpenAI API: its address, credentials and connection."""
+"""Endpoints of models, their connections, and the endpoint of the OpenAI API with its address and credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import orjson
@@ -27,6 +27,37 @@ OPENAI_URL = "https://api.openai.com/v1"
 BASE_URL_ENV = "OPENAI_BASE_URL"
 
 _LOCK = threading.Lock()
+
+
+class Connection(Protocol):
+    """Connection to a model: the loop that its calls run on, and the process that made it."""
+
+    process: int
+    loop: BackgroundLoop
+
+    async def post(
+        self, path: str, body: Mapping[str, Any], tokens: int = 0, most: Usage = NO_USAGE, wanted: Wanted = always
+    ) -> Any:
+        """Send a request and return the JSON of its answer. Raises SynthesisError, NotWantedError.
+
+        `tokens` is the estimated size of the request, for the rate limit. Each attempt is paid for as `most`, until its
+        usage is known.
+        """
+
+
+class ModelEndpoint(Protocol):
+    """Place where a model runs."""
+
+    @property
+    def where(self) -> str:
+        """Name of the place, for messages."""
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Attributes of the place in spans and metrics, by the conventions of OpenTelemetry."""
+
+    def connect(self, limits: Limits) -> Connection:
+        """Return a new connection that keeps to the limits."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +79,13 @@ class Endpoint:
             raise ConfigError("base_url: expected an address such as http://localhost:11434/v1")
         if url.username or url.password:
             raise ConfigError("base_url: holds a password: put it in api_key or default_headers")
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        return {"gen_ai.provider.name": "openai", "server.address": self.where}
+
+    def connect(self, limits: Limits) -> Connection:
+        return HttpConnection(self, limits)
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments of an openai client. They include the key."""
@@ -77,7 +115,7 @@ class Endpoint:
         ]
 
 
-class Connection:
+class HttpConnection:
     """Thread, sender and client of one endpoint."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
@@ -99,11 +137,7 @@ class Connection:
     async def post(
         self, path: str, body: Mapping[str, Any], tokens: int = 0, most: Usage = NO_USAGE, wanted: Wanted = always
     ) -> Any:
-        """Send a request, with retries, and return the JSON of its answer. Raises SynthesisError, NotWantedError.
-
-        `tokens` is the estimated size of the request, for the rate limit. Each attempt is paid for as `most`, until its
-        usage is known.
-        """
+        """Send a request, with retries."""
 
         async def request() -> Any:
             with pay_for(most) as answered:
@@ -114,7 +148,7 @@ class Connection:
         return await self.sender.send(request, tokens, wanted)
 
 
-def connection_of(owner: Any, endpoint: Endpoint, limits: Limits) -> Connection:
+def connection_of(owner: Any, endpoint: ModelEndpoint, limits: Limits) -> Connection:
     """Return the one connection of `owner`, made on first use.
 
     A forked process makes its own, since it inherits no threads.
@@ -122,7 +156,7 @@ def connection_of(owner: Any, endpoint: Endpoint, limits: Limits) -> Connection:
     with _LOCK:
         connection: Connection | None = owner.__dict__.get("_connection")
         if connection is None or connection.process != os.getpid():
-            connection = Connection(endpoint, limits)
+            connection = endpoint.connect(limits)
             owner.__dict__["_connection"] = connection
             weakref.finalize(owner, connection.loop.close)
     return connection

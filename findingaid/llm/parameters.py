@@ -65,12 +65,12 @@ class EndpointParameters:
 
 
 @dataclass(frozen=True)
-class ProducerParameters(EndpointParameters):
-    """Parameters of a producer that a run calls: OpenAI, Azure, vLLM, Ollama, llama.cpp and other servers of this API.
+class ModelParameters:
+    """Parameters of a producer by a model, wherever the model runs.
 
     `prompt` is a file that says what to write. The instructions that texts are data, and the form of the answer, are
-    always added to it. With `structured` the answer is JSON that follows a schema, a feature that the server must
-    support. `extra` is added to each request as it is. Raises ConfigError for invalid parameters.
+    always added to it. With `structured` the answer is JSON that follows a schema. Raises ConfigError for invalid
+    parameters.
     """
 
     prompt: ConfigPath | None = None
@@ -78,31 +78,11 @@ class ProducerParameters(EndpointParameters):
     temperature: Annotated[float, Ge(0)] | None = None
     seed: int | None = None
     max_output_tokens: Annotated[int, Gt(0)] | None = 4096
-    reasoning_effort: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
     context_tokens: Annotated[int, Ge(LEAST_CONTEXT)] = 16_000
-    concurrency: Annotated[int, Gt(0)] = AT_ONCE
-    requests_per_minute: Annotated[int, Gt(0)] | None = None
-    tokens_per_minute: Annotated[int, Gt(0)] | None = None
-    timeout: Annotated[float, Gt(0)] = 120.0
-    retries: Annotated[int, Ge(0)] = 5
-    batch_from: Annotated[int, Gt(0)] | None = None
 
     def __post_init__(self) -> None:
-        if own := OWN_KEYS & set(self.extra):
-            raise ConfigError(f"extra.{min(own)}: cannot be set by extra")
-        super().__post_init__()
         if self._own_task is not None and not self._own_task.strip():
             raise ConfigError(f"prompt: {self.prompt} is empty")
-
-    def refuse_batches(self, reason: str) -> None:
-        """Raise ConfigError if `batch_from` is set."""
-        if self.batch_from is not None:
-            raise ConfigError(f"batch_from: {reason}")
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries)
 
     def task(self, default: str) -> str:
         """Return the text of the prompt file, or else of the shipped prompt `default`."""
@@ -120,7 +100,50 @@ class ProducerParameters(EndpointParameters):
             raise ConfigError(f"prompt: {self.prompt} cannot be read: {reason}") from None
 
     def caller_of(self, response_format: Mapping[str, Any]) -> Caller:
-        """Return a caller of the model. It sends the `response_format` only if answers are structured."""
+        """Return a caller of the model. It asks for the `response_format` only if answers are structured."""
+        raise NotImplementedError
+
+    def producer_id(self, version: int, *prompt: object) -> str:
+        """Return an id from the model, `version`, the parts of the `prompt`, and the parameters that change the output.
+
+        It leaves out `max_output_tokens`: too low a limit only makes a call fail, and failures are retried anyway.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ProducerParameters(ModelParameters, EndpointParameters):
+    """Parameters of a producer that a run calls: OpenAI, Azure, vLLM, Ollama, llama.cpp and other servers of this API.
+
+    `structured` answers are a feature that the server must support. `extra` is added to each request as it is. See
+    `ModelParameters` for the others.
+    """
+
+    reasoning_effort: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    concurrency: Annotated[int, Gt(0)] = AT_ONCE
+    requests_per_minute: Annotated[int, Gt(0)] | None = None
+    tokens_per_minute: Annotated[int, Gt(0)] | None = None
+    timeout: Annotated[float, Gt(0)] = 120.0
+    retries: Annotated[int, Ge(0)] = 5
+    batch_from: Annotated[int, Gt(0)] | None = None
+
+    def __post_init__(self) -> None:
+        if own := OWN_KEYS & set(self.extra):
+            raise ConfigError(f"extra.{min(own)}: cannot be set by extra")
+        EndpointParameters.__post_init__(self)
+        ModelParameters.__post_init__(self)
+
+    def refuse_batches(self, reason: str) -> None:
+        """Raise ConfigError if `batch_from` is set."""
+        if self.batch_from is not None:
+            raise ConfigError(f"batch_from: {reason}")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries)
+
+    def caller_of(self, response_format: Mapping[str, Any]) -> Caller:
         request = ChatRequest(
             self.model,
             response_format if self.structured else None,
@@ -133,11 +156,10 @@ class ProducerParameters(EndpointParameters):
         return Caller(self.endpoint, self.limits, request)
 
     def producer_id(self, version: int, *prompt: object) -> str:
-        """Return an id from the model, `version`, the parts of the `prompt`, and the parameters that change the output.
+        """Return an id as `ModelParameters` describes it.
 
-        It leaves out `base_url` and `default_headers`: the same model behind another address writes the same, and
-        moving a gateway should not cost everything again. It also leaves out `max_output_tokens`: too low a limit only
-        makes a call fail, and failures are retried anyway.
+        It also leaves out `base_url` and `default_headers`: the same model behind another address writes the same, and
+        moving a gateway should not cost everything again.
         """
         parameters = (self.temperature, self.seed, self.reasoning_effort, self.extra, self.context_tokens)
         return f"{PRODUCER}-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"

@@ -27,7 +27,8 @@ from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import ConcurrentSynthesizer
 from findingaid.synthesis import SYNTHESIZERS
-from findingaid.synthesis.openai_chat import SYNOPSIS_TOKENS, OpenAISynthesizer
+from findingaid.synthesis.chat import SYNOPSIS_TOKENS
+from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import Fault, OpenAIServer, Request, faults
 from tests.paths import ROOT
 

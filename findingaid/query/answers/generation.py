@@ -37,15 +37,19 @@ SUPPORTED = 0.5
 """Minimum share of a sentence's words that the claims it cites must have; a summary rephrases some words."""
 
 
-class _Sentence(BaseModel):
+class WrittenSentence(BaseModel):
+    """Sentence as a model writes it."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
     text: str
     claims: list[str]
 
 
-class _Answered(BaseModel):
+class WrittenAnswer(BaseModel):
+    """Answer as a model writes it."""
+
     model_config = ConfigDict(extra="forbid", strict=True, title="Answer")
-    sentences: list[_Sentence]
+    sentences: list[WrittenSentence]
 
 
 @checked
@@ -54,14 +58,19 @@ class OpenAIAnswerer(ChatParameters):
     """Answers by a chat model at an OpenAI-compatible endpoint."""
 
     @cached_property
-    def _chat(self) -> Chat[_Answered]:
-        return self.chat(_Answered)
+    def _chat(self) -> Chat[WrittenAnswer]:
+        return self.chat(WrittenAnswer)
 
     def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-        texts = ["Question:\n" + as_data(query)]
-        texts += [f"Claim {claim_id}:\n{as_data(text)}" for claim_id, text in claims.items()]
-        answer = self._chat.ask(fill_template(load_template("answer"), max_chars=max_chars), "\n\n".join(texts))
-        return [Written(sentence.text, sentence.claims) for sentence in answer.sentences]
+        return write_answer(self._chat, query, claims, max_chars)
+
+
+def write_answer(chat: Chat[WrittenAnswer], query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
+    """Have a model write an answer from claims. Raises ModelError."""
+    texts = ["Question:\n" + as_data(query)]
+    texts += [f"Claim {claim_id}:\n{as_data(text)}" for claim_id, text in claims.items()]
+    answer = chat.ask(fill_template(load_template("answer"), max_chars=max_chars), "\n\n".join(texts))
+    return [Written(sentence.text, sentence.claims) for sentence in answer.sentences]
 
 
 AnswererOption = Answerer | Mapping[str, Any] | str | bool | None
@@ -213,5 +222,8 @@ ANSWERERS: Registry[Answerer] = Registry(
     "kind",
     Answerer,
     "findingaid.answerers",
-    {"openai": "findingaid.query.answers.generation:OpenAIAnswerer"},
+    {
+        "local": "findingaid.query.answers.local_answerer:LocalAnswerer",
+        "openai": "findingaid.query.answers.generation:OpenAIAnswerer",
+    },
 )
