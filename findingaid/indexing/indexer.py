@@ -11,13 +11,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.events import NODE_EVENTS, node_event_rows
 from findingaid.claims.model import NOTHING_DECIDED, Decided
@@ -242,7 +243,7 @@ class Indexer:
                         work = self._compute(batch, options)
                         if writes:
                             writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
-                        writes.append(writer.submit(self._write_into, group, work))
+                        writes.append(writer.submit(telemetry.in_context(self._write_into), group, work))
                         if options.progress:
                             options.progress(Stage.ARTIFACTS.value, 0, len(batch))
                 finally:
@@ -314,16 +315,19 @@ class Indexer:
         rows = self.ledger.rows(self.corpus, ids)
         batch = Batch()
         with Watch(self.corpus, hasattr(self.of.source, "exclude")) as watch:
-            self._load(ids, rows, options, batch, watch)
-            decompose(self.strategy, self.synopses, batch, self.of.edges, watch)
+            with self._span(Stage.ARTIFACTS, len(ids)):
+                self._load(ids, rows, options, batch, watch)
+            with self._span(Stage.SURFACES, len(ids)):
+                decompose(self.strategy, self.synopses, batch, self.of.edges, watch)
         if options.needs(Stage.SURFACES):
             wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
         embeddings = Embeddings(self.embedder, self.store)
         early = self._before_synopses(batch, embeddings, options)
-        with embeddings.making(early, options.progress) as made:
+        with embeddings.making(early, options.progress) as made, self._span(Stage.SYNOPSES, len(batch.shown)):
             synopses = self._synthesize(batch, options)
-        of_claims = self._extract_claims(batch, rows, embeddings, options)
+        with self._span(Stage.CLAIMS, len(batch.plans) if self.of.claims else 0):
+            of_claims = self._extract_claims(batch, rows, embeddings, options)
         put_in_context(self.synopses, batch, self.embedder)
         texts = {h: text for i in batch.plans for h, text in batch.texts(i).items()}
         if options.repays(Stage.EMBEDDINGS):
@@ -331,7 +335,8 @@ class Indexer:
         missing = {h: text for h, text in embeddings.load(texts).items() if h not in embeddings.failures}
         embedded = made.result() + of_claims.embedded
         if options.pays(Stage.EMBEDDINGS):
-            embedded += embeddings.make(missing, options.progress)
+            with self._span(Stage.EMBEDDINGS, len(batch.plans)):
+                embedded += embeddings.make(missing, options.progress)
             self._drop_unembedded(batch, embeddings)
         elif options.pays(Stage.RECORDS):
             self._require(Stage.EMBEDDINGS, batch, lambda i: not missing.keys() & batch.texts(i).keys())
@@ -344,6 +349,12 @@ class Indexer:
             stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
         model_calls = (synopses, *of_claims.results)
         return BatchWork(batch, stamps, rows, versions, redo, embeddings, missing, calls, synopses, model_calls)
+
+    def _span(self, stage: Stage, artifacts: int) -> AbstractContextManager[object]:
+        """Return the span of a stage over so many artifacts."""
+        labels = {"findingaid.stage": stage.value, "findingaid.corpus": self.corpus}
+        duration = "findingaid.stage.duration"
+        return telemetry.span(stage.value, duration, labels, {"findingaid.artifacts": artifacts})
 
     def _load(
         self, ids: Sequence[str], rows: Mapping[str, LedgerRow], options: BuildOptions, batch: Batch, watch: Watch
@@ -483,7 +494,10 @@ class Indexer:
 
     def _write(self, work: BatchWork) -> BuiltBatch:
         """Write the rows of a batch to files that no table refers to yet."""
+        with self._span(Stage.RECORDS, len(work.versions)):
+            return self._write_rows(work)
 
+    def _write_rows(self, work: BatchWork) -> BuiltBatch:
         def row_of(artifact_id: str) -> LedgerRow:
             return work.rows.get(artifact_id) or LedgerRow(self.corpus, artifact_id)
 

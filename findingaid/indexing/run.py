@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.redaction import complete, extractors, incomplete, scrub
 from findingaid.corpus import Corpus, find_corpus
@@ -227,7 +228,8 @@ class Run:
         """
         progress = progress or (lambda corpus: ProgressLog(LOGGER.info, corpus, self.spending))
         options = self.options(corpora, force=force, pay_again=pay_again, stages=stages)
-        with ExitStack() as until_published:
+        details = {"findingaid.corpora": list(corpora)}
+        with telemetry.span("index", "findingaid.run.duration", {}, details), ExitStack() as until_published:
             repaired = self.prepare(allow_loss=allow_loss, until=until_published)
             reports: dict[str, CorpusReport] = {}
             plan_of = partial(self.plan, force=force, allow_loss=allow_loss)

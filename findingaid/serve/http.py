@@ -32,6 +32,7 @@ from findingaid.serve.limits import WorkerPool
 from findingaid.serve.middleware import RequestMiddleware, Rules, require_token
 from findingaid.serve.openapi import is_simple, list_parameters, openapi_document
 from findingaid.serve.session import Session
+from findingaid.serve.tracing import TracingMiddleware
 
 log = logging.getLogger("findingaid.serve")
 
@@ -252,7 +253,7 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     inner = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     inner.router.redirect_slashes = False
     rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
-    app = App(inner, rules, partial(metrics.seen, known))
+    app = App(TracingMiddleware(inner, known), rules, partial(metrics.seen, known))
     if streamable:
         app.end_streams = streamable.end_streams
     return app

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
 from findingaid.errors import QueryError, StoreError, brief
@@ -84,7 +85,12 @@ class Searcher:
         """
         request.check()
         request = replace(request, queries=tuple(_encodable(query) for query in request.queries))
-        return run_with_timeout(request.timeout, partial(self._search_rewritten, request))
+        labels = {"db.system.name": "lancedb", "db.operation.name": "search", "db.collection.name": "records"}
+        details = {"findingaid.mode": request.mode, "findingaid.k": request.k}
+        with telemetry.span("search records", "db.client.operation.duration", labels, details, kind="CLIENT") as found:
+            hits = run_with_timeout(request.timeout, partial(self._search_rewritten, request))
+            found["db.response.returned_rows"] = len(hits)
+        return hits
 
     def artifacts(self, request: Request) -> list[Key]:
         """Return the artifacts that have a record which passes the filters of a request.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from findingaid.errors import QueryError
+from findingaid.telemetry import in_context
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ def run_with_timeout(seconds: float | None, answer: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001  # raised again in the calling thread
             raised.append(error)
 
-    start_thread(run).join(min(seconds, threading.TIMEOUT_MAX))
+    start_thread(in_context(run)).join(min(seconds, threading.TIMEOUT_MAX))
     if raised:
         raise raised[0]
     if not given:
