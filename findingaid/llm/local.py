@@ -20,7 +20,7 @@ from findingaid.llm.background import BackgroundLoop
 from findingaid.llm.caller import Caller, ChatRequest
 from findingaid.llm.endpoint import Connection
 from findingaid.llm.metering import pay_for
-from findingaid.llm.parameters import ModelParameters
+from findingaid.llm.parameters import LOCAL, ModelParameters
 from findingaid.llm.rate_limits import Limits, NotWantedError, Wanted, always
 from findingaid.model import NO_USAGE, Usage
 from findingaid.registry import ConfigPath
@@ -79,7 +79,7 @@ class LocalParameters(ModelParameters):
     def producer_id(self, version: int, *prompt: object) -> str:
         """Return an id as `ModelParameters` describes it, with a digest of the weights. It leaves out the `device`."""
         parameters = (self._weights, self.temperature, self.seed, self.context_tokens)
-        return f"local-{self.path.stem}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"
+        return f"{LOCAL}-{self.path.stem}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"
 
     @cached_property
     def _weights(self) -> str:

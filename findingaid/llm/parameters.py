@@ -28,8 +28,8 @@ LEAST_CONTEXT = 2_000
 OWN_KEYS = frozenset({"messages", "model", "n", "response_format", "stream"})
 """Keys that `extra` may not set, because the parsing of answers depends on them."""
 
-PRODUCER = "openai"
-"""Beginning of the ids of all producers that ask a language model."""
+OPENAI, LOCAL = "openai", "local"
+"""Beginnings of the ids of all producers that ask a language model."""
 
 
 @dataclass(frozen=True)
@@ -162,4 +162,4 @@ class ProducerParameters(ModelParameters, EndpointParameters):
         moving a gateway should not cost everything again.
         """
         parameters = (self.temperature, self.seed, self.reasoning_effort, self.extra, self.context_tokens)
-        return f"{PRODUCER}-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"
+        return f"{OPENAI}-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"

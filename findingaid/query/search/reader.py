@@ -307,9 +307,10 @@ class Reader:
     @cached_property
     def summarized_by_model(self) -> frozenset[str]:
         """Corpora with summary records, such as synopses, that a language model wrote."""
-        from findingaid.llm.parameters import PRODUCER
+        from findingaid.llm.parameters import LOCAL, OPENAI
 
-        written = f"producer_id LIKE '%{PRODUCER}-%' AND granularity <> 'chunk'"
+        by_model = " OR ".join(f"producer_id LIKE '%{beginning}-%'" for beginning in (OPENAI, LOCAL))
+        written = f"({by_model}) AND granularity <> 'chunk'"
         found = self.records.to_table(columns=["corpus"], filter=both(equals("claim_id", ""), written))
         return frozenset(found["corpus"].unique().to_pylist())
 
