@@ -32,6 +32,7 @@ from findingaid.embedding.tokens import EMBEDDER
 from findingaid.errors import ConfigError, brief
 from findingaid.metrics import measure_name
 from findingaid.model import SYNOPSIS
+from findingaid.query.search.components import Blend
 from findingaid.registry import UNSHOWN
 from findingaid.sources.addresses import Address, credentials_in
 from findingaid.text.analyzer import Language, Lexical
@@ -287,7 +288,7 @@ class SearchSettings(BaseModel):
     rerank_depth: int = Field(default=30, ge=1)
     select: KindSpec = None
     expand: Literal["section", "artifact"] | Annotated[int, Field(ge=0)] | None = None
-    blend: Literal["rrf"] | Annotated[float, Field(ge=0, le=1)] = 0.5
+    blend: Blend = 0.5
     """Share of the dense score in a hybrid score; rrf fuses by reciprocal rank."""
     route: Annotated[str, Field(min_length=1)] = "flat"
     memory: int = Field(default=512, ge=0)

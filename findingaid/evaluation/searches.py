@@ -115,7 +115,7 @@ class _Typed(BaseModel):
 
     surfaces: list[str] | None = None
     weights: dict[str, float] | None = None
-    blend: Blend | None = None
+    blend: Blend = 0.5
     recency: Recency | None = None
     rerank_depth: int | None = None
 

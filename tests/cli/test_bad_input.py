@@ -351,7 +351,7 @@ def test_cases_that_cannot_be_put_are_named_by_their_line(
         ("weights={chunk: much}", "weights.chunk: Input should be a valid number"),
         ("weights={nope: 1}", "unknown surface kind 'nope'. Known: chunk, synopsis"),
         ("surfaces=chunk", "surfaces: Input should be a valid list, got 'chunk'"),
-        ("blend=half", "blend: Input should be a valid number"),
+        ("blend=half", "blend: expected a number from 0 to 1, or rrf"),
         ("recency=3", "recency: Input should be a dictionary"),
         ("recency={field: path, half_life: 0}", "the half-life of path must be above 0 days, got 0"),
         ("route=tree", "unknown route 'tree'. Known: flat"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from findingaid.protocols import Reranker, Rewriter, Selector
 from findingaid.query.search.request import Route
@@ -40,7 +42,13 @@ REWRITERS: Registry[Rewriter] = Registry(
 )
 
 
-Blend = float | Literal["rrf"]
+def _require_share(value: Any) -> Any:
+    if value == "rrf" or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
+        return value
+    raise ValueError("expected a number from 0 to 1, or rrf")
+
+
+Blend = Annotated[float | Literal["rrf"], BeforeValidator(_require_share)]
 """Share of the dense score in a hybrid score, or "rrf" for reciprocal rank fusion."""
 
 
