@@ -108,7 +108,7 @@ def index(given: BeirSet, strategy: Any, folder: Path) -> FindingAid:
 def measure(given: BeirSet, folder: Path) -> Iterator[Evaluation]:
     lines = (given.folder / "synopses.jsonl").read_bytes().splitlines()
     synopses = {synopsis["_id"]: synopsis["text"] for synopsis in map(orjson.loads, lines)}
-    writers = {"by a model": Given(synopses), "extractive": Extractive()}
+    writers: Mapping[str, Any] = {"by a model": Given(synopses), "extractive": Extractive()}
     aids = {
         name: index(given, with_synopsis(Parts(), writer), folder / given.corpus / name.replace(" ", "-"))
         for name, writer in writers.items()
