@@ -150,6 +150,12 @@ def _without_credentials(uri: str) -> str:
     return uri
 
 
+def _context(said: object) -> object:
+    if said not in (True, False, "chunk"):
+        raise ValueError(f"expected true, false or chunk, got {said!r}")
+    return said
+
+
 class SynopsisSettings(BaseModel):
     """Synopses of a corpus; the keys are the parameters of `with_synopsis`."""
 
@@ -159,7 +165,7 @@ class SynopsisSettings(BaseModel):
     kind: str = Field(default=SYNOPSIS, min_length=1)
     fields: list[str] = Field(default_factory=list)
     fallback: Spec | None = None
-    context: bool | Literal["chunk"] = False
+    context: Annotated[bool | Literal["chunk"], BeforeValidator(_context)] = False
 
 
 def _synopsis(said: object) -> object:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from findingaid import FindingAid
+from findingaid.config.settings import SynopsisSettings
 from findingaid.errors import ConfigError
 from findingaid.indexing.budget import Budget
 from findingaid.reports import BatchReport
@@ -137,6 +139,12 @@ def test_a_long_document_is_sent_as_the_part_that_the_chunk_is_in() -> None:
     assert "Paragraph 0." not in last
     assert "Paragraph 59." in last
     assert writer.estimate(first).input_tokens < 2_500
+
+
+def test_an_unknown_context_is_refused_in_one_line() -> None:
+    with pytest.raises(ValidationError, match="expected true, false or chunk, got 'chunks'"):
+        SynopsisSettings.model_validate({"context": "chunks"})
+    assert SynopsisSettings.model_validate({"context": "chunk"}).context == "chunk"
 
 
 def test_a_synthesizer_without_a_model_is_refused(tmp_path: Path) -> None:
