@@ -31,7 +31,10 @@ def definitions(cli: Cli, executor: object) -> dg.Definitions:
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ({}, "executor.kind: unknown kind None. Known: in_process, multiprocess, or the import path of an executor"),
+        (
+            {},
+            "executor.kind: unknown kind None. Known: in_process, multiprocess, ray, or the import path of an executor",
+        ),
         ({"kind": "threads"}, "executor.kind: unknown kind 'threads'. Known: in_process"),
         ({"kind": "dagster_moon.moon_executor"}, "executor.kind: 'dagster_moon.moon_executor' cannot be imported"),
         ({"kind": "dagster.job"}, "executor.kind: 'dagster.job' is not a Dagster executor"),
@@ -59,6 +62,7 @@ def test_a_wrong_executor_is_one_line_that_names_the_key(cli: Cli, executor: obj
         ({"kind": "in_process"}, "in_process"),
         ({"kind": "multiprocess", "max_concurrent": 4}, "multiprocess"),
         ({"kind": "dagster.multiprocess_executor", "max_concurrent": 4}, "multiprocess"),
+        ({"kind": "ray", "actors": 2}, "in_process"),
     ],
 )
 def test_job_and_materializations_use_the_configured_executor(cli: Cli, executor: object, name: str) -> None:
