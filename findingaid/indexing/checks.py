@@ -28,6 +28,7 @@ from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import select_rows
+from findingaid.store.vectors import STREAM
 
 if TYPE_CHECKING:
     from lance import LanceDataset, LanceFragment
@@ -233,7 +234,7 @@ class Checker:
         found: dict[str, list[str]] = defaultdict(list)
         if self.fragments:
             columns = ["corpus", "record_id", "vector"]
-            for batch in self.newest.scanner(columns=columns, fragments=self.fragments).to_batches():
+            for batch in self.newest.scanner(columns=columns, fragments=self.fragments, **STREAM).to_batches():
                 for i in verify.unsound(batch["vector"], self.embedder.dim):
                     found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
         return found

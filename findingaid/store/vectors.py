@@ -38,6 +38,9 @@ GROWN = 2
 """A dropped index is tried again when the number of records has grown by this factor."""
 
 
+STREAM: Mapping[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1, "io_buffer_size": 32_000_000}
+"""Options of a scan of all vectors. Lance reads up to 2 GB ahead of a slower reader by default."""
+
 ROUNDING = 1e-5
 """Tolerated difference between two computations of the same distance."""
 
@@ -120,7 +123,7 @@ def _exact(records: LanceDataset, asked: Any) -> Any:
 
 
 def _vectors(records: LanceDataset) -> Iterator[Any]:
-    for batch in records.scanner(columns=["vector"]).to_batches():
+    for batch in records.scanner(columns=["vector"], **STREAM).to_batches():
         if batch.num_rows:
             yield unit(batch["vector"])
 

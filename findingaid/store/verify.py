@@ -19,6 +19,7 @@ from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals
 from findingaid.store.store import TABLES, Store
+from findingaid.store.vectors import STREAM
 
 if TYPE_CHECKING:
     import lance
@@ -216,7 +217,7 @@ def _published(store: Store) -> Iterator[str]:
 
 
 def _unsound_records(store: Store, dim: int) -> list[str]:
-    batches = store.dataset("records").scanner(columns=["record_id", "vector"]).to_batches()
+    batches = store.dataset("records").scanner(columns=["record_id", "vector"], **STREAM).to_batches()
     return [batch["record_id"][i].as_py() for batch in batches for i in unsound(batch["vector"], dim)]
 
 
