@@ -27,10 +27,11 @@ from findingaid.indexing.run import ProgressOf, Run
 from findingaid.indexing.workers import Executor
 from findingaid.metrics import Remembering
 from findingaid.model import Hit, Mode
-from findingaid.protocols import Answerer, Embedder
+from findingaid.protocols import Answerer, Embedder, Verifier
 from findingaid.query.answers.compose import Answer, compose
 from findingaid.query.answers.evidence import Question, find_evidence, find_passages_beside
 from findingaid.query.answers.generation import AnswererOption, choose_answerer, generate_answer
+from findingaid.query.answers.verification import LexicalVerifier
 from findingaid.query.context.pack import (
     ContextDefaults,
     ContextPack,
@@ -131,6 +132,9 @@ class FindingAid:
     executor: Executor | None = None
     """Executor that builds the batches of a run in other processes; None builds them in this process."""
 
+    verifier: Verifier | None = None
+    """Verifier of the sentences that the answerer writes; None for one that compares words."""
+
     previews: bool = False
     """Whether Dagster's events and logs may show document text."""
 
@@ -154,6 +158,7 @@ class FindingAid:
             review=config.settings.review.policy,
             answerer=config.answerer,
             executor=_executor_of(config),
+            verifier=config.verifier,
             previews=config.settings.dagster.previews,
         )
 
@@ -435,15 +440,16 @@ class FindingAid:
         numbered: bool = False,
         fresh: FreshnessOption = False,
     ) -> Answer:
-        """Return an answer of at most `max_chars` from the `depth` best claims, with a citation in every sentence.
+        """Return an answer of at most `max_chars` from the `depth` best pieces of evidence, cited in every sentence.
 
-        Only claims of these `tiers` are cited, by default those in `review.answer_from` of the configuration, as the
-        decisions are at this moment. With `llm` a model writes the answer, and each of its sentences is checked
-        against the claims it cites. `llm` is True for the configured model, or a kind, a spec or an object. If no
-        claim answers the query, by its words and its dense score, the answer is "". If that is so, or its relevance is
-        low, it names the passages that a search finds. With `numbered`, citations are numbers of the cited claims
-        instead of ids; `max_chars` counts them as they are. With `fresh`, a remark stands behind each sentence whose
-        source has changed, in addition to `max_chars`.
+        Evidence is claims, where corpora have them, and sentences of passages, which fill in what no claim covers. Only
+        claims of these `tiers` are cited, by default those in `review.answer_from` of the configuration, as the
+        decisions are at this moment; a sentence counts as a claim that is its own quote. With `llm` a model writes the
+        answer, and each of its sentences is checked against the evidence it cites. `llm` is True for the configured
+        model, or a kind, a spec or an object. If no evidence answers the query, by its words and its dense score, the
+        answer is "". If that is so, or its relevance is low, it names the passages that a search finds. With
+        `numbered`, citations are numbers instead of ids; `max_chars` counts them as they are. With `fresh`, a remark
+        stands behind each sentence whose source has changed, in addition to `max_chars`.
 
         Raises QueryError for an invalid query, StoreError if nothing is published, ConfigError if no model is
         configured, and ModelError if the model fails.
@@ -451,11 +457,10 @@ class FindingAid:
         if max_chars < 1:
             raise QueryError(f"max_chars must be at least 1, got {max_chars}")
         answerer = choose_answerer(llm, self.answerer)
-        evidence = find_evidence(
-            self.searcher, Question(query, depth, self._claimed(corpora), where, tiers, self._improved)
-        )
+        question = Question(query, depth, self._names(corpora), where, tiers, self._improved)
+        evidence = find_evidence(self.searcher, question)
         if answerer:
-            found = generate_answer(evidence, answerer, depth, max_chars, numbered=numbered)
+            found = generate_answer(evidence, answerer, self._verifier, depth, max_chars, numbered=numbered)
         else:
             found = compose(evidence, depth, max_chars, numbered=numbered)
         if found.weak:
@@ -464,28 +469,23 @@ class FindingAid:
 
     def _marked_answer(self, found: Answer, fresh: FreshnessOption) -> Answer:
         cited = [(claim.corpus, place.artifact_id) for claim in found.claims for place in claim.places]
+        cited += [(quote.corpus, quote.artifact_id) for quote in found.quotes]
         check = self.freshness([*cited, *((each.corpus, each.artifact_id) for each in found.passages)], fresh)
         claims = [
             replace(claim, places=tuple(check.mark(place, claim.corpus, place.quote) for place in claim.places))
             for claim in found.claims
         ]
+        quotes = [check.mark(each, each.corpus, each.quote) for each in found.quotes]
         passages = [check.mark(each, each.corpus, each.text if each.span else "") for each in found.passages]
-        return replace(found, claims=claims, passages=passages, fresh_seconds=check.seconds)
+        return replace(found, claims=claims, quotes=quotes, passages=passages, fresh_seconds=check.seconds)
 
     def _improved(self, request: Request) -> Request:
         """Add the configured rewriting and reranking to a search. Selection and expansion only suit readers of hits."""
         return replace(request, **self._search_steps.request_fields(request, select=False, expand=False))
 
-    def _claimed(self, corpora: Sequence[str] | None) -> list[str]:
-        """Return those of the named corpora, or of all, that have claims. Raises QueryError if none has."""
-        names = self._names(corpora)
-        claimed = [name for name in names if self.corpora[name].claims]
-        if not claimed:
-            raise QueryError(
-                f"{', '.join(names)}: no claims are extracted: set claims: true for the corpus and run"
-                " `findingaid index`"
-            )
-        return claimed
+    @property
+    def _verifier(self) -> Verifier:
+        return self.verifier or LexicalVerifier(lexical=self.store.lexical)
 
     def unclaimed(self, corpora: Sequence[str] | None = None) -> dict[str, Unclaimed]:
         """Return, by corpus, the numbers of artifacts in which no claim was found, by reason and suffix."""

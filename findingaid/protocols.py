@@ -399,19 +399,31 @@ class Rewriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A sentence that a model wrote, without citations, and the ids of the claims that it gives as support."""
+    """A sentence that a model wrote, without citations, and the ids of the evidence that it gives as support."""
 
     text: str
-    claim_ids: Sequence[str]
+    cited_ids: Sequence[str]
 
 
 @runtime_checkable
 class Answerer(Protocol):
-    """Model that answers a question in its own sentences, each supported by claims offered to it."""
+    """Model that answers a question in its own sentences, each supported by evidence offered to it."""
 
     @property
     def model(self) -> str:
         """Name of the model to give as the author."""
 
-    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> Sequence[Written]:
-        """Write an answer of at most `max_chars` from `claims` (id to text, best first). Raises ModelError."""
+    def write(self, query: str, evidence: Mapping[str, str], max_chars: int) -> Sequence[Written]:
+        """Write an answer of at most `max_chars` from `evidence` (id to text, best first). Raises ModelError."""
+
+
+@runtime_checkable
+class Verifier(Protocol):
+    """Judge of whether evidence supports a sentence that a model wrote."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model that judges."""
+
+    def objection(self, sentence: str, evidence: Sequence[str]) -> str:
+        """Return why the evidence does not support the sentence; "" if it does. Raises ModelError."""

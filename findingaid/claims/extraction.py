@@ -119,12 +119,12 @@ class ExtractiveClaims:
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
         if _not_prose(metadata):
             return Extraction()
-        return Extraction([_statement(text, s) for s in _sentences(text, metadata) if not self._why_not(s)])
+        return Extraction([_statement(text, s) for s in sentences_of(text, metadata) if not self._why_not(s)])
 
     def left_out(self, text: str, metadata: Mapping[str, Any]) -> list[LeftOut]:
         if kind := _not_prose(metadata):
             return [LeftOut("", f"{kind} is not prose")]
-        sentences = list(_sentences(text, metadata))
+        sentences = list(sentences_of(text, metadata))
         if not sentences:
             return [LeftOut("", "no sentences outside headings, code, tables and lists of links")]
         return [LeftOut(s.text, why) for s in sentences if (why := self._why_not(s))]
@@ -151,7 +151,8 @@ def _not_prose(metadata: Mapping[str, Any]) -> str:
     return "" if kind in PROSE or metadata.get("readme_type") in PROSE else kind
 
 
-def _sentences(text: str, metadata: Mapping[str, Any]) -> Iterator[ProseSentence]:
+def sentences_of(text: str, metadata: Mapping[str, Any]) -> Iterator[ProseSentence]:
+    """Yield the sentences of a text, read as the metadata of its artifact says."""
     kind = next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
     return prose_sentences(text, "text/markdown" in {kind, metadata.get("readme_type")})
 

@@ -18,6 +18,7 @@ from findingaid.query.answers.relevance import percent
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.query.answers.compose import Answer, CitableClaim, Contradiction, FoundPassage
+    from findingaid.query.answers.quotes import Quote
     from findingaid.query.lookup.passages import ClaimPassages, Passage
     from findingaid.query.lookup.provenance import Dependant, Impact, Link
 
@@ -31,7 +32,9 @@ TIER_WORDS = {
 
 @click.command()
 @query_argument
-@click.option("--depth", "-k", default=3, show_default=True, help="Maximum number of claims in the answer.")
+@click.option(
+    "--depth", "-k", default=3, show_default=True, help="Maximum number of claims and passages that the answer cites."
+)
 @click.option(
     "--max-chars",
     default=4000,
@@ -53,10 +56,12 @@ TIER_WORDS = {
 def answer(
     aid: FindingAid, query: str, corpora: tuple[str, ...], tiers: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
-    """Answer a question from claims that may be cited. Every sentence cites the claims that support it.
+    """Answer a question from the indexed texts. Every sentence cites the claims or the passages that support it.
 
-    `findingaid show CLAIM` opens a claim. Words of the question that no claim covers are listed as gaps. If the claims
-    hardly fit the question, there is no answer, and the passages that a search finds are named instead.
+    Claims come first, if the corpus has them; sentences of passages fill in what no claim covers. Words of the question
+    that neither covers are listed as gaps. If nothing fits the question, there is no answer, and the passages that a
+    search finds are named instead. `findingaid show ID` opens a claim, `findingaid show 'ARTIFACT [START:END]'` a
+    passage.
 
     \b
     Examples:
@@ -115,12 +120,12 @@ def impact(aid: FindingAid, artifact_id: str, corpus: str | None, as_json: bool)
 
 
 def _print_answer(found: Answer) -> None:
-    numbers = {claim.claim_id: number for number, claim in enumerate(found.claims, 1)}
+    numbers = {cited_id: number for number, cited_id in enumerate(found.cited_ids, 1)}
     for sentence in found.cited_sentences:
         say(escape(sentence))
     if not found.sentences:
         say(f"no answer: {found.note}")
-    if found.claims:
+    if found.sentences:
         _print_cited(found, numbers)
     for name, said in (
         ("gaps", found.gaps),
@@ -143,6 +148,8 @@ def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
     say("")
     for claim in found.claims:
         _print_claim(numbers[claim.claim_id], claim)
+    for quote in found.quotes:
+        _print_quote(numbers[quote.quote_id], quote)
     by = f", written by {found.producer}" if found.producer else ""
     note = f" ({found.note})" if found.note else f", relevance {percent(found.relevance)}"
     say(f"\nconfidence {found.confidence}{note}{by}")
@@ -164,6 +171,11 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
     for place in claim.places:
         span = f" [{place.span[0]}:{place.span[1]}]" if place.span else ""
         say(escape(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”"))
+
+
+def _print_quote(number: int, quote: Quote) -> None:
+    place = f"{quote.corpus}/{quote.artifact_id} [{quote.span[0]}:{quote.span[1]}]{fresh_words(quote)}"
+    say(escape(f"[{number}] passage  {place}  “{snippet(quote.quote)}”"))
 
 
 def _status(tier: Tier, truth: Truth) -> str:

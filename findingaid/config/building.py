@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.tokens import EMBEDDER, counter
 from findingaid.errors import ConfigError, IdentityError, QueryError
 from findingaid.indexing.budget import Budget, Price
-from findingaid.protocols import Answerer, Embedder, Strategy, Synthesizer
+from findingaid.protocols import Answerer, Embedder, Strategy, Synthesizer, Verifier
 from findingaid.query.answers.generation import ANSWERERS
+from findingaid.query.answers.verification import VERIFIERS, LexicalVerifier
 from findingaid.query.context.pack import ContextDefaults
 from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS, SearchDefaults
 from findingaid.query.search.request import Route
@@ -124,6 +125,12 @@ class Config:
     def answerer(self) -> Answerer | None:
         """The answerer for requests that ask for a model, if one is configured."""
         return self._made(ANSWERERS, self.settings.answer, "answer")
+
+    @cached_property
+    def verifier(self) -> Verifier | None:
+        """The verifier of the sentences that the answerer writes, if one is configured."""
+        made = self._made(VERIFIERS, self.settings.verifier, "verifier")
+        return replace(made, lexical=self.settings.lexical.settings) if isinstance(made, LexicalVerifier) else made
 
     @cached_property
     def context(self) -> ContextDefaults:

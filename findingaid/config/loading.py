@@ -42,6 +42,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     config = Config(read_settings(file, overrides), file.resolve().parent)
     try:
         config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer, config.ray  # noqa: B018  # builds every object, so that errors are raised now
+        config.verifier  # noqa: B018  # as above
         check_budget(config.budget, config.prices, config.corpora.values())
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None

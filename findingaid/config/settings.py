@@ -448,6 +448,9 @@ class Settings(BaseModel):
     answer: KindSpec = None
     """The answerer for requests that ask for a model."""
 
+    verifier: KindSpec = None
+    """The verifier of the sentences that the answerer writes; by default it compares words."""
+
     context: ContextSettings = Field(default_factory=ContextSettings)
     review: ReviewSettings = Field(default_factory=ReviewSettings)
     serve: ServeSettings = Field(default_factory=ServeSettings)

@@ -26,7 +26,7 @@ from findingaid.aid import FindingAid
 from findingaid.metrics import Case, Score
 from findingaid.metrics.measures import interval
 from findingaid.query.answers.compose import AGAINST, CONTESTED, Answer, Sentence
-from findingaid.query.answers.generation import supported_share
+from findingaid.query.answers.verification import supported_share
 from findingaid.query.lookup.passages import read_stored_artifacts
 from findingaid.text.words import WORD, salient, stems
 

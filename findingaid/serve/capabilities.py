@@ -202,8 +202,9 @@ CAPABILITIES: Sequence[Capability] = (
     ),
     Capability(
         "answer",
-        "Answer a question from claims in the indexed texts; every sentence has citations. Words that no claim covers"
-        " are listed in gaps. meta.note says if the answer is weak or empty; then passages lists what a search finds.",
+        "Answer a question from the indexed texts; every sentence cites claims, or quotes of passages. Words that"
+        " neither covers are listed in gaps. meta.note says if the answer is weak or empty; then passages lists what a"
+        " search finds.",
         inputs.AnswerInput,
         outputs.AnswerOutput,
         _answer,

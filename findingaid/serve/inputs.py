@@ -116,7 +116,7 @@ class AnswerInput(Input):
     """Input of an answer."""
 
     query: str = Field(description="Question to answer.")
-    depth: int = Field(default=3, description="Maximum number of claims in the answer.")
+    depth: int = Field(default=3, description="Maximum number of claims and passages that the answer cites.")
     max_chars: int = Field(default=4000, description="Maximum characters of the answer, with citations.")
     llm: bool = Field(
         default=False, description="Let the configured model write the answer; each sentence is verified."

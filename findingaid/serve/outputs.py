@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 # Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
 
 from findingaid.model import Failure, Fresh, Hit, Skipped
-from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence, Sentence
+from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence
 from findingaid.query.context.digest import Digest
 from findingaid.query.context.pieces import DropReason, PieceKind
 from findingaid.query.context.rendering import Form
@@ -108,10 +109,35 @@ class CitedClaim(TypedDict):
     places: Sequence[Place]
 
 
-class AnswerMeta(TypedDict):
-    """Details of an answer: confidence, sentences, and the claims and sentences that were left out.
+class CitedQuote(TypedDict):
+    """Sentence of a passage cited in an answer: span of this version of the artifact is `quote`."""
 
-    `relevance`: estimated probability that the claims answer the question. `note`: what is missing or doubtful.
+    quote_id: str
+    corpus: str
+    artifact_id: str
+    record_id: str
+    artifact_version: str
+    span: tuple[int, int]
+    text: str
+    quote: str
+    relevance: float
+    fresh: Fresh | None
+    fresh_note: str
+
+
+class AnswerSentence(TypedDict):
+    """Sentence of an answer: `kind` says whether it cites claims, or passages alone."""
+
+    text: str
+    kind: Literal["claim", "passage"]
+    claim_ids: Sequence[str]
+    quote_ids: Sequence[str]
+
+
+class AnswerMeta(TypedDict):
+    """Details of an answer: confidence, sentences, and the evidence and sentences that were left out.
+
+    `relevance`: estimated probability that the evidence answers the question. `note`: what is missing or doubtful.
     `unreviewed`: number of sentences that cite a claim which no person approved.
     """
 
@@ -119,7 +145,7 @@ class AnswerMeta(TypedDict):
     relevance: float
     note: str
     unreviewed: int
-    sentences: Sequence[Sentence]
+    sentences: Sequence[AnswerSentence]
     cut: Sequence[str]
     repeated: Sequence[str]
     contradictions: Sequence[Contradiction]
@@ -130,14 +156,16 @@ class AnswerMeta(TypedDict):
 
 
 class AnswerOutput(TypedDict):
-    """Answer whose sentences cite claims as [claim id]. `gaps` are words of the question that no claim covers.
+    """Answer whose sentences cite claims and quotes of passages as [id].
 
-    `passages` are those that a search finds, if the answer is empty or weak.
+    `gaps` are words of the question that neither covers. `passages` are those that a search finds, if the answer is
+    empty or weak.
     """
 
     query: str
     answer: str
     claims: Sequence[CitedClaim]
+    quotes: Sequence[CitedQuote]
     gaps: Sequence[str]
     passages: Sequence[FoundPassage]
     meta: AnswerMeta

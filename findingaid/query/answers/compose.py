@@ -1,6 +1,7 @@
-"""Composed answers: sentences with the claims they cite, and gaps, the words of the query that no claim covers.
+"""Composed answers: sentences with the evidence they cite, and gaps, the words of the query that no evidence covers.
 
-Pure: the claims that were found, their status and a model's text are inputs. `compose` adds claims one by one.
+Evidence is claims, and quotes: sentences of passages, which fill in what no claim covers. Pure: the evidence that was
+found, its status and a model's text are inputs. `compose` adds claims and quotes one by one.
 `generation.verify_sentences` checks a model's text sentence by sentence. Both end in `assemble_answer`.
 """
 
@@ -10,17 +11,26 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from findingaid.claims.model import Evidence, Standing, Tier, Truth
 from findingaid.model import Fresh
-from findingaid.query.answers.relevance import MEDIUM, REFUSED, Confidence, confidence_of, estimate_relevance, percent
+from findingaid.query.answers.quotes import Quote, overlaps_any
+from findingaid.query.answers.relevance import (
+    BESIDE,
+    MEDIUM,
+    REFUSED,
+    Confidence,
+    confidence_of,
+    estimate_relevance,
+    percent,
+)
 from findingaid.text.analyzer import Lexical
 from findingaid.text.clauses import first_clause
 from findingaid.text.words import WORD, salient, salient_words, stem, stems
 
 CITATION = re.compile(r"\[([0-9a-f]{32})\]")
-"""Form in which an answer cites a claim."""
+"""Form in which an answer cites a claim or a quote."""
 
 AGAINST = "Contested by: "
 CONTESTED = " (contested)"
@@ -73,10 +83,7 @@ class CitableClaim:
     @property
     def outdated(self) -> str:
         """Remark that no source of the claim still has the version that states it; "" if one may have it."""
-        if not all(place.fresh in {"changed", "gone"} for place in self.places):
-            return ""
-        first = self.places[0]
-        return f"(source {first.fresh}{f' {first.fresh_note}' if first.fresh_note else ''})"
+        return outdated(self.places)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -89,6 +96,18 @@ class CitableClaim:
             "truth": self.standing.truth.value,
             "places": [asdict(place) for place in self.places],
         }
+
+
+Citable = CitableClaim | Quote
+"""Evidence that an answer may cite."""
+
+
+def outdated(places: Sequence[Place | Quote]) -> str:
+    """Return the remark that no place still has the version that was indexed; "" if one may have it."""
+    if not all(place.fresh in {"changed", "gone"} for place in places):
+        return ""
+    first = places[0]
+    return f"(source {first.fresh}{f' {first.fresh_note}' if first.fresh_note else ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +127,28 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence of an answer without its citations, and the ids of the claims it cites."""
+    """Sentence of an answer without its citations, and the ids of the claims and quotes it cites."""
 
     text: str
-    claim_ids: tuple[str, ...]
+    claim_ids: tuple[str, ...] = ()
+    quote_ids: tuple[str, ...] = ()
 
-    def cited(self, mark: Callable[[str], str] = lambda claim_id: f"[{claim_id}]") -> str:
+    @property
+    def cited_ids(self) -> tuple[str, ...]:
+        """Ids of all evidence that it cites."""
+        return (*self.claim_ids, *self.quote_ids)
+
+    @property
+    def kind(self) -> Literal["claim", "passage"]:
+        """Kind of its evidence: "claim" if it cites any claim."""
+        return "claim" if self.claim_ids else "passage"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "kind": self.kind, "claim_ids": self.claim_ids, "quote_ids": self.quote_ids}
+
+    def cited(self, mark: Callable[[str], str] = lambda cited_id: f"[{cited_id}]") -> str:
         """Return the sentence with its citations, placed before a final full stop."""
-        marks = " ".join(map(mark, self.claim_ids))
+        marks = " ".join(map(mark, self.cited_ids))
         if self.text.endswith(("!", "?", "…", "...")):
             return f"{self.text} {marks}"
         return f"{self.text.removesuffix('.')} {marks}."
@@ -132,7 +165,7 @@ class RefusedSentence:
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """Passage that a search found for a question which claims do not answer, or hardly."""
+    """Passage that a search found for a question which the evidence does not answer, or hardly."""
 
     corpus: str
     artifact_id: str
@@ -145,22 +178,24 @@ class FoundPassage:
 
 @dataclass(frozen=True)
 class Answer:
-    """Sentences with citations, and `gaps`: words of the query that no claim that may be cited covers.
+    """Sentences with citations, and `gaps`: words of the query that no evidence that may be cited covers.
 
-    `claims` are the cited claims, in the order of the answer. `relevance` is the estimated probability that the best of
-    them answers the question; without sentences, that of the best claim found. `cut` are the ids of claims that did not
-    fit into the budget, `repeated` those of claims that repeat a chosen one. Without sentences there is no confidence.
-    `producer` is the model that wrote the answer, "" if no model did. `refused` are the model's sentences that were
-    left out, and `invented` the ids that it made up. `passages` are those that a search found, if the answer is weak or
-    has no sentences. `searchable`: the query has words other than stop words. `numbered`: `answer` cites claims by
-    their places in `claims`, instead of by their ids. `fresh_seconds` is the time that the check of freshness took;
-    None without one.
+    `claims` and `quotes` are the cited evidence, each in the order of the answer. `relevance` is the estimated
+    probability that the best of it answers the question; without sentences, that of the best evidence found. `terms`
+    are the words that were looked for. `cut` are the ids of evidence that did not fit into the budget, `repeated` those
+    of evidence that repeats a chosen one. Without sentences there is no confidence. `producer` is the model that wrote
+    the answer, "" if no model did. `refused` are the model's sentences that were left out, and `invented` the ids that
+    it made up. `passages` are those that a search found, if the answer is weak or has no sentences. `searchable`: the
+    query has words other than stop words. `numbered`: `answer` cites evidence by its number, in the order of citation,
+    instead of by its id. `fresh_seconds` is the time that the check of freshness took; None without one.
     """
 
     query: str
     sentences: Sequence[Sentence]
     claims: Sequence[CitableClaim]
     gaps: Sequence[str]
+    quotes: Sequence[Quote] = ()
+    terms: Sequence[str] = ()
     cut: Sequence[str] = ()
     repeated: Sequence[str] = ()
     contradictions: Sequence[Contradiction] = ()
@@ -175,16 +210,22 @@ class Answer:
 
     @property
     def answer(self) -> str:
-        """All sentences with their citations: `[claim id]`, or `[1]` if they are numbered."""
+        """All sentences with their citations: `[id]`, or `[1]` if they are numbered."""
         return " ".join(self.cited_sentences)
+
+    @property
+    def cited_ids(self) -> list[str]:
+        """Ids of the cited claims and quotes, in the order of citation: a citation's number is its place here."""
+        return list(dict.fromkeys(cited_id for sentence in self.sentences for cited_id in sentence.cited_ids))
 
     @property
     def cited_sentences(self) -> list[str]:
         """Each sentence with its citations, and behind it whether a source of it has changed."""
-        mark = citation_mark([claim.claim_id for claim in self.claims], self.numbered)
-        outdated = {claim.claim_id: claim.outdated for claim in self.claims}
+        remarks = {claim.claim_id: claim.outdated for claim in self.claims}
+        remarks |= {quote.quote_id: outdated([quote]) for quote in self.quotes}
+        mark = citation_mark(self.cited_ids, self.numbered)
         return [
-            " ".join([sentence.cited(mark), *dict.fromkeys(filter(None, map(outdated.get, sentence.claim_ids)))])
+            " ".join([sentence.cited(mark), *dict.fromkeys(filter(None, map(remarks.get, sentence.cited_ids)))])
             for sentence in self.sentences
         ]
 
@@ -196,19 +237,19 @@ class Answer:
 
     @property
     def confidence(self) -> Confidence | None:
-        """Confidence by the relevance and the status of the cited claims, see `confidence_of`; None without sentences.
+        """Confidence by the relevance and status of the cited evidence, see `confidence_of`; None without sentences.
 
         The confidence of contested claims is low.
         """
         if not self.sentences:
             return None
-        stable = all(claim.standing.truth is Truth.STABLE for claim in self.claims)
+        stable = not self.quotes and all(claim.standing.truth is Truth.STABLE for claim in self.claims)
         contested = any(claim.contested for claim in self.claims)
         return confidence_of(self.relevance, contested=contested, stable=stable, gaps=bool(self.gaps))
 
     @property
     def weak(self) -> bool:
-        """Whether the answer has no sentences, or its claims probably do not answer the question."""
+        """Whether the answer has no sentences, or its evidence probably does not answer the question."""
         return not self.sentences or self.relevance < MEDIUM
 
     @property
@@ -217,7 +258,7 @@ class Answer:
         if not self.sentences:
             return self._missing
         if self.relevance < MEDIUM:
-            return f"weak: these claims may not answer the question (relevance {percent(self.relevance)})"
+            return f"weak: this may not answer the question (relevance {percent(self.relevance)})"
         return "contested: another claim contradicts it" if any(claim.contested for claim in self.claims) else ""
 
     @property
@@ -227,16 +268,19 @@ class Answer:
         if self.cut:
             return "no sentence fits into the maximum length"
         if self.refused:
-            return "no sentence of the model is supported by its claims"
+            return "no sentence of the model is supported by its evidence"
+        looked_for = f"looked for: {', '.join(self.terms)}"
         if not self.relevance:
-            return "no claim that may be cited covers the question"
-        return f"no claim that may be cited answers the question well enough (best relevance {percent(self.relevance)})"
+            return f"nothing that may be cited covers the question ({looked_for})"
+        best = f"best relevance {percent(self.relevance)}"
+        return f"nothing that may be cited answers the question well enough ({best}; {looked_for})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "query": self.query,
             "answer": self.answer,
             "claims": [claim.to_dict() for claim in self.claims],
+            "quotes": [quote.to_dict() for quote in self.quotes],
             "gaps": list(self.gaps),
             "passages": [asdict(passage) for passage in self.passages],
             "meta": {
@@ -244,7 +288,7 @@ class Answer:
                 "relevance": round(self.relevance, 3),
                 "note": self.note,
                 "unreviewed": self.unreviewed,
-                "sentences": [asdict(sentence) for sentence in self.sentences],
+                "sentences": [sentence.to_dict() for sentence in self.sentences],
                 "cut": list(self.cut),
                 "repeated": list(self.repeated),
                 "contradictions": [asdict(each) for each in self.contradictions],
@@ -258,9 +302,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class EvidenceSet:
-    """Claims that a search found for an answer: `claims`, best first, all of `tiers`.
+    """Evidence that a search found for an answer: `claims` of `tiers`, and `quotes`, each best first.
 
-    `contesting` are claims of any tier that may be shown as the other side of a contradiction.
+    `contesting` are claims of any tier that may be shown as the other side of a contradiction. `covered` are the stems
+    of all passages that were found.
     """
 
     query: str
@@ -268,6 +313,8 @@ class EvidenceSet:
     contesting: Sequence[CitableClaim] = ()
     tiers: Collection[Tier] = tuple(Tier)
     lexical: Lexical = field(default_factory=Lexical)
+    quotes: Sequence[Quote] = ()
+    covered: frozenset[str] = frozenset()
 
     @cached_property
     def terms(self) -> dict[str, str]:
@@ -286,16 +333,26 @@ class EvidenceSet:
 
     @cached_property
     def gaps(self) -> list[str]:
-        """Terms that no found claim covers, even one for which the answer has no room."""
-        return [word for key, word in self.terms.items() if not any(key in claim.words for claim in self.claims)]
+        """Terms that no evidence covers, even evidence for which the answer has no room."""
+        known = self.covered.union(*(claim.words for claim in self.claims), *(quote.words for quote in self.quotes))
+        return [word for key, word in self.terms.items() if key not in known]
 
     @cached_property
     def relevant(self) -> list[CitableClaim]:
         """Claims that may answer the query, best first."""
         return [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
 
-    def relevance(self, claim: CitableClaim) -> float:
-        """Return the estimated probability that a claim answers the query; 0 if it covers none of the terms."""
+    @cached_property
+    def relevant_quotes(self) -> list[Quote]:
+        """Quotes that may answer the query, or add to the answer, best first."""
+        if not self.quotes or self.quotes[0].relevance < REFUSED:
+            return []
+        return [quote for quote in self.quotes if quote.relevance >= BESIDE]
+
+    def relevance(self, claim: Citable) -> float:
+        """Return the estimated probability that evidence answers the query; 0 for a claim without any of the terms."""
+        if isinstance(claim, Quote):
+            return claim.relevance
         covered = len(claim.words & self.terms.keys())
         return estimate_relevance(covered / len(self.terms), claim.above) if covered else 0.0
 
@@ -306,6 +363,13 @@ class EvidenceSet:
         """
         has = claim.words & self.terms.keys()
         return 2 * len(has) >= self._most or not has <= frozenset().union(*(other.words for other in chosen))
+
+    def fills(self, quote: Quote, claims: Sequence[CitableClaim], quotes: Sequence[Quote]) -> bool:
+        """Return whether a quote has other characters of the texts, and a term that no chosen claim covers."""
+        places = [(claim.corpus, place.artifact_id, place.span) for claim in claims for place in claim.places]
+        if overlaps_any(quote, [*places, *((other.corpus, other.artifact_id, other.span) for other in quotes)]):
+            return False
+        return not claims or not quote.words & self.terms.keys() <= frozenset().union(*(c.words for c in claims))
 
     @cached_property
     def _most(self) -> int:
@@ -346,49 +410,85 @@ class EvidenceSet:
         return escape_citations(first_clause(claim.text, self.terms).removesuffix("."))
 
 
-def citation_mark(claim_ids: Iterable[str], numbered: bool) -> Callable[[str], str]:
-    """Return the function that makes the citation of a claim: its id, or its number among these claims, in brackets."""
-    numbers = {claim_id: str(number) for number, claim_id in enumerate(claim_ids, 1)} if numbered else {}
-    return lambda claim_id: f"[{numbers.get(claim_id, claim_id)}]"
+def citation_mark(cited_ids: Iterable[str], numbered: bool) -> Callable[[str], str]:
+    """Return the function that makes the citation of evidence: its id, or its number among these, in brackets."""
+    numbers = {cited_id: str(number) for number, cited_id in enumerate(cited_ids, 1)} if numbered else {}
+    return lambda cited_id: f"[{numbers.get(cited_id, cited_id)}]"
 
 
 def compose(evidence: EvidenceSet, depth: int, max_chars: int, *, numbered: bool = False) -> Answer:
-    """Compose an answer from the best `depth` claims, a clause each, in at most `max_chars` with its citations.
+    """Compose an answer from the best `depth` pieces of evidence, in at most `max_chars` with its citations.
 
-    A claim that does not fit gives its place to the next. A claim and the claims that contest it are taken together or
-    not at all. Contesting claims do not count towards `depth`.
+    Claims come first, a clause each; quotes fill the places that are left. Evidence that does not fit gives its place
+    to the next. A claim and the claims that contest it are taken together or not at all. Contesting claims do not
+    count towards `depth`.
     """
     limit = CharacterLimit(max_chars, numbered)
+    left_out = LeftOut([], [])
+    claims = _add_claims(evidence, depth, limit, left_out)
+    _add_quotes(evidence, depth - len(claims), claims, limit, left_out)
+    return assemble_answer(evidence, limit, left_out.cut, left_out.repeated)
+
+
+class LeftOut(NamedTuple):
+    """Ids of the evidence that did not fit, and of that which repeats other."""
+
+    cut: list[str]
+    repeated: list[str]
+
+
+def _add_claims(evidence: EvidenceSet, depth: int, limit: CharacterLimit, left_out: LeftOut) -> list[CitableClaim]:
     chosen: list[CitableClaim] = []
-    repeated: list[str] = []
-    cut: list[str] = []
     for claim in evidence.relevant:
         if len(chosen) == depth:
             break
         if claim.claim_id in limit.cited or not evidence.adds(claim, chosen):
             continue
         if any(repeats(claim, other) for other in chosen):
-            repeated.append(claim.claim_id)
+            left_out.repeated.append(claim.claim_id)
         elif limit.add(evidence.sentences_for(claim)):
             chosen.append(claim)
         else:
-            cut.extend((claim.claim_id, *(other.claim_id for other in evidence.contesters(claim))))
-    return assemble_answer(evidence, limit, cut, repeated)
+            left_out.cut.extend((claim.claim_id, *(other.claim_id for other in evidence.contesters(claim))))
+    return chosen
+
+
+def _add_quotes(
+    evidence: EvidenceSet, depth: int, claims: Sequence[CitableClaim], limit: CharacterLimit, left_out: LeftOut
+) -> None:
+    chosen: list[Quote] = []
+    for quote in evidence.relevant_quotes:
+        if len(chosen) == depth:
+            break
+        if not evidence.fills(quote, claims, chosen):
+            continue
+        before: list[Citable] = [*claims, *chosen]
+        if any(repeats(quote, other) for other in before):
+            left_out.repeated.append(quote.quote_id)
+        elif limit.add([Sentence(escape_citations(quote.text), quote_ids=(quote.quote_id,))]):
+            chosen.append(quote)
+        else:
+            left_out.cut.append(quote.quote_id)
 
 
 def assemble_answer(
     evidence: EvidenceSet, limit: CharacterLimit, cut: Iterable[str], repeated: Sequence[str] = (), **more: Any
 ) -> Answer:
     """Return the answer made of the sentences within the character limit."""
-    claims = [evidence.by_id[claim_id] for claim_id in limit.cited]
-    left = [claim_id for claim_id in dict.fromkeys(cut) if claim_id not in limit.cited]
-    relevance = max(map(evidence.relevance, claims or evidence.claims), default=0.0)
+    claims = [evidence.by_id[cited_id] for cited_id in limit.cited if cited_id in evidence.by_id]
+    found = {quote.quote_id: quote for quote in evidence.quotes}
+    quotes = [found[cited_id] for cited_id in limit.cited if cited_id in found]
+    left = [cited_id for cited_id in dict.fromkeys(cut) if cited_id not in limit.cited]
+    considered: list[Citable] = [*claims, *quotes] or [*evidence.claims, *evidence.quotes]
+    relevance = max(map(evidence.relevance, considered), default=0.0)
     contradictions = evidence.contradictions(claims)
     return Answer(
         evidence.query,
         limit.sentences,
         claims,
         evidence.gaps,
+        quotes,
+        list(evidence.terms.values()),
         left,
         repeated,
         contradictions,
@@ -402,7 +502,7 @@ def assemble_answer(
 class CharacterLimit:
     """Sentences that together, with their citations, have at most `characters` characters.
 
-    Citations are ids of claims or, with `numbered`, numbers.
+    Citations are ids of claims and quotes or, with `numbered`, numbers.
     """
 
     def __init__(self, characters: int, numbered: bool = False) -> None:
@@ -413,7 +513,7 @@ class CharacterLimit:
 
     def add(self, sentences: Sequence[Sentence]) -> bool:
         """Add all of the sentences and return True, or add none and return False if they do not fit."""
-        cited = self.cited | dict.fromkeys(claim_id for sentence in sentences for claim_id in sentence.claim_ids)
+        cited = self.cited | dict.fromkeys(cited_id for sentence in sentences for cited_id in sentence.cited_ids)
         mark = citation_mark(cited, self.numbered)
         length = len(" ".join(sentence.cited(mark) for sentence in sentences)) + (1 if self.sentences else 0)
         if length > self._left:
@@ -429,16 +529,16 @@ def escape_citations(text: str) -> str:
     return CITATION.sub(r"(\1)", text)
 
 
-def repeats(claim: CitableClaim, other: CitableClaim) -> bool:
-    """Return whether a claim only repeats another: the same words in the same order, apart from endings and articles.
+def repeats(claim: Citable, other: Citable) -> bool:
+    """Return whether evidence only repeats other: the same words in the same order, apart from endings and articles.
 
     No looser comparison is made, because a single word may reverse a statement. Contested claims, and claims of
     different corpora, never count as repeats.
     """
-    if claim.corpus != other.corpus or claim.contested or other.contested:
+    if claim.corpus != other.corpus or any(isinstance(c, CitableClaim) and c.contested for c in (claim, other)):
         return False
     return _normalized_words(claim) == _normalized_words(other)
 
 
-def _normalized_words(claim: CitableClaim) -> list[str]:
+def _normalized_words(claim: Citable) -> list[str]:
     return [stem(word, claim.lexical) for word in WORD.findall(claim.text) if word.casefold() not in ARTICLES]

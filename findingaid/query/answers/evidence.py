@@ -1,4 +1,4 @@
-"""Evidence for an answer: claims that may be cited, the places that state each, and the claims that contest them."""
+"""Evidence for an answer: claims that may be cited, with their places and contesting claims, and quotes of passages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import orjson
 
 from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
-from findingaid.model import CLAIM, Mode
+from findingaid.model import CLAIM, Hit, Mode
 from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
+from findingaid.query.answers.quotes import find_quotes
 from findingaid.query.answers.relevance import REFUSED, estimate_relevance
 from findingaid.query.search.filters import validate_filter
 from findingaid.query.search.hits import own_text, span_of
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 MIN_SEARCHED = 50
 """Minimum number of claims to search for; more for an answer with many claims."""
 
-MAX_CLAIMS = 200
-"""Maximum number of claims in an answer."""
+MAX_DEPTH = 200
+"""Maximum number of pieces of evidence in an answer."""
 
 SEARCHED_PER_CLAIM = 4
 """Number of claims to search for, for each claim in the answer."""
@@ -42,6 +43,9 @@ SEARCHED_PER_TERM = 20
 
 MAX_TERMS = 32
 """Maximum number of words of a question that are searched for one by one."""
+
+PASSAGES_SEARCHED, PASSAGES_READ = 20, 5
+"""Number of records to search for, and of those that are quoted from. With 3 or 8 the measured answers are the same."""
 
 PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""
@@ -54,7 +58,7 @@ CLAIM_COLUMNS = (
 
 @dataclass(frozen=True)
 class Question:
-    """Question and the claims it is put to. Without `tiers`, the configured tiers apply.
+    """Question and the corpora it is put to. Without `tiers`, the configured tiers apply.
 
     `improved` adds to the request the features of every search, such as reranking.
     """
@@ -69,12 +73,12 @@ class Question:
     def check(self) -> None:
         """Raise QueryError if the query or the depth is not valid."""
         Request((self.query,)).check()
-        if not 1 <= self.depth <= MAX_CLAIMS:
-            raise QueryError(f"depth must be from 1 to {MAX_CLAIMS}, got {self.depth}")
+        if not 1 <= self.depth <= MAX_DEPTH:
+            raise QueryError(f"depth must be from 1 to {MAX_DEPTH}, got {self.depth}")
 
 
 def find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
-    """Find the claims that can answer a question. Raises QueryError, StoreError."""
+    """Find the claims and the sentences that can answer a question. Raises QueryError, StoreError, ModelError."""
     question.check()
     return searcher.store.retried(lambda: _find_evidence(searcher, question))
 
@@ -83,10 +87,22 @@ def _find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
     reader = searcher.reader()
     tiers = searcher.eligibility.now().tiers(question.tiers)
     lexical = searcher.store.lexical
-    if not salient_words(question.query, lexical) or not any(
-        CLAIM in reader.kinds.get(corpus, ()) for corpus in question.corpora
-    ):
+    if not salient_words(question.query, lexical):
         return EvidenceSet(question.query, [], tiers=tiers, lexical=lexical)
+    claimed = [corpus for corpus in question.corpora if CLAIM in reader.kinds.get(corpus, ())]
+    claims, others = _find_claims(searcher, replace(question, corpora=claimed), tiers) if claimed else ([], [])
+    passages = _find_passages(searcher, question)
+    eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not quoted
+    quotes = find_quotes(searcher, question.query, question.corpora, passages, eligible, tiers)
+    covered = _covered_by_passages(searcher, question, passages) if quotes else frozenset()
+    return EvidenceSet(question.query, claims, others, tiers, lexical, quotes, covered)
+
+
+def _find_claims(
+    searcher: Searcher, question: Question, tiers: frozenset[Tier]
+) -> tuple[list[CitableClaim], list[CitableClaim]]:
+    """Return the claims that may be cited, best first, and those that contest them."""
+    reader = searcher.reader()
     ids = dict.fromkeys(_rank_claim_ids(searcher, question))
     where = question.where and validate_filter(question.where, searcher.store, reader.records, tuple(question.corpora))
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not cited
@@ -97,7 +113,28 @@ def _find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
     while against := {i for claim in (*citable, *others) for i in claim.standing.contested_by} - looked_for:
         looked_for |= against
         others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
-    return EvidenceSet(question.query, citable, others, tiers, lexical)
+    return citable, others
+
+
+def _find_passages(searcher: Searcher, question: Question) -> list[Hit]:
+    """Return the best passages. Records that are no part of a text, such as synopses, are no evidence."""
+    best = Request((question.query,), PASSAGES_SEARCHED, corpora=question.corpora, where=question.where)
+    return _parts_of_texts(searcher.search(question.improved(best)))[:PASSAGES_READ]
+
+
+def _parts_of_texts(hits: Iterable[Hit]) -> list[Hit]:
+    return [hit for hit in hits if hit.span and "field" not in hit.metadata]
+
+
+def _covered_by_passages(searcher: Searcher, question: Question, passages: Sequence[Hit]) -> frozenset[str]:
+    """Return the stems of passages: of these, and of those found by a single word that these do not have."""
+    lexical = searcher.store.lexical
+    covered = stems([hit.text for hit in passages], lexical)
+    missing = [word for key, word in salient(question.query, lexical).items() if key not in covered]
+    for word in missing[:MAX_TERMS]:
+        of_word = Request((word,), SEARCHED_PER_TERM, mode="lexical", corpora=question.corpora, where=question.where)
+        covered |= stems([hit.text for hit in _parts_of_texts(searcher.search(of_word))], lexical)
+    return covered
 
 
 def _rank_claim_ids(searcher: Searcher, question: Question) -> Iterator[str]:

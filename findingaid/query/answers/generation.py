@@ -12,12 +12,13 @@ from pydantic import BaseModel, ConfigDict
 from findingaid.errors import ConfigError, ModelError, QueryError
 from findingaid.llm.chat import Chat, ChatParameters
 from findingaid.llm.prompts import as_data, fill_template, load_template, to_one_line
-from findingaid.protocols import Answerer, Written
+from findingaid.protocols import Answerer, Verifier, Written
 from findingaid.query.answers.compose import (
     CITATION,
     CONTESTED,
     Answer,
     CharacterLimit,
+    Citable,
     CitableClaim,
     EvidenceSet,
     RefusedSentence,
@@ -26,15 +27,11 @@ from findingaid.query.answers.compose import (
     escape_citations,
     repeats,
 )
+from findingaid.query.answers.quotes import Quote
+from findingaid.query.answers.verification import find_objection
 from findingaid.query.search.user_code import convert_exceptions
 from findingaid.registry import Registry, checked
-from findingaid.text.analyzer import Lexical
-from findingaid.text.clauses import lost_qualifier
 from findingaid.text.sentences import whole_sentences
-from findingaid.text.words import WORD, negates, salient, stems
-
-SUPPORTED = 0.5
-"""Minimum share of a sentence's words that the claims it cites must have; a summary rephrases some words."""
 
 
 class WrittenSentence(BaseModel):
@@ -42,7 +39,7 @@ class WrittenSentence(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     text: str
-    claims: list[str]
+    evidence: list[int]
 
 
 class WrittenAnswer(BaseModel):
@@ -61,16 +58,17 @@ class OpenAIAnswerer(ChatParameters):
     def _chat(self) -> Chat[WrittenAnswer]:
         return self.chat(WrittenAnswer)
 
-    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-        return write_answer(self._chat, query, claims, max_chars)
+    def write(self, query: str, evidence: Mapping[str, str], max_chars: int) -> list[Written]:
+        return write_answer(self._chat, query, evidence, max_chars)
 
 
-def write_answer(chat: Chat[WrittenAnswer], query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-    """Have a model write an answer from claims. Raises ModelError."""
+def write_answer(chat: Chat[WrittenAnswer], query: str, evidence: Mapping[str, str], max_chars: int) -> list[Written]:
+    """Have a model write an answer from evidence. Raises ModelError."""
     texts = ["Question:\n" + as_data(query)]
-    texts += [f"Claim {claim_id}:\n{as_data(text)}" for claim_id, text in claims.items()]
+    texts += [f"Evidence {number}:\n{as_data(text)}" for number, text in enumerate(evidence.values(), 1)]
     answer = chat.ask(fill_template(load_template("answer"), max_chars=max_chars), "\n\n".join(texts))
-    return [Written(sentence.text, sentence.claims) for sentence in answer.sentences]
+    ids = dict(enumerate(evidence, 1))  # numbers, since models copy them without mistakes
+    return [Written(s.text, [ids.get(number, str(number)) for number in s.evidence]) for s in answer.sentences]
 
 
 AnswererOption = Answerer | Mapping[str, Any] | str | bool | None
@@ -93,33 +91,48 @@ def choose_answerer(given: AnswererOption, configured: Answerer | None) -> Answe
 
 
 def generate_answer(
-    evidence: EvidenceSet, answerer: Answerer, depth: int, max_chars: int, *, numbered: bool = False
+    evidence: EvidenceSet,
+    answerer: Answerer,
+    verifier: Verifier,
+    depth: int,
+    max_chars: int,
+    *,
+    numbered: bool = False,
 ) -> Answer:
-    """Return an answer that a model writes from the best `depth` claims and the claims that contest them.
+    """Return an answer that a model writes from the best `depth` pieces of evidence and the claims that contest them.
 
-    Without claims, the model is not called. Raises ModelError if it fails; no other answer replaces it.
+    Without evidence, the model is not called. Raises ModelError if it fails; no other answer replaces it.
     """
-    best: list[CitableClaim] = []
-    for claim in evidence.relevant:
-        if len(best) < depth and evidence.adds(claim, best) and not any(repeats(claim, other) for other in best):
-            best.append(claim)
-    citable = {o.claim_id: o for claim in best for o in (claim, *evidence.contesters(claim))}
+    citable = _choose_evidence(evidence, depth)
     if not citable:
         return assemble_answer(evidence, CharacterLimit(max_chars, numbered), ())
     sentences = _call_answerer(answerer, evidence.query, citable, max_chars)
-    return verify_sentences(evidence, citable, sentences, max_chars, answerer.model, numbered=numbered)
+    return verify_sentences(evidence, citable, sentences, max_chars, answerer.model, verifier, numbered=numbered)
 
 
-def _call_answerer(
-    answerer: Answerer, query: str, citable: Mapping[str, CitableClaim], max_chars: int
-) -> Sequence[Written]:
+def _choose_evidence(evidence: EvidenceSet, depth: int) -> dict[str, Citable]:
+    """Return the evidence to offer by id: the best claims with those that contest them, then quotes."""
+    claims: list[CitableClaim] = []
+    for claim in evidence.relevant:
+        if len(claims) < depth and evidence.adds(claim, claims) and not any(repeats(claim, o) for o in claims):
+            claims.append(claim)
+    quotes: list[Quote] = []
+    for quote in evidence.relevant_quotes:
+        chosen: list[Citable] = [*claims, *quotes]
+        if len(chosen) < depth and evidence.fills(quote, claims, quotes) and not any(repeats(quote, o) for o in chosen):
+            quotes.append(quote)
+    offered: dict[str, Citable] = {o.claim_id: o for claim in claims for o in (claim, *evidence.contesters(claim))}
+    return offered | {quote.quote_id: quote for quote in quotes}
+
+
+def _call_answerer(answerer: Answerer, query: str, citable: Mapping[str, Citable], max_chars: int) -> Sequence[Written]:
     name = f"answerer {type(answerer).__name__}"
     with convert_exceptions(name):
-        returned: Any = answerer.write(query, {i: claim.text for i, claim in citable.items()}, max_chars)
+        returned: Any = answerer.write(query, {i: each.text for i, each in citable.items()}, max_chars)
         several = isinstance(returned, Iterable) and not isinstance(returned, str)
         sentences: list[Any] = list(returned) if several else [returned]
     if wrong := [one for one in sentences if not _is_written(one)]:
-        raise ModelError(f"{name}: returned {repr(wrong[0])[:80]}, expected Written(text, claim_ids)", "parse")
+        raise ModelError(f"{name}: returned {repr(wrong[0])[:80]}, expected Written(text, cited_ids)", "parse")
     return sentences
 
 
@@ -127,21 +140,22 @@ def _is_written(sentence: Any) -> bool:
     return (
         isinstance(sentence, Written)
         and isinstance(sentence.text, str)
-        and isinstance(sentence.claim_ids, list | tuple)
-        and all(isinstance(claim_id, str) for claim_id in sentence.claim_ids)
+        and isinstance(sentence.cited_ids, list | tuple)
+        and all(isinstance(cited_id, str) for cited_id in sentence.cited_ids)
     )
 
 
 def verify_sentences(
     evidence: EvidenceSet,
-    citable: Mapping[str, CitableClaim],
+    citable: Mapping[str, Citable],
     sentences: Sequence[Written],
     max_chars: int,
     producer: str,
+    verifier: Verifier,
     *,
     numbered: bool = False,
 ) -> Answer:
-    """Return an answer of the sentences that cite offered claims and are supported by them, as many as fit.
+    """Return an answer of the sentences that cite offered evidence and are supported by it, as many as fit.
 
     Claims that contest a cited claim are added if the model left them out.
     """
@@ -149,72 +163,43 @@ def verify_sentences(
     refused: list[RefusedSentence] = []
     cut: list[str] = []
     invented: dict[str, None] = {}
-    for text, claimed in _split_sentences(sentences):
-        made_up = tuple(claim_id for claim_id in claimed if claim_id not in citable)
-        cited = [citable[claim_id] for claim_id in claimed if claim_id in citable]
+    for text, given in _split_sentences(sentences):
+        made_up = tuple(cited_id for cited_id in given if cited_id not in citable)
+        cited = {cited_id: citable[cited_id] for cited_id in given if cited_id in citable}
         invented.update(dict.fromkeys(made_up))
-        if reason := unsupported_reason(text, [claim.text for claim in cited], evidence.lexical):
+        if reason := find_objection(verifier, text, [each.text for each in cited.values()]):
             refused.append(RefusedSentence(text, reason, made_up))
         elif not limit.add(_with_contesters(evidence, text, cited)):
-            cut.extend(claim.claim_id for claim in cited)
+            cut.extend(cited)
     return assemble_answer(evidence, limit, cut, producer=producer, refused=refused, invented=tuple(invented))
-
-
-def unsupported_reason(sentence: str, claims: Sequence[str], lexical: Lexical | None = None) -> str:
-    """Return why claims do not support a sentence; "" if they may.
-
-    They must have at least half of its words, as stems, and all of its numbers. If the sentence negates, one of them
-    must negate too; if not, one of them must not. It must keep their exceptions, conditions and doubts, see
-    `lost_qualifier`. This finds invented text, not every change of meaning.
-    """
-    if not claims:
-        return "cites none of the claims that it was given"
-    numbers = [word for word in WORD.findall(sentence) if any(map(str.isdigit, word))]
-    known = stems(claims, lexical)
-    if strange := [number for number in numbers if number.casefold() not in known]:
-        return f"its claims do not contain {strange[0]}"
-    if supported_share(sentence, claims, lexical) < SUPPORTED:
-        return "its claims do not support it"
-    if negates(sentence) and not any(map(negates, claims)):
-        return "negates its claims"
-    if not negates(sentence) and all(map(negates, claims)):
-        return "leaves out a negation of its claims"
-    if lost := next(filter(None, (lost_qualifier(claim, sentence, lexical) for claim in claims)), ""):
-        return f"leaves out “{lost}” of its claims"
-    return ""
-
-
-def supported_share(sentence: str, claims: Sequence[str], lexical: Lexical | None = None) -> float:
-    """Return the share of a sentence's salient words that texts have, as stems; 0 if it has no such words."""
-    wanted = salient(sentence, lexical).keys()
-    return len(wanted & stems(claims, lexical)) / len(wanted) if wanted else 0.0
 
 
 def _split_sentences(sentences: Sequence[Written]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each sentence by itself, with the ids it cites; ids within the text count too."""
     for sentence in sentences:
         text = to_one_line(sentence.text)
-        claimed = tuple(dict.fromkeys((*sentence.claim_ids, *CITATION.findall(text))))
-        for claim_id in claimed:
-            text = text.replace(f"[{claim_id}]", "")
+        given = tuple(dict.fromkeys((*sentence.cited_ids, *CITATION.findall(text))))
+        for cited_id in given:
+            text = text.replace(f"[{cited_id}]", "")
         for part in whole_sentences(" ".join(text.split())):
             plain = escape_citations(part.strip()).replace(" .", ".")
             if plain.strip(".,;: "):
-                yield plain, claimed
+                yield plain, given
 
 
-def _with_contesters(evidence: EvidenceSet, text: str, cited: Sequence[CitableClaim]) -> list[Sentence]:
+def _with_contesters(evidence: EvidenceSet, text: str, cited: Mapping[str, Citable]) -> list[Sentence]:
     """Return a sentence, and those of the claims that contest the ones it cites, unless it cites these itself."""
-    ids = tuple(claim.claim_id for claim in cited)
+    claims = [each for each in cited.values() if isinstance(each, CitableClaim)]
+    quote_ids = tuple(each.quote_id for each in cited.values() if isinstance(each, Quote))
     others = [
         sentence
-        for claim in cited
+        for claim in claims
         for sentence in evidence.sentences_for(claim)[1:]
-        if sentence.claim_ids[0] not in ids
+        if sentence.claim_ids[0] not in cited
     ]
-    alone = any(claim.contested and not evidence.contesters(claim) for claim in cited)
+    alone = any(claim.contested and not evidence.contesters(claim) for claim in claims)
     marked = text.removesuffix(".") + CONTESTED if alone else text
-    return [Sentence(marked, ids), *dict.fromkeys(others)]
+    return [Sentence(marked, tuple(claim.claim_id for claim in claims), quote_ids), *dict.fromkeys(others)]
 
 
 ANSWERERS: Registry[Answerer] = Registry(

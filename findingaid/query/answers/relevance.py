@@ -1,12 +1,12 @@
-"""Relevance of a claim to a question: the estimated probability that it answers it, from two measurements.
+"""Relevance of evidence to a question: the estimated probability that it answers it, from two measurements.
 
-- `covered`: the share of the question's salient words that the claim has, as stems.
-- `above`: by how many deviations the claim's dense score is above those of unrelated questions, see
-  `findingaid.query.search.probes`. None for an embedder without meaning; then words alone decide.
+- `covered`: the share of the question's salient words that the claim or the sentence has, as stems.
+- `above`: by how many deviations its dense score is above those of unrelated questions, see
+  `findingaid.query.search.probes`. For a sentence of a passage, the sum of those of the sentence and of the passage.
+  None for an embedder without meaning; then words alone decide.
 
-The probability is logistic: 1 / (1 + exp(-(0.7 above + 4.3 covered - 7.6))), or with words alone
-1 / (1 + exp(-(8.4 covered - 4.2))). The weights were fitted to questions with known evidence, see
-`benchmarks/answers.py` and docs/answers.md.
+The probability is logistic: 1 / (1 + exp(-(constant + weight above + weight covered))). The weights were fitted to
+questions with known evidence, see `benchmarks/answers.py` and docs/answers.md.
 """
 
 from __future__ import annotations
@@ -16,35 +16,41 @@ from typing import Literal
 
 Confidence = Literal["high", "medium", "low"]
 
-BY_MEANING = (-7.6, 0.7, 4.3)
+Weights = tuple[float, float, float]
 """Constant, weight of `above` and weight of `covered`."""
+
+OF_CLAIM: Weights = (-7.6, 0.7, 4.3)
+OF_SENTENCE: Weights = (-8.7, 0.5, 1.5)
 
 BY_WORDS = (-4.2, 8.4)
 """Constant and weight of `covered`, for an embedder without meaning."""
 
 REFUSED = 0.2
-"""Relevance below which a claim is not cited.
+"""Relevance below which nothing is cited.
 
-Measured: 1 % of the questions about other subjects reach it, and 96 % of those that are answered rightly.
+Measured with claims: 1 % of the questions about other subjects reach it, and 96 % of those that are answered rightly.
 """
+
+BESIDE = 0.05
+"""Relevance below which a sentence is not cited beside one that reaches `REFUSED`. It may add to an answer."""
 
 MEDIUM, HIGH = 0.5, 0.8
 """Least relevance of an answer with medium and with high confidence."""
 
 
-def estimate_relevance(covered: float, above: float | None) -> float:
-    """Return the estimated probability, from 0 to 1, that a claim with these measurements answers the question."""
+def estimate_relevance(covered: float, above: float | None, weights: Weights = OF_CLAIM) -> float:
+    """Return the estimated probability, from 0 to 1, that evidence with these measurements answers the question."""
     if above is None:
         constant, weight = BY_WORDS
         return _logistic(constant + weight * covered)
-    constant, by_score, by_words = BY_MEANING
+    constant, by_score, by_words = weights
     return _logistic(constant + by_score * above + by_words * covered)
 
 
 def confidence_of(relevance: float, *, contested: bool, stable: bool, gaps: bool) -> Confidence:
-    """Return the confidence in an answer whose most relevant claim has this relevance.
+    """Return the confidence in an answer whose most relevant evidence has this relevance.
 
-    Low if a cited claim is contested, at most medium if no claim has some word of the question. Without such a gap,
+    Low if a cited claim is contested, at most medium if no evidence has some word of the question. Without such a gap,
     medium becomes high if people approved all cited claims as stable.
     """
     if contested or relevance < MEDIUM:

@@ -127,26 +127,28 @@ class CrossEncoderReranker:
 
     @cached_property
     def _encoder(self) -> Any:
-        try:
-            from sentence_transformers import CrossEncoder
-        except ModuleNotFoundError:
-            raise ModelError(
-                f"reranker: {self.model!r} needs sentence-transformers: pip install '{EXTRA}'", "missing"
-            ) from None
-        name = str(Path(self.model).expanduser())
-        try:
-            encoder: Any = CrossEncoder(
-                name, device=self.device, revision=self.revision, max_length=self.max_length, trust_remote_code=False
-            )
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise ModelError(f"reranker.model: {self.model!r} cannot be loaded: {lines[0]}", "missing") from error
+        encoder = load_cross_encoder(
+            "reranker", self.model, device=self.device, revision=self.revision, max_length=self.max_length
+        )
         if encoder.num_labels != 1:
             raise ModelError(
                 f"reranker.model: {self.model!r} has {encoder.num_labels} output classes:"
                 " choose a model with a single score"
             )
         return encoder
+
+
+def load_cross_encoder(family: str, model: str, **options: Any) -> Any:
+    """Load a sentence-transformers cross-encoder for a component of a family. Raises ModelError."""
+    try:
+        from sentence_transformers import CrossEncoder
+    except ModuleNotFoundError:
+        raise ModelError(f"{family}: {model!r} needs sentence-transformers: pip install '{EXTRA}'", "missing") from None
+    try:
+        return CrossEncoder(str(Path(model).expanduser()), trust_remote_code=False, **options)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ModelError(f"{family}.model: {model!r} cannot be loaded: {lines[0]}", "missing") from error
 
 
 class _Judged(BaseModel):

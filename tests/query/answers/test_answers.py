@@ -182,14 +182,6 @@ def test_claims_are_reranked_as_all_hits_are(make: Callable[..., FindingAid]) ->
     assert cited(aid, "hour expire", depth=1, corpora=["docs"]) == [DAYS]
 
 
-def test_a_corpus_without_claims_is_told_what_to_do(make_aid: Callable[..., FindingAid]) -> None:
-    aid = make_aid()
-    aid.index()
-
-    with pytest.raises(QueryError, match="claims: true"):
-        aid.answer("ledger")
-
-
 @pytest.mark.parametrize("how", [{"depth": 0}, {"depth": 1000}, {"max_chars": 0}, {"query": " ", "depth": 1}])
 def test_what_cannot_be_answered_is_refused(aid: FindingAid, how: dict[str, Any]) -> None:
     with pytest.raises(QueryError):
@@ -250,17 +242,21 @@ def test_confidence_tells_a_right_answer_from_a_doubtful_one(meaning: FindingAid
 
     assert (right.confidence, right.note, right.passages) == ("high", "", ())
     assert doubtful.confidence == "low"
-    assert doubtful.note.startswith("weak: these claims may not answer the question (relevance ")
+    assert doubtful.note.startswith("weak: this may not answer the question (relevance ")
     assert doubtful.passages[0].artifact_id == "cups.md"
 
 
-def test_where_no_claim_answers_the_passages_that_a_search_finds_are_named(meaning: FindingAid) -> None:
+def test_passages_answer_what_no_claim_covers(meaning: FindingAid) -> None:
     found = meaning.answer("when does a lease end by itself")
 
-    assert found.answer == ""
-    assert [(p.corpus, p.artifact_id, p.span) for p in found.passages] == [("plain", "plain.md", (0, 74))]
-    assert found.to_dict()["passages"][0]["artifact_id"] == "plain.md"
-    assert meaning.answer("when does a lease end by itself", corpora=["docs"]).passages == []
+    quote = found.quotes[0]
+    text = meaning.disclose("plain.md", "body", "plain").body or ""
+    assert (found.claims, [sentence.kind for sentence in found.sentences]) == ([], ["passage"])
+    assert text[slice(*quote.span)] == quote.quote
+    assert found.answer == f"{quote.text.removesuffix('.')} [{quote.quote_id}]."
+    assert quote.artifact_version == meaning.show("plain.md").artifact_version
+    assert meaning.answer("when does a lease end by itself", corpora=["docs"]).answer == ""
+    assert meaning.answer("when does a lease end by itself", tiers=["approved"]).answer == ""
 
 
 def test_a_question_without_a_word_has_no_answer_and_no_passages(meaning: FindingAid) -> None:
@@ -290,7 +286,7 @@ def test_a_model_is_not_asked_to_answer_from_claims_about_something_else(meaning
     class Eager:
         model = "eager"
 
-        def write(self, query: str, claims: Any, max_chars: int) -> list[Any]:
+        def write(self, query: str, evidence: Any, max_chars: int) -> list[Any]:
             raise AssertionError("asked")
 
     assert meaning.answer("who won the 1998 world cup", llm=Eager()).answer == ""
@@ -307,15 +303,15 @@ def test_a_model_is_an_explicit_request_and_never_replaced(
     aid.index()
     server.answer = lambda _: {
         "sentences": [
-            {"text": "A token of auth expires after one hour.", "claims": [the_id(HOURS)]},
-            {"text": "Auth is magic.", "claims": ["0" * 32]},
+            {"text": "A token of auth expires after one hour.", "evidence": [1]},
+            {"text": "Auth is magic.", "evidence": [99]},
         ]
     }
 
     answer = aid.answer("expire hour", llm=True, corpora=["docs"])
 
     assert answer.answer == f"A token of auth expires after one hour [{the_id(HOURS)}]."
-    assert (answer.producer, answer.invented) == ("small", ("0" * 32,))
+    assert (answer.producer, answer.invented) == ("small", ("99",))
     with pytest.raises(ConfigError, match="no model is configured"):
         make().answer("expire hour", llm=True)
     with pytest.raises(ModelError):
@@ -495,7 +491,7 @@ def test_why_and_impact_name_files_and_what_is_broken(asked: Cli) -> None:
 
 
 def test_an_answer_without_sentences_says_whether_there_is_no_claim_or_no_room(asked: Cli) -> None:
-    assert "no claim that may be cited" in asked.run("answer", "a zebra").stdout
+    assert "nothing that may be cited" in asked.run("answer", "a zebra").stdout
     assert "no sentence fits" in asked.run("answer", "ledger row", "--max-chars", "10").stdout
 
 

@@ -23,8 +23,9 @@ from findingaid.query.answers.compose import (
     compose,
     repeats,
 )
-from findingaid.query.answers.generation import OpenAIAnswerer, generate_answer, unsupported_reason, verify_sentences
+from findingaid.query.answers.generation import OpenAIAnswerer, generate_answer, verify_sentences
 from findingaid.query.answers.relevance import estimate_relevance
+from findingaid.query.answers.verification import LexicalVerifier
 from findingaid.testing import OpenAIServer
 from findingaid.text.analyzer import Lexical
 from findingaid.text.clauses import first_clause
@@ -224,9 +225,12 @@ def test_a_weak_answer_and_one_without_sentences_say_so() -> None:
     weak = compose(EvidenceSet("auth of zebras", [replace(make_claim(AUTH[0]), above=6.5)]), 3, 4000)
     none = compose(EvidenceSet("auth of zebras", [replace(make_claim(AUTH[0]), above=4.0)]), 3, 4000)
 
-    assert weak.note == "weak: these claims may not answer the question (relevance 29%)"
+    assert weak.note == "weak: this may not answer the question (relevance 29%)"
     assert (none.answer, none.claims) == ("", [])
-    assert none.note == "no claim that may be cited answers the question well enough (best relevance 7%)"
+    assert (
+        none.note
+        == "nothing that may be cited answers the question well enough (best relevance 7%; looked for: auth, zebras)"
+    )
     assert none.to_dict()["meta"]["relevance"] == pytest.approx(0.066, abs=0.001)
 
 
@@ -363,7 +367,7 @@ def test_whatever_a_model_writes_only_what_was_offered_is_cited(
     sentences = data.draw(st.lists(st.builds(Written, TEXTS, st.lists(st.sampled_from(known), max_size=3)), max_size=6))
     claims = {o.claim_id: o for o in found.relevant[:depth]}
 
-    answer = verify_sentences(found, claims, sentences, chars, "model")
+    answer = verify_sentences(found, claims, sentences, chars, "model", LexicalVerifier())
 
     assert_holds(answer, found, chars)
     assert set(answer.invented).isdisjoint(claims)
@@ -374,7 +378,9 @@ def test_whatever_a_model_writes_only_what_was_offered_is_cited(
 
 def judged(found: EvidenceSet, *sentences: tuple[str, Sequence[str]], max_chars: int = 4000) -> Answer:
     citable = {o.claim_id: o for o in found.claims}
-    return verify_sentences(found, citable, [Written(text, claims) for text, claims in sentences], max_chars, "model")
+    return verify_sentences(
+        found, citable, [Written(text, claims) for text, claims in sentences], max_chars, "model", LexicalVerifier()
+    )
 
 
 def test_a_sentence_whose_only_citation_is_invented_goes_and_its_id_is_told() -> None:
@@ -402,26 +408,26 @@ def test_sentences_are_checked_one_by_one_also_where_the_model_runs_them_togethe
     ("sentence", "claim", "reason"),
     [
         ("Tokens expire after an hour", "Tokens expire after one hour", ""),
-        ("Tokens expire after 2 hours", "Tokens expire after 1 hours", "its claims do not contain 2"),
-        ("Tokens never expire", "Tokens expire after an hour", "negates its claims"),
-        ("Tokens expire", "Tokens don't expire", "leaves out a negation of its claims"),
-        ("Cookies hold sessions of admins", "Tokens expire after an hour", "its claims do not support it"),
-        ("Tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its claims"),
-        ("Renewed tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its claims"),
+        ("Tokens expire after 2 hours", "Tokens expire after 1 hours", "its evidence does not contain 2"),
+        ("Tokens never expire", "Tokens expire after an hour", "negates its evidence"),
+        ("Tokens expire", "Tokens don't expire", "leaves out a negation of its evidence"),
+        ("Cookies hold sessions of admins", "Tokens expire after an hour", "its evidence does not support it"),
+        ("Tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its evidence"),
+        ("Renewed tokens expire", "Tokens expire unless renewed", "leaves out “unless” of its evidence"),
         ("Tokens expire unless they are renewed", "Tokens expire unless renewed", ""),
-        ("Tokens do not expire", "Tokens do not expire unless revoked", "leaves out “unless” of its claims"),
-        ("Admins delete files", "Only admins delete files", "leaves out “only” of its claims"),
+        ("Tokens do not expire", "Tokens do not expire unless revoked", "leaves out “unless” of its evidence"),
+        ("Admins delete files", "Only admins delete files", "leaves out “only” of its evidence"),
         ("Files are deleted by admins alone", "Only admins delete files", ""),
-        ("The run fails", "If the disk is full, the run fails", "leaves out “if” of its claims"),
+        ("The run fails", "If the disk is full, the run fails", "leaves out “if” of its evidence"),
         ("A full disk makes the run fail", "If the disk is full, the run fails", ""),
-        ("Runs of large files fail", "Runs of large files may fail", "leaves out “may” of its claims"),
+        ("Runs of large files fail", "Runs of large files may fail", "leaves out “may” of its evidence"),
         ("Large files might make a run fail", "Runs of large files may fail", ""),
         ("The run of 2019 failed in spring", "The run failed in the spring, in May 2019", ""),
-        ("The flag deletes data", "The flag deletes data but is deprecated", "leaves out “deprecated” of its claims"),
+        ("The flag deletes data", "The flag deletes data but is deprecated", "leaves out “deprecated” of its evidence"),
     ],
 )
 def test_a_sentence_must_say_what_its_claims_say(sentence: str, claim: str, reason: str) -> None:
-    assert unsupported_reason(sentence, [claim]) == reason
+    assert LexicalVerifier().objection(sentence, [claim]) == reason
 
 
 def test_the_budget_holds_for_a_model_and_what_contests_a_claim_is_added() -> None:
@@ -439,23 +445,25 @@ def test_a_model_is_shown_the_claims_as_data_and_its_failure_is_no_answer(server
     found = EvidenceSet("auth", [make_claim(text) for text in AUTH])
     good = found.claims[0].claim_id
     answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k", retries=0)
-    server.answer = lambda _: {"sentences": [{"text": "Auth uses JWT tokens.", "claims": [good]}]}
+    server.answer = lambda _: {"sentences": [{"text": "Auth uses JWT tokens.", "evidence": [1]}]}
 
-    answer = generate_answer(found, answerer, 3, 4000)
+    answer = generate_answer(found, answerer, LexicalVerifier(), 3, 4000)
 
     assert answer.answer == f"Auth uses JWT tokens [{good}]."
     assert answer.producer == "small"
-    assert f"Claim {good}:" in server.completions[0].content
+    assert "Evidence 1:" in server.completions[0].content
     server.answer = lambda _: "no JSON of this kind"
     server.schemas = False
     with pytest.raises(ModelError):
-        generate_answer(found, answerer, 3, 4000)
+        generate_answer(found, answerer, LexicalVerifier(), 3, 4000)
 
 
 def test_a_model_is_not_asked_where_there_is_nothing_to_say(server: OpenAIServer) -> None:
     answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k")
 
-    answer = generate_answer(EvidenceSet("kubernetes", [make_claim(text) for text in AUTH]), answerer, 3, 4000)
+    answer = generate_answer(
+        EvidenceSet("kubernetes", [make_claim(text) for text in AUTH]), answerer, LexicalVerifier(), 3, 4000
+    )
 
     assert (answer.answer, answer.gaps, server.requests) == ("", ["kubernetes"], [])
 
@@ -468,7 +476,7 @@ class Rubbish:
     def __init__(self, returned: object) -> None:
         self.returned = returned
 
-    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> Any:
+    def write(self, query: str, evidence: Mapping[str, str], max_chars: int) -> Any:
         return self.returned
 
 
@@ -479,12 +487,14 @@ class Rubbish:
         ("Tokens expire.", "'Tokens expire.'"),
         ([("Tokens expire.", ["c"])], r"\('Tokens expire.', \['c'\]\)"),
         ([Written(3, [])], r"Written\(text=3"),  # type: ignore[arg-type]  # the subject of the test
-        ([Written("Tokens expire.", "c")], r"Written\(text='Tokens expire.', claim_ids='c'\)"),
-        ([Written("Tokens expire.", [3])], r"Written\(text='Tokens expire.', claim_ids=\[3\]\)"),  # type: ignore[list-item]
+        ([Written("Tokens expire.", "c")], r"Written\(text='Tokens expire.', cited_ids='c'\)"),
+        ([Written("Tokens expire.", [3])], r"Written\(text='Tokens expire.', cited_ids=\[3\]\)"),  # type: ignore[list-item]
     ],
 )
 def test_an_answerer_that_returns_anything_but_sentences_is_a_model_error(returned: object, shown: str) -> None:
     with pytest.raises(
-        ModelError, match=rf"^answerer Rubbish: returned {shown}.*, expected Written\(text, claim_ids\)$"
+        ModelError, match=rf"^answerer Rubbish: returned {shown}.*, expected Written\(text, cited_ids\)$"
     ):
-        generate_answer(EvidenceSet("auth", [make_claim(text) for text in AUTH]), Rubbish(returned), 3, 4000)
+        generate_answer(
+            EvidenceSet("auth", [make_claim(text) for text in AUTH]), Rubbish(returned), LexicalVerifier(), 3, 4000
+        )

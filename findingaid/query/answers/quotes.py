@@ -1,0 +1,222 @@
+"""Quotes: sentences of found passages that may answer a question, each with the place at which it can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from findingaid.claims.extraction import BEGINS, ENDS, sentences_of
+from findingaid.claims.model import Evidence, claim_id
+from findingaid.identity.hashes import content_hash
+from findingaid.model import CLAIM, Fresh, Hit
+from findingaid.query.answers.relevance import OF_SENTENCE, estimate_relevance
+from findingaid.query.search.probes import NO_SCORES, probe_scores
+from findingaid.store.artifacts import stored
+from findingaid.store.sql import both, equals, one_of
+from findingaid.store.vectors import unit
+from findingaid.text.analyzer import Lexical
+from findingaid.text.markdown import Span
+from findingaid.text.prose import ProseSentence
+from findingaid.text.words import LETTERS, salient, stems
+
+if TYPE_CHECKING:
+    from findingaid.claims.eligible import Eligible
+    from findingaid.query.search.reader import Key, Reader
+    from findingaid.query.search.searcher import Searcher
+
+EMBEDDED = 64
+"""Maximum number of sentences that are embedded for a question: those with most of its words."""
+
+LEAST_WORDS, LONGEST = 3, 600
+"""Minimum words and maximum characters of a sentence. A shorter one says nothing, a longer one is a passage."""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Sentence of an indexed text that may answer a question.
+
+    `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
+    without markup. `relevance` is the estimated probability that it answers the question.
+    """
+
+    quote_id: str
+    corpus: str
+    artifact_id: str
+    record_id: str
+    artifact_version: str
+    span: Span
+    text: str
+    quote: str
+    relevance: float
+    fresh: Fresh | None = None
+    fresh_note: str = ""
+    lexical: Lexical = field(default_factory=Lexical, repr=False)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Stems of its words."""
+        return stems([self.text], self.lexical)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "quote_id": self.quote_id,
+            "corpus": self.corpus,
+            "artifact_id": self.artifact_id,
+            "record_id": self.record_id,
+            "artifact_version": self.artifact_version,
+            "span": self.span,
+            "text": self.text,
+            "quote": self.quote,
+            "relevance": round(self.relevance, 3),
+            "fresh": self.fresh,
+            "fresh_note": self.fresh_note,
+        }
+
+
+class _Sentence(NamedTuple):
+    """Sentence of a hit, with its span in the artifact and the share of the question's words that it has."""
+
+    hit: Hit
+    text: str
+    span: Span
+    covered: float
+
+
+def find_quotes(
+    searcher: Searcher,
+    query: str,
+    corpora: Sequence[str],
+    hits: Sequence[Hit],
+    eligible: Eligible,
+    tiers: Collection[str],
+) -> list[Quote]:
+    """Return the sentences of these passages, found in these corpora, that may be cited; best first.
+
+    A sentence has the tier of a claim that is its own quote, so that decisions on such a claim hold for it. A sentence
+    from which a retracted or contested claim was taken is left out.
+    """
+    reader, lexical = searcher.reader(), searcher.store.lexical
+    terms = salient(query, lexical)
+    hidden = _hidden_spans(reader, hits, eligible)
+    found = [
+        _Sentence(hit, text, span, len(stems([text], lexical) & terms.keys()) / len(terms))
+        for hit, text, span in _read_sentences(searcher, hits)
+        if eligible.allows(claim_id(hit.corpus, text), Evidence.VERIFIED, True, tiers)
+        and not any(_overlap(span, other) for other in hidden.get((hit.corpus, hit.artifact_id), ()))
+    ]
+    found = sorted(found, key=lambda sentence: -sentence.covered)[:EMBEDDED]
+    versions, above = _measure(searcher, reader, query, corpora, found)
+    quotes = [
+        _quote(
+            sentence,
+            versions[sentence.hit.record_id],
+            estimate_relevance(sentence.covered, score, OF_SENTENCE),
+            lexical,
+        )
+        for sentence, score in zip(found, above, strict=True)
+        if sentence.hit.record_id in versions
+    ]
+    return sorted(quotes, key=lambda quote: -quote.relevance)
+
+
+def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical) -> Quote:
+    hit, (start, end) = sentence.hit, sentence.span
+    at = hit.span[0] if hit.span else 0
+    return Quote(
+        content_hash("quote", hit.corpus, hit.artifact_id, version, sentence.span),
+        hit.corpus,
+        hit.artifact_id,
+        hit.record_id,
+        version,
+        sentence.span,
+        sentence.text,
+        hit.text[start - at : end - at],
+        relevance,
+        lexical=lexical,
+    )
+
+
+def _read_sentences(searcher: Searcher, hits: Sequence[Hit]) -> Iterator[tuple[Hit, str, Span]]:
+    """Yield each whole sentence of the hits once, without markup, with its span in the artifact."""
+    artifacts = stored(searcher.store, {hit.artifact_id for hit in hits})
+    seen = set()
+    for hit in hits:
+        artifact, _ = artifacts.get((hit.corpus, hit.artifact_id), (None, ""))
+        start = hit.span[0] if hit.span else 0
+        for sentence in sentences_of(hit.text, artifact.metadata if artifact else {}):
+            span = (start + sentence.span[0], start + sentence.span[1])
+            key = (hit.corpus, hit.artifact_id, span)
+            if key not in seen and _says_something(sentence.text) and not _is_cut(sentence, hit):
+                seen.add(key)
+                yield hit, sentence.text, span
+
+
+def _says_something(text: str) -> bool:
+    return len(LETTERS.findall(text)) >= LEAST_WORDS and len(text) <= LONGEST and not text.endswith("?")
+
+
+def _is_cut(sentence: ProseSentence, hit: Hit) -> bool:
+    """Return whether a sentence seems to go on beyond the edge of its chunk."""
+    place, count = hit.metadata.get("chunk_index", 0), hit.metadata.get("n_chunks", 1)
+    start, end = sentence.span
+    starts_within = place > 0 and not start and (sentence.text[:1].islower() or not BEGINS.match(sentence.text))
+    ends_within = place + 1 < count and end == len(hit.text) and not ENDS.search(sentence.text)
+    return starts_within or ends_within
+
+
+def _hidden_spans(reader: Reader, hits: Sequence[Hit], eligible: Eligible) -> Mapping[Key, Sequence[Span]]:
+    """Return where in the artifacts of these hits retracted or contested claims were taken from."""
+    kept_back = {i for i, standing in eligible.decided.items() if standing.retracted or standing.contested_by}
+    if not kept_back:
+        return {}
+    artifacts = one_of("artifact_id", sorted({hit.artifact_id for hit in hits}))
+    columns = ["corpus", "artifact_id", "claim_id", "span_start", "span_end"]
+    found: dict[Key, list[Span]] = {}
+    for row in reader.records.to_table(
+        columns=columns, filter=both(equals("surface_kind", CLAIM), artifacts)
+    ).to_pylist():
+        if row["claim_id"] in kept_back and row["span_start"] is not None:
+            found.setdefault((row["corpus"], row["artifact_id"]), []).append((row["span_start"], row["span_end"]))
+    return found
+
+
+def _measure(
+    searcher: Searcher, reader: Reader, query: str, corpora: Sequence[str], sentences: Sequence[_Sentence]
+) -> tuple[Mapping[str, str], Sequence[float | None]]:
+    """Return record id -> artifact version, and for each sentence its deviations above unrelated questions.
+
+    These are the sum of those of the sentence and of its passage; None for an embedder without meaning.
+    """
+    ids = sorted({sentence.hit.record_id for sentence in sentences})
+    records = reader.records.to_table(
+        columns=["record_id", "artifact_version", "vector"], filter=one_of("record_id", ids)
+    )
+    versions = dict(zip(records["record_id"].to_pylist(), records["artifact_version"].to_pylist(), strict=True))
+    scores = probe_scores(reader, corpora) if versions else NO_SCORES
+    if not scores.meaning:
+        return versions, [None] * len(sentences)
+    asked = reader.embed(query)
+    asked = asked / (np.linalg.norm(asked) or 1)
+    of_records = dict(zip(versions, (unit(records["vector"].combine_chunks()) @ asked).tolist(), strict=True))
+    vectors = np.asarray(searcher.embedder.embed([sentence.text for sentence in sentences]), np.float32)
+    cosines = (vectors @ asked) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
+    return versions, [
+        (scores.above(float(cosine)) or 0.0) + (scores.above(of_records.get(sentence.hit.record_id, 0.0)) or 0.0)
+        for sentence, cosine in zip(sentences, cosines, strict=True)
+    ]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def overlaps_any(quote: Quote, places: Iterable[tuple[str, str, Span | None]]) -> bool:
+    """Return whether a quote shares characters with one of these places: corpus, artifact id and span."""
+    return any(
+        (corpus, artifact_id) == (quote.corpus, quote.artifact_id) and span is not None and _overlap(quote.span, span)
+        for corpus, artifact_id, span in places
+    )

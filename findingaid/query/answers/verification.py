@@ -1,0 +1,183 @@
+"""Verifiers: whether evidence supports a sentence that a model wrote. Their registry is `VERIFIERS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from annotated_types import Gt, Le
+from pydantic import BaseModel, ConfigDict
+
+from findingaid.errors import ModelError
+from findingaid.llm.chat import Chat, ChatParameters
+from findingaid.llm.prompts import as_data, load_template, to_one_line
+from findingaid.protocols import Verifier
+from findingaid.query.search.rerank import load_cross_encoder
+from findingaid.query.search.user_code import component_name, convert_exceptions
+from findingaid.registry import Registry, checked
+from findingaid.text.analyzer import Lexical
+from findingaid.text.clauses import lost_qualifier
+from findingaid.text.words import WORD, negates, salient, stems
+
+Share = Annotated[float, Gt(0), Le(1)]
+
+SUPPORTED = 0.7
+"""Default share of a sentence's words that its evidence must have.
+
+Of 0.5 to 0.9 it decides most claims of WiCE rightly, see docs/answers.md; a sentence may rephrase the other words.
+"""
+
+SENTENCES = 3
+"""Number of sentences of the evidence that may support a sentence together. Long evidence has most words somewhere."""
+
+
+@checked
+@dataclass(frozen=True)
+class LexicalVerifier:
+    """Verifier that compares words; no model.
+
+    At most three sentences of the evidence together must have `at_least` this share of the sentence's words, as stems,
+    and all of its numbers. If the sentence negates, one of them must negate too; if not, one of them must not. The
+    sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`. This finds invented text, not
+    every change of meaning.
+    """
+
+    at_least: Share = SUPPORTED
+    lexical: Lexical = field(default_factory=Lexical, repr=False, metadata={"spec": False})
+    model: ClassVar[str] = "lexical"
+
+    def objection(self, sentence: str, evidence: Sequence[str]) -> str:
+        best = best_sentences(sentence, evidence, self.lexical)
+        known = stems(best, self.lexical)
+        numbers = [word for word in WORD.findall(sentence) if any(map(str.isdigit, word))]
+        if strange := [number for number in numbers if number.casefold() not in known]:
+            return f"its evidence does not contain {strange[0]}"
+        if negates(sentence) and not any(map(negates, best)):
+            return "negates its evidence"
+        if not negates(sentence) and all(map(negates, best)):
+            return "leaves out a negation of its evidence"
+        if supported_share(sentence, best, self.lexical) < self.at_least:
+            return "its evidence does not support it"
+        if lost := next(filter(None, (lost_qualifier(text, sentence, self.lexical) for text in best)), ""):
+            return f"leaves out “{lost}” of its evidence"
+        return ""
+
+
+def best_sentences(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> Sequence[str]:
+    """Return at most `SENTENCES` texts of the evidence: those that together have most words of a sentence."""
+    if len(evidence) <= SENTENCES:
+        return evidence
+    missing = set(salient(sentence, lexical))
+    left = [(stems([text], lexical), text) for text in evidence]
+    chosen: list[str] = []
+    while len(chosen) < SENTENCES:
+        words, text = best = max(left, key=lambda each: len(each[0] & missing))
+        left.remove(best)
+        missing -= words
+        chosen.append(text)
+    return chosen
+
+
+def supported_share(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> float:
+    """Return the share of a sentence's salient words that texts have, as stems; 0 if it has no such words."""
+    wanted = salient(sentence, lexical).keys()
+    return len(wanted & stems(evidence, lexical)) / len(wanted) if wanted else 0.0
+
+
+@checked
+@dataclass(frozen=True)
+class CrossEncoderVerifier:
+    """Verifier that runs a model of natural language inference: a cross-encoder's folder, or a name on the hub.
+
+    The probability of entailment must be `at_least` this. The model has a class whose label contains "entail", or a
+    single score.
+    """
+
+    model: str
+    at_least: Share = 0.5
+    device: str | None = None
+    revision: str | None = None
+
+    def objection(self, sentence: str, evidence: Sequence[str]) -> str:
+        probability = self._entailment(" ".join(evidence), sentence)
+        return "" if probability >= self.at_least else f"{self.model}: entailed with a probability of {probability:.2f}"
+
+    def _entailment(self, premise: str, statement: str) -> float:
+        encoder = self._encoder
+        scores = np.atleast_1d(
+            encoder.predict([(premise, statement)], activation_fn=_unchanged, show_progress_bar=False)[0]
+        )
+        if len(scores) == 1:
+            return float(1 / (1 + np.exp(-scores[0])))
+        odds = np.exp(scores - scores.max())
+        return float(odds[self._entailed] / odds.sum())
+
+    @cached_property
+    def _entailed(self) -> int:
+        labels = self._encoder.config.id2label
+        found = [
+            int(place) for place, label in labels.items() if "entail" in label.lower() and "not" not in label.lower()
+        ]
+        if len(found) != 1:
+            raise ModelError(
+                f"verifier.model: {self.model!r} has the classes {', '.join(labels.values())}: choose a model with a"
+                " class entailment"
+            )
+        return found[0]
+
+    @cached_property
+    def _encoder(self) -> Any:
+        return load_cross_encoder("verifier", self.model, device=self.device, revision=self.revision)
+
+
+def _unchanged(scores: Any) -> Any:
+    return scores
+
+
+class _Judged(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, title="Judgement")
+    supported: bool
+    reason: str
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class OpenAIVerifier(ChatParameters):
+    """Verifier that asks a chat model at an OpenAI-compatible endpoint, once for each sentence."""
+
+    @cached_property
+    def _chat(self) -> Chat[_Judged]:
+        return self.chat(_Judged)
+
+    def objection(self, sentence: str, evidence: Sequence[str]) -> str:
+        texts = [f"Evidence {number}:\n{as_data(text)}" for number, text in enumerate(evidence, 1)]
+        judged = self._chat.ask(load_template("verify"), "\n\n".join(["Sentence:\n" + as_data(sentence), *texts]))
+        return "" if judged.supported else f"{self.model}: {to_one_line(judged.reason) or 'not supported'}"
+
+
+def find_objection(verifier: Verifier, sentence: str, evidence: Sequence[str]) -> str:
+    """Return why evidence does not support a sentence, "" if it does. Raises ModelError if the verifier fails."""
+    if not evidence:
+        return "cites none of the evidence that it was given"
+    name = component_name("verifier", verifier)
+    with convert_exceptions(name):
+        reason: Any = verifier.objection(sentence, evidence)
+    if not isinstance(reason, str):
+        raise ModelError(f"{name}: returned {repr(reason)[:80]}, expected a reason or an empty text", "parse")
+    return reason
+
+
+VERIFIERS: Registry[Verifier] = Registry(
+    "verifier",
+    "kind",
+    Verifier,
+    "findingaid.verifiers",
+    {
+        "cross-encoder": "findingaid.query.answers.verification:CrossEncoderVerifier",
+        "lexical": "findingaid.query.answers.verification:LexicalVerifier",
+        "openai": "findingaid.query.answers.verification:OpenAIVerifier",
+    },
+)
