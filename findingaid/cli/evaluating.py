@@ -14,12 +14,14 @@ from rich.markup import escape
 from findingaid.cli.common import common, corpus_option, one_line_errors, print_problems
 from findingaid.cli.options import config_option, join_overrides, json_option
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json, say_plain
+from findingaid.errors import ConfigError
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.evaluation.generated_cases import PriceEstimate
     from findingaid.evaluation.tuning import Tuning
     from findingaid.metrics import Comparison, Evaluation
+    from findingaid.protocols import Verifier
 
 
 @click.group("eval", invoke_without_command=True)
@@ -181,9 +183,17 @@ def tune(
     help="Set or cases, as in `eval`; settings.",
 )
 @click.option("-n", "count", type=click.IntRange(1), help="Number of questions, drawn by the seed. Default: all.")
-@click.option("--depth", default=3, show_default=True, help="Maximum number of claims in an answer.")
+@click.option(
+    "--depth", default=3, show_default=True, help="Maximum number of claims and passages that an answer cites."
+)
 @click.option("--max-chars", default=4000, show_default=True, help="Maximum characters of an answer.")
 @click.option("--llm", is_flag=True, help="Let the configured model write the answers.")
+@click.option("--claims/--no-claims", default=True, show_default=True, help="Whether a set is indexed with claims.")
+@click.option(
+    "--judge",
+    metavar="KIND|SPEC",
+    help="Verifier that judges each sentence too: a kind, or a mapping such as '{kind: openai, model: gpt-5-mini}'.",
+)
 @click.option("--split", help="Split of the qrels, if a set has several. Default: test, else the only one.")
 @click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the draw and the intervals.")
@@ -195,10 +205,11 @@ def grade(
     config: str | None,
     corpora: tuple[str, ...],
     split: str | None,
+    judge: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure how good answers are: whether quotes support them, and whether they cite the passages that answer.
+    """Measure how good answers are: whether they cite the sentences that answer, and refuse what nothing answers.
 
     The documents of a set are indexed with claims, cut like those of the given corpus. Intervals are 95 % intervals.
     docs/answers.md explains each measure and its limits.
@@ -206,6 +217,7 @@ def grade(
     \b
     Examples:
       findingaid eval answers --set cases.yaml
+      findingaid eval answers --set clapnq --no-claims
       findingaid eval answers --set qmsum -n 50 --depth 5 --json
     """
     import findingaid
@@ -222,11 +234,12 @@ def grade(
             name=path,
             progress=partial(progress("answers"), "questions") if progress else None,
             indexing=progress,
+            judge=_verifier(judge) if judge else None,
             **given,
         )
     if as_json:
         return say_json(found.to_dict())
-    table = plain_table("measure", ">cases", ">mean, 95 %")
+    table = plain_table("measure", ">cases", ">value, 95 %")
     for measure, score in found.scores.items():
         table.add_row(measure, f"{found.count(measure):,}", str(score or "-"))
     return say(table)
@@ -254,6 +267,52 @@ def _print_tuning(found: Tuning) -> None:
         return say("\nKeep the configuration: no gain is more than chance.")
     say(escape(f"\nPut this into the configuration (p = {found.corrected_p:.2g} after correction):\n"))
     return say_plain(found.lines.rstrip())
+
+
+@evaluate.command("verifier")
+@click.option("--set", "path", required=True, type=click.Path(), help="File of claims with evidence and labels.")
+@click.option(
+    "--verifier", "spec", default="lexical", show_default=True, metavar="KIND|SPEC", help="Verifier to judge."
+)
+@click.option("--seed", default=0, show_default=True, help="Random seed of the intervals.")
+@json_option
+@one_line_errors
+def verifier(path: str, spec: str, seed: int, as_json: bool) -> None:
+    """Measure how well a verifier of answers tells claims that their evidence supports from others.
+
+    Each line of the file is a JSON object with `claim`, `evidence` (a list of sentences) and `label`: "supported", or
+    anything else. The last two measures are baselines: the more frequent label, and the share of the claim's words that
+    the evidence has, cut where that is best. Intervals are 95 % intervals.
+
+    \b
+    Examples:
+      findingaid eval verifier --set wice/dev.jsonl
+      findingaid eval verifier --set wice/dev.jsonl --verifier '{kind: cross-encoder, model: models/nli}'
+    """
+    from findingaid.evaluation.verifiers import evaluate_verifier, load_judged_claims
+
+    found = evaluate_verifier(_verifier(spec), load_judged_claims(path), seed)
+    if as_json:
+        return say_json(found.to_dict())
+    table = plain_table("measure", ">claims", ">value, 95 %")
+    for measure, score in found.scores.items():
+        table.add_row(measure, f"{len(found.supported):,}", str(score))
+    return say(table)
+
+
+def _verifier(spec: str) -> Verifier:
+    """Return the verifier of a kind, or of a spec in YAML. Raises ConfigError."""
+    import yaml
+
+    from findingaid.query.answers.verification import VERIFIERS
+
+    try:
+        given = yaml.safe_load(spec)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, str | dict):
+        raise ConfigError(f"verifier: {spec!r} is neither a kind nor a mapping such as {{kind: openai, model: NAME}}")
+    return VERIFIERS.create({"kind": given} if isinstance(given, str) else given, "verifier")
 
 
 def _print_evaluations(evaluations: Sequence[Evaluation], comparisons: Sequence[Comparison]) -> None:

@@ -28,6 +28,7 @@ from findingaid.identity.hashes import content_hash
 from findingaid.indexing.run import ProgressOf
 from findingaid.metrics import BeirSet, Case, Cases, Evaluation, evaluate_search, load_cases, load_set, measure_name
 from findingaid.metrics.rankings import Progress
+from findingaid.protocols import Verifier
 from findingaid.query.search import Recency
 from findingaid.query.search.components import Blend
 from findingaid.registry import one_line
@@ -162,6 +163,7 @@ def evaluate(
         raise ConfigError(f"unknown search option {unknown[0]!r}. Known: {', '.join(options())}")
     kept = Path(folder) if folder else aid.evaluations
     aid, cases, corpora = _asked_of(aid, cases, corpora, kept, indexing)
+    cases = cases.expecting()
     aid = replace(aid, evaluations=kept).remembering()
     return evaluate_search(
         aid, cases, measures, corpora=corpora, asked=asked, name=name, seed=seed, folder=kept, progress=progress
@@ -179,20 +181,24 @@ def evaluate_answers(
     folder: str | Path | None = None,
     progress: Progress | None = None,
     indexing: ProgressOf | None = None,
+    claims: bool = True,
+    judge: Verifier | None = None,
     **asked: Any,
 ) -> Grading:
     """Grade answers to cases, over the data that `aid` publishes or a data set, with the options `asked`.
 
     A data set is indexed as for `evaluate`, with the claims settings of the one corpus named, else the extractive
-    default. `count` limits the cases to a sample drawn by `seed`. Raises CasesError, ConfigError, QueryError,
-    StoreError.
+    default, or without `claims`. `judge` says whether the cited evidence supports each sentence. `count` limits the
+    cases to a sample drawn by `seed`. Raises CasesError, ConfigError, QueryError, StoreError, ModelError.
     """
     if isinstance(cases, str | Path):
         cases = load_questions(cases)
     kept = Path(folder) if folder else aid.evaluations
-    aid, cases, corpora = _asked_of(aid, cases, corpora, kept, indexing, claims=True)
+    aid, cases, corpora = _asked_of(aid, cases, corpora, kept, indexing, claims=claims)
     chosen = cases.cases if count is None else sample_cases(cases.cases, count, seed)
-    return grade_answers(aid.remembering(), chosen, name=name, seed=seed, progress=progress, corpora=corpora, **asked)
+    return grade_answers(
+        aid.remembering(), chosen, name=name, seed=seed, judge=judge, progress=progress, corpora=corpora, **asked
+    )
 
 
 def sample_cases(cases: Sequence[Case], count: int, seed: int) -> list[Case]:

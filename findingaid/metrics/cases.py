@@ -34,7 +34,8 @@ class Case:
     """Question, and the artifacts it is expected to find: "corpus/artifact" -> relevance grade, 1 or more.
 
     `passage` is a text that answers the question, `where` a filter of its search, `place` the file and line it was read
-    from, and `answer` a known answer.
+    from, and `answer` a known answer. `gold_sentences` are the sentences of the expected artifacts that the answer
+    rests on. A question that is not `answerable` expects no artifact; only evaluations of answers ask it.
     """
 
     id: str
@@ -45,6 +46,8 @@ class Case:
     where: str | None = None
     place: str = ""
     answer: str = ""
+    gold_sentences: tuple[str, ...] = ()
+    answerable: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,10 @@ class Cases:
     name: str
     cases: Sequence[Case]
     generated_by: str = ""
+
+    def expecting(self) -> Cases:
+        """Return the cases that expect an artifact."""
+        return Cases(self.name, [case for case in self.cases if case.answerable], self.generated_by)
 
     def of_corpus(self, corpus: str) -> Cases:
         """Return the cases that expect an artifact of one corpus."""
@@ -92,19 +99,21 @@ def _expected(given: Any) -> Any:
     return dict.fromkeys(given, 1) if isinstance(given, list) else given
 
 
-Grades = Annotated[dict[str, Annotated[int, Field(ge=1)]], BeforeValidator(_expected), Field(min_length=1)]
+Grades = Annotated[dict[str, Annotated[int, Field(ge=1)]], BeforeValidator(_expected)]
 
 
 class _Given(BaseModel, extra="forbid"):
     """Case as a file has it; `record` and `span` cite the source of a generated case."""
 
     query: Annotated[str, Field(pattern=r"\S")]
-    expected: Grades
+    expected: Grades = Field(default_factory=dict)
     id: str | int | None = None
     kind: str = ""
     passage: str = ""
     where: str | None = None
     answer: str = ""
+    gold_sentences: tuple[str, ...] = ()
+    answerable: bool = True
     record: str | None = None
     span: tuple[int, int] | None = None
 
@@ -130,11 +139,25 @@ def _case(place: str, values: Any) -> Case:
         given = _Given.model_validate(values)
     except ValidationError as error:
         raise CasesError(f"{place}: {one_line(error, '', list(_Given.model_fields))}") from None
+    if given.answerable != bool(given.expected):
+        found = "has no artifact that it expects" if given.answerable else "is not answerable, but expects artifacts"
+        raise CasesError(f"{place}: expected: the case {found}: give `expected`, or `answerable: false`")
     if wrong := next((i for i in given.expected if not all(i.partition("/")[::2])), None):
         raise CasesError(f"{place}: expected: {wrong!r} does not have the form corpus/artifact")
     made = content_hash(given.query, given.where)[:ID_DIGITS]
     name = made if given.id is None else str(given.id)
-    return Case(name, given.query, given.expected, given.kind, given.passage, given.where, place, given.answer)
+    return Case(
+        name,
+        given.query,
+        given.expected,
+        given.kind,
+        given.passage,
+        given.where,
+        place,
+        given.answer,
+        given.gold_sentences,
+        given.answerable,
+    )
 
 
 def _unique(cases: Iterable[Case]) -> list[Case]:
@@ -175,8 +198,8 @@ def _yaml(path: Path) -> tuple[str, list[tuple[str, Any]]]:
 def load_set(folder: str | Path, split: str | None = None) -> BeirSet:
     """Load a data set in BEIR's layout: corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv or qrels.tsv.
 
-    Queries for which the qrels name no relevant document are left out. A query's `kind` groups it in reports; answers
-    are compared with its `answer`. Raises CasesError.
+    Queries for which the qrels name no relevant document are left out, except those that say `"answerable": false`. A
+    query's `kind` groups it in reports; answers are compared with its `answer` and `gold_sentences`. Raises CasesError.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -186,8 +209,12 @@ def load_set(folder: str | Path, split: str | None = None) -> BeirSet:
     name = folder.resolve().name
     corpus = re.sub(r"[^0-9A-Za-z_]", "_", name) or "set"
     grades = _qrels(_qrels_file(folder, split), documents, queries)
-    cases = [_of_query(corpus, place, values, grades[i]) for i, (place, values) in queries.items() if i in grades]
-    if not cases:
+    cases = [
+        _of_query(corpus, place, values, grades.get(i, {}))
+        for i, (place, values) in queries.items()
+        if i in grades or values.get("answerable") is False
+    ]
+    if not grades:
         raise CasesError(f"{folder}: no query has a document that answers it")
     kept = [
         {key: value for key, value in values.items() if value not in ("", None, {})} for _, values in documents.values()
@@ -202,7 +229,11 @@ def _of_query(corpus: str, place: str, values: Mapping[str, Any], grades: Mappin
     where = _within(str(values[GROUP])) if values.get(GROUP) else None
     expected = {f"{corpus}/{document}": grade for document, grade in grades.items()}
     kind, answer = (str(values.get(name) or "") for name in ("kind", "answer"))
-    return Case(str(values["_id"]), query, expected, kind, "", where, place, answer)
+    gold = values.get("gold_sentences") or []
+    if not isinstance(gold, list) or not all(isinstance(sentence, str) for sentence in gold):
+        raise CasesError(f"{place}: gold_sentences: expected a list of texts")
+    answerable = bool(expected)
+    return Case(str(values["_id"]), query, expected, kind, "", where, place, answer, tuple(gold), answerable)
 
 
 def _within(group: str) -> str:

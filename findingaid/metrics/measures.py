@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ DEEPEST = 100
 
 RESAMPLES, FLIPS = 2_000, 10_000
 """Samples of the bootstrap and of the randomisation test; the smallest p of the test is 1 / (FLIPS + 1)."""
+
+SET_RESAMPLES = 1_000
+"""Samples of the bootstrap of a statistic that is computed anew for each sample."""
 
 CONFIDENCE = 0.95
 AT_ONCE = 2_000_000
@@ -134,3 +137,23 @@ def p_value(differences: Numbers, seed: int = 0) -> float:
 
 def _batch(values: Numbers) -> int:
     return max(1, AT_ONCE // len(values))
+
+
+def auroc(scores: Numbers, positive: Numbers) -> float:
+    """Return the probability that a positive case scores above another one; ties count half. NaN for a single class."""
+    from scipy.stats import rankdata
+
+    chosen = np.asarray(positive, bool)
+    ours, others = int(chosen.sum()), int((~chosen).sum())
+    if not ours or not others:
+        return float("nan")
+    return float((rankdata(scores)[chosen].sum() - ours * (ours + 1) / 2) / (ours * others))
+
+
+def interval_of(statistic: Callable[..., float], *columns: Numbers, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a statistic of cases, by the percentile bootstrap over the cases."""
+    rng, count = np.random.default_rng(seed), len(columns[0])
+    drawn = (rng.integers(0, count, count) for _ in range(SET_RESAMPLES))
+    found = [statistic(*(column[places] for column in columns)) for places in drawn]
+    low, high = np.nanpercentile(found, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
+    return float(low), float(high)

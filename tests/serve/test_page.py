@@ -737,7 +737,10 @@ def test_an_answer_says_how_sure_it_is_and_what_a_search_finds_beside_it(page: P
 def test_an_answer_that_there_is_not_says_what_was_looked_for(page: Page) -> None:
     page.open(q="photosynthesis", answer="1")
 
-    page.shows("No answer: no claim that may be cited covers the question.", "No claim covers: photosynthesis")
+    page.shows(
+        "No answer: nothing that may be cited covers the question (looked for: photosynthesis).",
+        "Not covered: photosynthesis",
+    )
 
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
@@ -1020,11 +1023,11 @@ def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(
     cli.run("index")
 
     def written(request: Any) -> dict[str, Any]:
-        claims = re.findall("Claim ([0-9a-f]{32})", request.content)
-        return {"sentences": [{"text": "After 15 minutes access tokens expire.", "claims": claims}]}
+        evidence = [int(number) for number in re.findall(r"Evidence (\d+):", request.content)]
+        return {"sentences": [{"text": "After 15 minutes access tokens expire.", "evidence": evidence}]}
 
     server.answer = written
-    invented = {"sentences": [{"text": "Access is magic.", "claims": []}]}
+    invented = {"sentences": [{"text": "Access is magic.", "evidence": []}]}
     server.script(faults.server_error(), faults.content(json.dumps(invented)))
     with served(cli.config) as address:
         page = Page(driver, address)
@@ -1037,7 +1040,9 @@ def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(
         page.one("#write").click()
         page.shows("500", "Access tokens expire after 15 minutes", "Let small write it")
         page.one("#write").click()
-        page.shows("small wrote nothing that the claims support", "Access tokens expire after 15 minutes", "Let small")
+        page.shows(
+            "small wrote nothing that the evidence supports", "Access tokens expire after 15 minutes", "Let small"
+        )
         page.one("#write").click()
 
         page.shows("After 15 minutes access tokens expire", "Written by small from the 1 claim below")

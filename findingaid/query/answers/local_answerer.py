@@ -22,5 +22,5 @@ class LocalAnswerer(LocalParameters):
     def _chat(self) -> Chat[WrittenAnswer]:
         return Chat(self.caller_of(format_of(WrittenAnswer)), WrittenAnswer)
 
-    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-        return write_answer(self._chat, query, claims, max_chars)
+    def write(self, query: str, evidence: Mapping[str, str], max_chars: int) -> list[Written]:
+        return write_answer(self._chat, query, evidence, max_chars)

@@ -214,22 +214,22 @@ function tried(label, state) {
   return element("li", {}, button);
 }
 
-/** Shows an answer from claims. A model writes it only if the user asks for it (`llm`), since a call may cost money. */
+/** Shows an answer. A model writes it only if the user asks for it (`llm`), since a call may cost money. */
 async function answer(state, signal, listing, llm = false) {
   const [said, write] = [byId("said"), byId("write")];
-  const doing = element("p", { className: "faint" }, llm ? `${line(known.llm)} is writing …` : "Looking for claims …");
+  const doing = element("p", { className: "faint" }, llm ? `${line(known.llm)} is writing …` : "Looking for evidence …");
   if (!llm) for (const id of ["said", "evidence"]) byId(id).replaceChildren();
   said.append(doing);
   write.hidden = true;
   byId("answered").hidden = false;
   try {
     const given = await call("answer", { query: state.query, llm, fresh: true, ...(await filters(state)) }, signal);
-    if (llm && !given.claims.length) throw new Problem(`${line(known.llm)} wrote nothing that the claims support.`);
+    if (llm && !given.meta.sentences.length) throw new Problem(`${line(known.llm)} wrote nothing that the evidence supports.`);
     const nodes = answered(given, wordsOf(state.query));
     said.replaceChildren(...nodes.said);
     byId("evidence").replaceChildren(...nodes.evidence);
     await learning;
-    write.hidden = llm || !known.llm || !given.claims.length;
+    write.hidden = llm || !known.llm || !given.meta.sentences.length;
     write.textContent = `Let ${line(known.llm)} write it`;
     await listing;
     if (!signal.aborted) showBeside(given);
@@ -241,7 +241,7 @@ async function answer(state, signal, listing, llm = false) {
   }
 }
 
-/** Shows what the search found beside the claims of an answer. */
+/** Shows what the search found beside the evidence of an answer. */
 function showBeside(given) {
   const links = besides(grouped(found.hits).map(([best]) => best), given).slice(0, BESIDE).map(linkTo);
   byId("beside").querySelector("ul").replaceChildren(...links.map((link) => element("li", {}, link)));
@@ -374,7 +374,6 @@ async function learnCorpora() {
   try {
     const { corpora } = known;
     known = await call("corpora", {});
-    byId("wants-answer").hidden = !known.corpora.some(({ claims }) => claims);
     if (!same(corpora, known.corpora)) listConditions(rows());
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
