@@ -156,16 +156,14 @@ def _read_sentences(searcher: Searcher, hits: Sequence[Hit]) -> Iterator[tuple[H
 
 
 def _says_something(text: str) -> bool:
-    return len(LETTERS.findall(text)) >= LEAST_WORDS and len(text) <= LONGEST and not text.endswith("?")
+    """Return whether a text ends as a statement, which titles and the items of most lists do not."""
+    return len(LETTERS.findall(text)) >= LEAST_WORDS and len(text) <= LONGEST and bool(ENDS.search(text))
 
 
 def _is_cut(sentence: ProseSentence, hit: Hit) -> bool:
-    """Return whether a sentence seems to go on beyond the edge of its chunk."""
-    place, count = hit.metadata.get("chunk_index", 0), hit.metadata.get("n_chunks", 1)
-    start, end = sentence.span
-    starts_within = place > 0 and not start and (sentence.text[:1].islower() or not BEGINS.match(sentence.text))
-    ends_within = place + 1 < count and end == len(hit.text) and not ENDS.search(sentence.text)
-    return starts_within or ends_within
+    """Return whether a sentence seems to begin before its chunk."""
+    begins = BEGINS.match(sentence.text) and not sentence.text[0].islower()
+    return hit.metadata.get("chunk_index", 0) > 0 and not sentence.span[0] and not begins
 
 
 def _hidden_spans(reader: Reader, hits: Sequence[Hit], eligible: Eligible) -> Mapping[Key, Sequence[Span]]:

@@ -1,0 +1,147 @@
+"""Answers from passages: an index without claims answers with quotes that open at their span."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from findingaid import Corpus, FindingAid
+from findingaid.claims.decisions import DecisionLog, Verdict
+from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.claims.model import Action, claim_id
+from findingaid.corpus import Claiming
+from findingaid.embedding.minilm import MiniLM
+from findingaid.query.answers.relevance import REFUSED
+from findingaid.store import Store
+from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.with_synopsis import with_synopsis
+from findingaid.testing import MemorySource
+from tests.conftest import Cli
+
+LEASES = "A lease keeps two runs from writing the same artifact. It ends by itself after ten minutes."
+TEXTS = {
+    "leases.md": f"# Leases\n\n{LEASES} Is that long enough?\n",
+    "readers.md": "# Readers\n\nReaders follow a tag. The tag moves **only** after all checks have passed.\n",
+    "birds.md": "# Birds\n\nThe robin sings at dawn. Its nest is a cup of moss and leaves.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FindingAid]:
+    embedder = MiniLM()
+
+    def build(texts: dict[str, str], **changed: Any) -> FindingAid:
+        strategy = changed.pop("strategy", Chunked(chunk_size=400, overlap=0))
+        corpus = Corpus("docs", MemorySource(texts), strategy, **changed)
+        aid = FindingAid(Store(str(tmp_path_factory.mktemp("index"))), embedder, {"docs": corpus})
+        aid.index()
+        return aid
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def aid(make: Callable[..., FindingAid]) -> FindingAid:
+    return make(dict(TEXTS))
+
+
+def test_an_index_without_claims_answers_with_sentences_that_their_span_opens(aid: FindingAid) -> None:
+    answer = aid.answer("does the tag move after all checks have passed", depth=1)
+
+    quote = answer.quotes[0]
+    assert answer.answer == f"The tag moves only after all checks have passed [{quote.quote_id}]."
+    assert quote.quote == "The tag moves **only** after all checks have passed."
+    assert TEXTS["readers.md"][slice(*quote.span)] == quote.quote
+    assert aid.read("readers.md", span=quote.span).text == quote.quote
+    assert quote.artifact_version == aid.show("readers.md").artifact_version
+    assert answer.to_dict()["meta"]["sentences"][0]["kind"] == "passage"
+
+
+def test_the_best_sentences_come_first_and_questions_and_other_subjects_do_not_come(aid: FindingAid) -> None:
+    answer = aid.answer("does a lease end by itself after ten minutes", depth=5)
+
+    assert {quote.artifact_id for quote in answer.quotes} == {"leases.md"}
+    assert answer.quotes[0].text == "It ends by itself after ten minutes."
+    assert not any("?" in sentence.text for sentence in answer.sentences)
+    assert [quote.relevance for quote in answer.quotes] == sorted((q.relevance for q in answer.quotes), reverse=True)
+
+
+def test_what_no_passage_answers_is_refused_with_the_words_that_were_looked_for(aid: FindingAid) -> None:
+    answer = aid.answer("which team took the 1998 world cup")
+
+    assert (answer.answer, answer.quotes) == ("", [])
+    assert answer.relevance < REFUSED
+    assert "looked for: team, took, 1998, world, cup)" in answer.note
+    assert "1998" in answer.gaps
+
+
+def test_the_budget_holds_for_quotes_and_what_does_not_fit_is_told(aid: FindingAid) -> None:
+    whole = aid.answer("does a lease end by itself after ten minutes", numbered=True)
+    short = aid.answer("does a lease end by itself after ten minutes", max_chars=45, numbered=True)
+
+    assert len(whole.sentences) == 2
+    assert short.answer == "It ends by itself after ten minutes [1]."
+    assert short.cut == [whole.quotes[1].quote_id]
+
+
+def test_a_filter_and_freshness_hold_for_quotes(make: Callable[..., FindingAid]) -> None:
+    texts = dict(TEXTS)
+    aid = make(texts)
+    question = "when does the tag of readers move"
+
+    assert aid.answer(question, where="artifact_id = 'birds.md'").quotes == []
+    assert aid.answer(question, fresh="verify").quotes[0].fresh == "current"
+    texts["readers.md"] += "More."
+    aid.corpora["docs"].source.payloads["readers.md"] = texts["readers.md"]  # type: ignore[attr-defined]
+    changed = aid.answer(question, fresh="verify")
+    assert changed.quotes[0].fresh == "changed"
+    assert "(source changed" in changed.answer
+
+
+def test_a_generated_synopsis_is_no_evidence(make: Callable[..., FindingAid]) -> None:
+    strategy = with_synopsis(Chunked(chunk_size=400, overlap=0), lambda text, _: "Walruses guard the leases.", "walrus")
+    aid = make(dict(TEXTS), strategy=strategy)
+
+    answer = aid.answer("who guards the leases, are it walruses", depth=9)
+
+    assert aid.search("walruses guard the leases", 1)[0].surface_kind == "synopsis"
+    assert not any("Walrus" in sentence.text for sentence in answer.sentences)
+    assert "walruses" in answer.gaps
+
+
+def test_a_retracted_claim_does_not_come_back_as_a_quote(make: Callable[..., FindingAid]) -> None:
+    aid = make(dict(TEXTS), claims=Claiming(ExtractiveClaims()))
+    said = "The tag moves only after all checks have passed."
+    before = aid.answer("when does the tag of readers move")
+
+    rejected = Verdict(Action.REJECT, "docs", claim_id("docs", said), "readers.md", "", None)
+    DecisionLog(aid.store).decide(lambda _: [rejected], "ann", "wrong")
+    after = aid.answer("when does the tag of readers move", depth=9)
+
+    assert said.removesuffix(".") in before.answer
+    assert "after all checks" not in after.answer
+    assert not any("after all checks" in quote.text for quote in after.quotes)
+
+
+def test_the_command_answers_with_the_default_corpus_settings(cli: Cli) -> None:
+    cli.write("ledger.md", "# Ledger\n\nThe ledger keeps one row an artifact. Rows are never edited by hand.\n")
+    cli.run("index")
+
+    shown = cli.run("answer", "what does the ledger keep").stdout
+    quote = cli.json("answer", "what does the ledger keep")["quotes"][0]
+    place = f"docs/ledger.md [{quote['span'][0]}:{quote['span'][1]}]"
+
+    assert shown.startswith("The ledger keeps one row an artifact [1].")
+    assert f"[1] passage  {place}" in shown
+    assert ">>The ledger keeps one row an artifact.<<" in cli.run("show", place).stdout
+
+
+def test_a_long_text_without_prose_has_no_answer(make: Callable[..., FindingAid]) -> None:
+    aid = make({"table.md": "| tag | moves |\n| --- | --- |\n| readers | never |\n"})
+
+    answer = aid.answer("when does the tag of readers move")
+
+    assert answer.answer == ""
+    assert answer.passages[0].artifact_id == "table.md"
