@@ -21,7 +21,7 @@ from findingaid.llm.completions import object_schema, response_format
 from findingaid.llm.local import LocalEndpoint, LocalModel, load_model
 from findingaid.llm.rate_limits import NotWantedError, always
 from findingaid.protocols import Written
-from findingaid.query.answers.generation import unsupported_reason
+from findingaid.query.answers.verification import LexicalVerifier
 from findingaid.reports import CorpusReport
 from findingaid.synthesis.local_chat import LocalSynthesizer
 from tests.conftest import Cli
@@ -191,16 +191,16 @@ TEXT = (
 
 @dataclass
 class Rambling:
-    """Answerer that says all claims are the source of a model's prose, written at a high temperature."""
+    """Answerer that says all evidence is the source of a model's prose, written at a high temperature."""
 
     path: Path
     model: str = "rambling"
 
-    def write(self, query: str, claims: Mapping[str, str], max_chars: int) -> list[Written]:
-        messages = [{"role": "user", "content": f"{query}? {' '.join(claims.values())}"}]
+    def write(self, query: str, evidence: Mapping[str, str], max_chars: int) -> list[Written]:
+        messages = [{"role": "user", "content": f"{query}? {' '.join(evidence.values())}"}]
         body = {"messages": messages, "temperature": 1.5, "seed": 1, "max_completion_tokens": 60}
         said = load_model(LocalEndpoint(self.path, "cpu")).complete(body, always)
-        return [Written(said["choices"][0]["message"]["content"], list(claims))]
+        return [Written(said["choices"][0]["message"]["content"], list(evidence))]
 
 
 @dataclass
@@ -259,8 +259,10 @@ def test_a_claim_whose_quote_a_weak_model_invents_is_refused_by_name(tried: Trie
 @pytest.mark.slow
 def test_a_sentence_of_a_weak_model_that_its_claims_do_not_support_is_dropped(tried: Tried) -> None:
     question = "when does the ferry leave"
-    offered = {claim.claim_id: claim.text for claim in tried.aid.answer(question, corpora=["plain"]).claims}
-    assert offered
+    extracted = tried.aid.answer(question, corpora=["plain"])
+    offered = {claim.claim_id: claim.text for claim in extracted.claims}
+    offered |= {quote.quote_id: quote.text for quote in extracted.quotes}
+    assert extracted.claims
 
     try:
         answer = tried.aid.answer(question, corpora=["plain"], llm=True)
@@ -269,16 +271,16 @@ def test_a_sentence_of_a_weak_model_that_its_claims_do_not_support_is_dropped(tr
         return
 
     for sentence in answer.sentences:
-        assert unsupported_reason(sentence.text, [offered[claim_id] for claim_id in sentence.claim_ids]) == ""
+        assert LexicalVerifier().objection(sentence.text, [offered[cited_id] for cited_id in sentence.cited_ids]) == ""
     assert all(refused.reason for refused in answer.refused)
     assert answer.sentences or answer.refused
 
 
 @pytest.mark.slow
-def test_prose_that_a_model_makes_up_is_dropped_with_the_reason_even_if_it_cites_every_claim(tried: Tried) -> None:
+def test_prose_that_a_model_makes_up_is_dropped_with_the_reason_even_if_it_cites_all_evidence(tried: Tried) -> None:
     answer = tried.aid.answer("when does the ferry leave", corpora=["plain"], llm=Rambling(tried.model))
 
     assert answer.refused
     assert all(sentence.reason for sentence in answer.refused)
-    texts = [claim.text for claim in answer.claims]
-    assert all(unsupported_reason(sentence.text, texts) == "" for sentence in answer.sentences)
+    texts = [cited.text for cited in (*answer.claims, *answer.quotes)]
+    assert all(LexicalVerifier().objection(sentence.text, texts) == "" for sentence in answer.sentences)
