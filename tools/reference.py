@@ -33,6 +33,7 @@ from findingaid.cli import main
 from findingaid.config import settings as config
 from findingaid.embedding import EMBEDDERS
 from findingaid.query.answers.generation import ANSWERERS
+from findingaid.query.answers.verification import VERIFIERS
 from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS
 from findingaid.registry import Registry
 from findingaid.serve import openapi
@@ -79,6 +80,7 @@ SPECS: dict[str, Registry[Any]] = {
     "corpora.NAME.claims": CLAIM_EXTRACTORS,
     "corpora.NAME.summary_nodes": NODE_PRODUCERS,
     "answer": ANSWERERS,
+    "verifier": VERIFIERS,
     "search.rewrite": REWRITERS,
     "search.rerank": RERANKERS,
     "search.select": SELECTORS,
