@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from findingaid.indexing.budget import Spending
-from findingaid.model import NO_USAGE, Stage
+from findingaid.model import Stage
 from findingaid.reports import duration
 
 EVERY = 10.0
@@ -49,6 +49,6 @@ class ProgressLog:
 
     def _spent(self) -> str:
         usage, cost = self._spending.so_far()
-        if usage == NO_USAGE:
+        if not usage.tokens:  # extractive results are counted as calls, too
             return ""
         return f"; {usage.calls:,} calls, {usage.tokens:,} tokens" + (f", {cost:,.2f} spent" if cost else "")

@@ -42,7 +42,7 @@ def latest_metadata(location: Location, stage: str, partition: str) -> dict[str,
 def test_a_long_batch_says_how_far_it_is_and_how_long_it_will_take(
     location: Location, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    monkeypatch.setattr("findingaid_dagster.assets.progress.EVERY", 0)
+    monkeypatch.setattr("findingaid.indexing.progress.EVERY", 0)
     with OpenAIServer() as server:
         location.cli.settings["synthesizer"] = openai(server, concurrency=1)
         location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md", "vector.md", "writer.md"])
@@ -264,7 +264,7 @@ def test_what_dagster_does_not_take_is_named_by_its_key(cli: Cli, key: str, valu
 def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFixture[str]) -> None:
     location.index()
 
-    assert "docs: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
+    assert "docs: part 1 of 1: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("count", range(1, len(PLAIN)))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -24,7 +25,9 @@ import findingaid
 from findingaid.cli import main
 from findingaid.config.loading import load
 from findingaid.config.settings import CorpusSettings, Settings
+from findingaid.embedding import EMBEDDERS
 from findingaid.metrics import load_cases
+from findingaid.registry import parameters
 from findingaid.serve.capabilities import CAPABILITIES
 from findingaid.serve.session import Session
 from findingaid.testing import OpenAIServer
@@ -82,11 +85,17 @@ def test_every_yaml_is_what_it_is_shown_as(
             (tmp_path / named[1]).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     shown = yaml.safe_load(block)
+    for weights in re.findall(r"path: (\S+\.gguf)", block):
+        (tmp_path / weights).parent.mkdir()
+        (tmp_path / weights).write_bytes(b"read at the first call")
     file = tmp_path / "findingaid.yaml"
 
     if isinstance(shown, list):
         file.write_text(block)
         assert load_cases(file)
+    elif page.stem == "models":  # made with the model, which is downloaded
+        embedder = Settings.model_validate(shown | {"corpora": {"docs": {"source": SOURCE}}}).embedder
+        assert {*embedder} - {"kind"} <= {*parameters(EMBEDDERS.member(embedder["kind"], "embedder"))}
     elif set(shown) <= set(Settings.model_fields):
         file.write_text(yaml.safe_dump({"corpora": {"docs": {"source": SOURCE}}} | shown))
         assert load(file).corpora
@@ -178,6 +187,8 @@ def test_every_command_of_a_script_is_there_with_its_options(page: Path, block: 
             while isinstance(command, click.Group) and arguments[0] in command.commands:
                 command = command.commands[arguments.pop(0)]
             assert command.make_context(command.name, arguments)
+        elif arguments[:1] == ["-m"]:
+            assert importlib.util.find_spec(arguments[1])
         elif program == "make":
             assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         elif program not in {"#", "curl", "pip"}:  # for pip see test_installation.py
