@@ -52,13 +52,13 @@ DIRECTIVES = re.compile(
 )
 """Images, link targets and substitutions of reStructuredText."""
 
-COMMENT = re.compile(r"\A(?:#!.*\n)?\s*(?:/\*(?s:.*?)\*/|(?:[ \t]*(?:#|//|--|;|%).*(?:\n|\Z))+)")
+COMMENT = re.compile(r"\A(?:#!.*\n)?\s*+(?:/\*(?s:.*?)\*/|(?:[ \t]*+(?:#|//|--|;|%).*(?:\n|\Z))+)")
 """Comment at the beginning of a file."""
 
 LICENCE = re.compile(r"copyright|licen[cs]ed under|SPDX-License-Identifier|all rights reserved", re.IGNORECASE)
 
 WORD = re.compile(r"\w")
-EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
+EMPTY_LINES = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*+\n)+")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from findingaid.text.splitting import GROWTH, WINDOW, Splitter, chunk_indices
 
 SHAPES = r"""
 import sys
+from findingaid.text.cleaning import Noise
 from findingaid.text.prose import prose_sentences, without_markup
 from findingaid.edges.links import LinkEdges
 from findingaid.text.front_matter import FrontMatter, file_metadata
@@ -35,6 +36,8 @@ for unit in UNITS:
         file_metadata(text, "x.md"), FrontMatter.of(text), without_markup(text), strip_fence(text), enclose(text)
         list(prose_sentences(text, False)), list(prose_sentences(text, True)), stems([text]), first_clause(text)
         _header(text, "Name")
+        for kind in ("text/markdown", "text/x-rst"):
+            Noise.of(text, kind).removed(0, len(text))
         list(LinkEdges().extract(Artifact("a.md", text, {"media_type": "text/markdown"}), {}))
     Chunked().cut(run, "text/plain"), Chunked().cut(run, "text/markdown")
 """
@@ -45,12 +48,21 @@ def test_every_pattern_that_sees_text_ends_soon_on_runs_of_its_own_characters() 
     subprocess.run([sys.executable, "-c", SHAPES], check=True, timeout=420)
 
 
-def test_a_heading_with_a_long_run_of_blanks_is_read_at_once() -> None:
-    code = (
-        "from findingaid.text.front_matter import file_metadata;"
-        " print(file_metadata('# T' + ' ' * 10**6 + 'x', 'n')['title'][-1])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+BLANKS = " " * 10**6
+
+
+@pytest.mark.parametrize(
+    "ends_with_x",
+    [
+        f"findingaid.text.front_matter.file_metadata('# T{BLANKS}x', 'n')['title']",
+        f"findingaid.text.cleaning.Noise.of('{BLANKS}x').text",
+        f"findingaid.text.cleaning.Noise.of('<b>{BLANKS}x</b>', 'text/markdown').removed(0, {len(BLANKS) + 4})",
+    ],
+    ids=["heading", "beginning", "noise"],
+)
+def test_a_long_run_of_blanks_is_read_at_once(ends_with_x: str) -> None:
+    code = f"import findingaid.text.cleaning, findingaid.text.front_matter; print({ends_with_x}[-1])"
+    done = subprocess.run([sys.executable], input=code, check=True, timeout=60, capture_output=True, text=True)
     assert done.stdout.strip() == "x"
 
 
