@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -181,14 +182,16 @@ def _of(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _chunk_contexts_in_use(store: Store) -> set[str]:
-    """Return the keys of the contexts of chunks that begin the text of a record.
-
-    One that had to be shortened for the embedder is not among them, and will be asked for again.
-    """
+    """Return the keys of the contexts of chunks whose text, or the first words of it, begins the text of a record."""
     records = store.rows("records", ["text"], "shown IS NOT NULL")["text"].to_pylist()
     contexts = {text.partition("\n\n")[0] for text in records}
     calls = store.rows("calls", ["key", "text"], "producer_id LIKE '%-chunk'").to_pylist()
-    return {call["key"] for call in calls if call["text"] in contexts or not call["text"]}
+    return {call["key"] for call in calls if not call["text"] or not contexts.isdisjoint(_beginnings(call["text"]))}
+
+
+def _beginnings(text: str) -> Iterator[str]:
+    """Yield the first word of a text, the first two words, and so on. A long context is shortened to one of them."""
+    return accumulate(text.split(), "{} {}".format)
 
 
 def _calls_in_use(store: Store) -> set[str]:

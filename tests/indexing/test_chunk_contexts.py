@@ -17,7 +17,7 @@ from findingaid.reports import BatchReport
 from findingaid.strategies import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
-from findingaid.testing import MemorySource, OpenAIServer, Request, faults
+from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, faults
 
 Make = Callable[..., FindingAid]
 MARK = "The chunk of this document:"
@@ -103,6 +103,27 @@ def test_a_plan_counts_them_and_a_context_is_paid_once(make: Make, server: OpenA
     assert report.calls.synthesize == plan.usage.calls == CHUNKS + 2
     assert again.calls.synthesize == copied.calls.synthesize == 0
     assert edited.calls.synthesize == 2
+
+
+def test_a_context_that_was_shortened_is_paid_once(make: Make, server: OpenAIServer) -> None:
+    class Short(CountingEmbedder):
+        max_tokens = 16
+
+        def count_tokens(self, text: str) -> int:
+            return len(text.split())
+
+    server.answer = lambda request: f"{answer(request)} {'and more of it ' * 5}"
+    aid = make(embedder=Short())
+    aid.index()
+    paid = len(server.completions)
+    contexts = aid.store.rows("records", ["text"], "shown IS NOT NULL")["text"].to_pylist()
+
+    aid.purge()
+    again = docs(aid.index(force=True))
+
+    assert {len(text.partition("\n\n")[0].split()) for text in contexts} == {4}
+    assert again.calls.synthesize == 0
+    assert len(server.completions) == paid == CHUNKS + 2
 
 
 def test_contexts_over_the_budget_wait_for_the_next_run(make: Make, server: OpenAIServer) -> None:
