@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,8 @@ EVERY = 10.0
 class ProgressLog:
     """Callback that logs how far the stages of a corpus are, how fast, how long it will take, and what it costs.
 
-    It logs nothing about a run that ends within EVERY seconds.
+    Several threads may call it, as when texts are embedded while a model writes synopses. It logs nothing about a run
+    that ends within EVERY seconds.
     """
 
     def __init__(self, say: Callable[[str], object], corpus: str, spending: Spending) -> None:
@@ -26,8 +28,13 @@ class ProgressLog:
         self._started: dict[str, float] = {}
         self._totals: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def __call__(self, stage: str, more: int, newly: int) -> None:
+        with self._lock:
+            self._advance(stage, more, newly)
+
+    def _advance(self, stage: str, more: int, newly: int) -> None:
         now = time.monotonic()
         self._started.setdefault(stage, now)
         self._totals[stage] += more

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -64,6 +67,32 @@ def test_spending_of_other_processes_of_a_run_is_in_the_line(aid: FindingAid, cl
     log("artifacts", 0, 5)
 
     assert said == ["docs: artifacts 5 of 10; 0.5 artifacts/s, about 10 seconds left; 2 calls, 35 tokens"]
+
+
+def test_threads_report_at_once_while_a_line_is_made(aid: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tallying(Counter[str]):
+        """Counter of which another thread reports a new stage while it is read for a line."""
+
+        def items(self) -> Any:
+            for item in super().items():
+                others.append(Thread(target=log, args=(f"stage {len(others)}", 1, 0)))
+                others[-1].start()
+                others[-1].join(0.1)
+                yield item
+
+    others: list[Thread] = []
+    said: list[str] = []
+    monkeypatch.setattr(progress, "EVERY", 0)
+    monkeypatch.setattr(progress, "Counter", Tallying)
+    log = ProgressLog(said.append, "docs", Spending(aid.store))
+
+    log("artifacts", 10, 0)
+    log("artifacts", 0, 5)
+    for other in others:
+        other.join()
+    monkeypatch.undo()
+
+    assert [line.partition(";")[0] for line in said] == ["docs: artifacts 5 of 10"]
 
 
 def test_a_run_without_a_progress_callback_logs_its_progress(
