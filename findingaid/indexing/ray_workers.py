@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from textwrap import shorten
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,6 +34,12 @@ START_SECONDS = 300.0
 
 TOLD_SECONDS = 30.0
 """Seconds between two log lines about actors that do not start."""
+
+STARTS = 5
+"""Actors in a row that may fail to start. As long as others work, no more are started then; else the run ends."""
+
+REASON = 160
+"""Most characters of Ray's reason in a message. It names all that could be the cause of an unexpected end."""
 
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of the actors."""
@@ -84,9 +91,8 @@ class Worker:
         assert self._run is not None  # noqa: S101  # the driver calls `open` first
         indexer = self._run.indexer(corpus)
         if target_of(indexer) != target:
-            raise ConfigError(
-                f"executor: {socket.gethostname()} has another store, other code or models for {corpus} than this run:"
-                " install the same versions on every node of the Ray cluster"
+            raise _not_installed(
+                f"{socket.gethostname()} has another store, other code or models for {corpus} than this run"
             )
         return indexer.build(batch, replace(options, progress=self._advance))
 
@@ -154,6 +160,8 @@ class RayWorkers:
     _left: deque[_Task] = field(default_factory=deque)
     _since: float = 0.0
     _told: float = 0.0
+    _failed_starts: int = 0
+    _failed_start: str = ""
 
     def build(
         self, indexer: Indexer, batches: Iterable[Batch], options: BuildOptions
@@ -192,6 +200,8 @@ class RayWorkers:
             survives = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
             self._coordinator = ray.remote(Coordinator).options(**survives).remote()
             self._since = self._told = time.monotonic()
+        if self._failed_starts >= STARTS:
+            return
         there = len(self._idle) + len(self._starting) + len(self._busy)
         for _ in range(min(self.executor.actors - there, len(self._left) - len(self._idle) - len(self._starting))):
             resources = {"num_cpus": self.executor.cpus, "num_gpus": self.executor.gpus}
@@ -237,18 +247,29 @@ class RayWorkers:
         try:
             ray.get(ref)
         except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ImportError):
+                raise _not_installed(f"an actor did not start: {one_line(error.cause)}") from None
             raise _cause(error) from None
         except ray.exceptions.RayActorError as error:
-            LOGGER.warning("an actor did not start: %s", one_line(error))
+            self._failed_starts += 1
+            reason = str(error).strip().splitlines()[-1].strip()  # the lines before it are a traceback
+            self._failed_start = shorten(reason, REASON, placeholder=" …")
+            LOGGER.warning("an actor did not start: %s", self._failed_start)
         else:
+            self._failed_starts = 0
             self._idle.append(actor)
 
     def _check_started(self) -> None:
-        """Log that actors do not start. Raises ConfigError if none works after START_SECONDS."""
+        """Log that actors do not start. Raises ConfigError if none works after START_SECONDS, or STARTS failed."""
         now = time.monotonic()
         if self._idle or self._busy:
             self._since = self._told = now
             return
+        if self._failed_starts >= STARTS:
+            raise ConfigError(
+                f"executor: {STARTS} actors in a row did not start: {self._failed_start}: give every node of the Ray"
+                " cluster enough memory, and install the same versions on it"
+            )
         wanted = f"{self.executor.cpus:g} CPUs and {self.executor.gpus:g} GPUs"
         if now - self._since > START_SECONDS:
             raise ConfigError(
@@ -306,6 +327,10 @@ def _require_listener(address: str) -> None:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
         raise UnreachableError(f"executor.address: no Ray cluster at {address}: {one_line(error)}") from None
+
+
+def _not_installed(why: str) -> ConfigError:
+    return ConfigError(f"executor: {why}: install the same versions on every node of the Ray cluster")
 
 
 def _worth_retrying(cause: BaseException) -> bool:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -18,12 +19,14 @@ import findingaid
 from findingaid import ConfigError, FindingAid
 from findingaid.indexing import plan
 from findingaid.indexing.ray_workers import RayExecutor
+from findingaid.indexing.run import Run
 from findingaid.testing import OpenAIServer
 from tests.conftest import Cli, openai, text_about
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
 from tests.store.test_object_storage import Bucket, bucket, endpoint  # noqa: F401  # fixtures
 from tests.support.deployment import until
+from tests.support.ray_parts import die, lack_a_module
 
 COUNT, BATCH = 24, 4
 POISONED = "13.md"
@@ -228,7 +231,7 @@ def test_a_node_with_another_configuration_is_refused(many: Cli, cluster: Any) -
     assert isinstance(other.executor, RayExecutor)
 
     with pytest.raises(ConfigError, match="another store, other code or models for docs than this run"):
-        findingaid.aid.replace(aid, executor=other.executor).index()
+        replace(aid, executor=other.executor).index()
 
 
 @pytest.mark.slow
@@ -237,3 +240,21 @@ def test_more_than_any_node_has_is_one_line(many: Cli, cluster: Any, monkeypatch
 
     with pytest.raises(ConfigError, match=r"no node of the Ray cluster had 64 CPUs and 0 GPUs free for 3 s"):
         on_ray(many, cluster, cpus=64).index()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("open_run", "message"),
+    [
+        (die, r"5 actors in a row did not start: .{1,160}: give every node of the Ray cluster enough memory"),
+        (lack_a_module, r"an actor did not start: .*No module named 'lacking' .*: install the same versions on"),
+    ],
+)
+def test_nodes_on_which_no_actor_starts_are_one_line(
+    many: Cli, cluster: Any, open_run: Callable[[str], Run], message: str
+) -> None:
+    aid = on_ray(many, cluster)
+    assert isinstance(aid.executor, RayExecutor)
+
+    with pytest.raises(ConfigError, match=message):
+        replace(aid, executor=replace(aid.executor, open_run=open_run)).index()

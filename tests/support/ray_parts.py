@@ -1,4 +1,4 @@
-"""Embedder for tests of Ray workers: it can be made to kill its process, or to wait, by files in a folder."""
+"""Parts for tests of Ray workers: an embedder that kills its process, or waits, and runs that cannot be opened."""
 
 import os
 import signal
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from findingaid.indexing.run import Run
 from findingaid.model import Vectors
 from findingaid.testing import HashEmbedder
 
@@ -38,3 +39,14 @@ class Scripted(HashEmbedder):
         while (folder / "hold").exists():
             time.sleep(0.05)
         return super().embed(texts)
+
+
+def die(run: str) -> Run:
+    """Kill the process, in place of opening a run."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError(run)
+
+
+def lack_a_module(run: str) -> Run:
+    """Fail as on a node that lacks a package."""
+    raise ModuleNotFoundError(f"No module named 'lacking' in {run}")
