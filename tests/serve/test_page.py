@@ -738,7 +738,8 @@ def test_an_answer_that_there_is_not_says_what_was_looked_for(page: Page) -> Non
     page.open(q="photosynthesis", answer="1")
 
     page.shows(
-        "No answer: nothing that may be cited covers the question (looked for: photosynthesis).",
+        "No answer: nothing that may be cited answers the question well enough (best relevance",
+        "looked for: photosynthesis).",
         "Not covered: photosynthesis",
     )
 

@@ -204,9 +204,12 @@ def test_whatever_is_decided_an_answer_cites_only_what_may_be_seen(
     answer = aid.answer("auth tokens ledger", depth=9, max_chars=max_chars, corpora=["docs"])
 
     eligible = aid.eligibility.now()
+    quotes = {quote.quote_id: quote for quote in answer.quotes}
+    cited_ids = CITATION.findall(answer.answer)
     assert len(answer.answer) <= max_chars
-    assert eligible.retracted.isdisjoint(CITATION.findall(answer.answer))
-    assert all(aid.passages(found) for found in CITATION.findall(answer.answer))
+    assert eligible.retracted.isdisjoint([*cited_ids, *(the_id(quote.text) for quote in quotes.values())])
+    assert all(found in quotes or aid.passages(found) for found in cited_ids)
+    assert all(TEXTS[quote.artifact_id][slice(*quote.span)] == quote.quote for quote in quotes.values())
     assert answer.gaps == aid.answer("auth tokens ledger", depth=1, max_chars=4000, corpora=["docs"]).gaps
 
 
