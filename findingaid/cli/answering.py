@@ -161,8 +161,8 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
     if passages:
         say("passages that a search finds:")
     for passage in passages:
-        span = f" [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
-        place = f"{passage.corpus}/{passage.artifact_id}{span}{fresh_words(passage)}"
+        part = f"[{passage.span[0]}:{passage.span[1]}]" if passage.span else f"({passage.surface_kind})"
+        place = f"{passage.corpus}/{passage.artifact_id} {part}{fresh_words(passage)}"
         say(escape(f"    {place}  “{snippet(passage.text)}”"))
 
 

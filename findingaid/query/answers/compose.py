@@ -165,11 +165,15 @@ class RefusedSentence:
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """Passage that a search found for a question which the evidence does not answer, or hardly."""
+    """Record that a search found for a question which the evidence does not answer, or hardly.
+
+    `surface_kind` tells passages of the text from composed texts, such as a synopsis, which have no span.
+    """
 
     corpus: str
     artifact_id: str
     record_id: str
+    surface_kind: str
     span: tuple[int, int] | None
     text: str
     fresh: Fresh | None = None

@@ -217,7 +217,7 @@ def find_passages_beside(
         above = None if cosine is None else scores.above(cosine)
         covered = len(stems([hit.text], lexical) & terms.keys()) / len(terms)
         if covered and estimate_relevance(covered, above) >= REFUSED:
-            found.append(FoundPassage(hit.corpus, hit.artifact_id, hit.record_id, hit.span, hit.text))
+            found.append(FoundPassage(hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.span, hit.text))
     return found
 
 

@@ -109,6 +109,9 @@ def test_a_generated_synopsis_is_no_evidence(make: Callable[..., FindingAid]) ->
     assert aid.search("walruses guard the leases", 1)[0].surface_kind == "synopsis"
     assert not any("Walrus" in sentence.text for sentence in answer.sentences)
     assert "walruses" in answer.gaps
+    assert [passage.surface_kind for passage in aid.answer("do walruses guard").passages if not passage.span] == [
+        "synopsis"
+    ] * 3
 
 
 def test_a_retracted_claim_does_not_come_back_as_a_quote(make: Callable[..., FindingAid]) -> None:
