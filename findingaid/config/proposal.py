@@ -85,7 +85,7 @@ class ProposedConfig:
                 why = self.reasons.get(pattern, "")
                 yield f"        - {quote_yaml(pattern)}{f'  # {why}' if why else ''}"
         yield "    synopsis: true  # a summary of each file, made of its own sentences"
-        yield "    # claims: true  # statements with their evidence, which `findingaid answer` needs"
+        yield "    # claims: true  # statements of the files, which people review and answers cite first"
 
 
 def propose_config(folder: Path, base: Path) -> ProposedConfig:

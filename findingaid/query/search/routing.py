@@ -53,10 +53,10 @@ class Boost:
     """Route that mixes the score of each leaf with that of the best summary record of its artifact.
 
     The score of a leaf is (1 - `weight`) times its own score plus `weight` times the summary record's. Leaves of the
-    best `seeds` seeds that the query did not find are added. All this is done with the first `CANDIDATES`, so that
-    are cut from one order; deeper records follow. Where scores come from ranks, these start from the lowest
-    score that was found. In lexical mode only leaves with words of the query are added, and a summary record without
-    such words changes nothing.
+    best `seeds` seeds that the query did not find are added. Where scores come from ranks, these leaves start from the
+    lowest score that was found. In lexical mode only leaves with words of the query are added, and a summary record
+    without such words changes nothing. Only the first `CANDIDATES` are mixed, and deeper records follow, so that all
+    pages are cut from one order.
     """
 
     seeds: int = 10
