@@ -16,8 +16,8 @@ BYTES_PER_TOKEN = 3.5
 LENGTHS = (4_000, 2_000, 1_000, 500, 250, 120)
 """Lengths in characters that long texts are cut to, tried in this order until the result fits."""
 
-UNCUT_KEYS = frozenset({"answer", "rendered"})
-"""Keys whose texts are never cut: the caller chose their size, and a truncated one would be useless."""
+UNCUT_KEYS = frozenset({"answer", "rendered", "artifact_id", "id", "url"})
+"""Keys whose texts are never cut: the caller chose their size, or a truncated one would lead nowhere."""
 
 MIN_ENTRIES = 1
 """Minimum number of entries that a list keeps."""

@@ -300,6 +300,9 @@ def test_sizing_cuts_texts_before_lists_and_leaves_what_fits_alone() -> None:
     cut = truncate(result, 570)
     assert len(cut["hits"]) == 10
     assert cut["hits"][0]["text"].endswith("x…")
+    named = {"artifact_id": "folder/" * 40, "url": f"file:///{'folder/' * 40}", "text": "x" * 5_000}
+    shortest = truncate({"hits": [named]}, 250)["hits"][0]
+    assert shortest == {**named, "text": "x" * 119 + "…"}
     fewer = truncate({"hits": [{"text": f"{i}"} for i in range(1_000)]}, 286)
     assert len(json.dumps(fewer)) < 1_200
     assert fewer["hits"][0] == {"text": "0"}
