@@ -16,8 +16,9 @@ def with_next_call(part: Mapping[str, Any]) -> dict[str, Any]:
 def call_of(shown: Mapping[str, Any], **more: Any) -> str:
     """Return the call of `show` that opens an artifact, or its bundled file that is shown."""
     given = {"id": shown["artifact_id"], "corpus": shown["corpus"], "file": shown.get("file"), **more}
-    return f"show({', '.join(f'{name}={_literal(value)}' for name, value in given.items() if value is not None)})"
+    return f"show({', '.join(f'{name}={literal(value)}' for name, value in given.items() if value is not None)})"
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """Return a value as it is written in a call."""
     return json.dumps(value, ensure_ascii=False)

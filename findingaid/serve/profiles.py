@@ -37,7 +37,7 @@ AGENT: Mapping[str, Offer] = {
     ),
     "answer": Offer(
         ("query", "corpora", "where", "depth", "llm", "max_tokens"),
-        ("answer", "claims", "gaps", "passages", "meta"),
+        ("answer", "claims", "quotes", "gaps", "passages", "meta"),
         "Answer a question, with a citation behind every sentence. gaps lists words of the question that nothing"
         " covers; meta.note says if the answer is weak or empty.",
     ),

@@ -74,9 +74,14 @@ def _fetch(view: View, asked: FetchInput) -> dict[str, Any]:
     part = _read(view, asked.id)
     about: dict[str, Any] = {"corpus": part.corpus, "version": part.artifact_version, "characters": part.chars}
     if part.next_offset is not None:
-        about["next"] = f"{part.corpus}/{part.artifact_id}#{part.next_offset}"
+        about["next"] = part_id(part.corpus, part.artifact_id, part.next_offset)
     key = (part.corpus, part.artifact_id)
     return {**_found(view, key, part.title), "id": asked.id, "text": part.text, "metadata": about}
+
+
+def part_id(corpus: str, artifact_id: str, offset: int) -> str:
+    """Return the id by which `fetch` returns the part of a document that begins at an offset."""
+    return f"{corpus}/{artifact_id}#{offset}"
 
 
 def _read(view: View, wanted: str) -> Reading:

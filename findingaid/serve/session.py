@@ -69,8 +69,7 @@ class Session(View):
         capability = self.capabilities.get(name)
         if capability is None:
             known = ", ".join(self.capabilities)
-            more = "; `findingaid serve mcp --profile full` serves it" if name in {c.name for c in CAPABILITIES} else ""
-            raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{more}")
+            raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{self._way_to(name)}")
         if isinstance(given, Mapping):  # some clients send null for each input that they leave out
             given = {**given, **{n: default for n, default in capability.defaults.items() if given.get(n) is None}}
         try:
@@ -85,6 +84,15 @@ class Session(View):
         if max_tokens := getattr(asked, "max_tokens", None):
             plain = truncate(plain, max_tokens)
         return without_empty(plain) if self.compact and not capability.keep_empty else plain
+
+    def _way_to(self, name: str) -> str:
+        """Return how to have a capability served that this session lacks; "" if there is none of this name."""
+        lacking = next((capability for capability in CAPABILITIES if capability.name == name), None)
+        if lacking is None:
+            return ""
+        if self.actor is None and not lacking.read_only:
+            return "; this server only reads: `--write` lets callers propose claims"
+        return "; `findingaid serve mcp --profile full` serves it"
 
     def artifacts(self) -> Sequence[tuple[Key, str]]:
         """Return the (corpus, artifact id) key and the title of every published artifact. Raises StoreError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from findingaid.config.settings import ServeSettings
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.serve import publications
 from findingaid.serve.limits import WorkerPool
-from findingaid.serve.mcp import Mcp
+from findingaid.serve.mcp import INSTRUCTIONS, Mcp, tool_of
 from findingaid.serve.profiles import AGENT, capabilities_of
 from findingaid.serve.request_context import TRACEPARENT
 from findingaid.serve.search_fetch import TEXT_CHARS
@@ -106,6 +107,17 @@ def called(address: str, tool: str, **given: Any) -> Any:
     return anyio.run(call)
 
 
+def read(address: str, uri: str) -> str:
+    """Return the text of a resource."""
+
+    async def ask() -> Any:
+        async with client(address) as connected:
+            return await connected.read_resource(uri)
+
+    text: str = anyio.run(ask).contents[0].text
+    return text
+
+
 def properties(schema: Any) -> set[str]:
     """Return the names of the properties of an output, of any of its alternatives."""
     kinds = [schema["$defs"][each["$ref"].rpartition("/")[2]] for each in schema.get("anyOf", ())] or [schema]
@@ -152,7 +164,27 @@ def test_a_profile_offers_inputs_of_the_capability_and_takes_the_others_too(sess
     assert agent.call("search", {"query": "tokens", "detail": None, "max_tokens": None, "cursor": None, "where": None})
     with pytest.raises(NotFoundError, match=r"'impact'.*: search, show.*--profile full` serves it"):
         agent.call("impact", {"id": "long.md"})
-    assert "propose_claim" not in replace(agent, actor=None).capabilities
+
+
+def test_what_a_session_does_not_serve_is_refused_with_the_way_to_it(session: Session) -> None:
+    reading = replace(session, actor=None)
+    for of in (reading, replace(reading, served=capabilities_of(ServeSettings(profile="full")))):
+        with pytest.raises(NotFoundError, match=r"'propose_claim'.*; this server only reads: `--write` lets"):
+            of.call("propose_claim", {})
+    with pytest.raises(NotFoundError, match=r"'impact'.*: search, fetch; .*--profile full` serves it"):
+        of_profile(reading, profile="search-fetch").call("impact", {})
+    with pytest.raises(NotFoundError, match=r"Known: [^;]*$"):
+        session.call("nothing", {})
+
+
+def test_an_agent_opens_a_quote_by_its_record(session: Session) -> None:
+    agent = of_profile(session)
+    answer = agent.call("answer", {"query": "when do tokens expire", "corpora": ["files"]})
+
+    (quote,) = answer["quotes"]
+    assert quote["quote"] in agent.call("show", {"id": quote["record_id"]})["text"]
+    assert "record_id of a quote" in INSTRUCTIONS["agent"]
+    assert "quotes" in tool_of(agent.capabilities["answer"]).output_schema["properties"]
 
 
 def test_search_and_fetch_have_exactly_the_shape_that_chatgpt_expects(session: Session) -> None:
@@ -164,7 +196,13 @@ def test_search_and_fetch_have_exactly_the_shape_that_chatgpt_expects(session: S
         while wanted := documents[-1]["metadata"].get("next"):
             documents.append(json.loads(called(address, "fetch", id=wanted).content[0].text))
         missing = called(address, "fetch", id="notes/nothing.md")
+        resource = read(address, "findingaid://notes/long.md")
+        (named,) = re.findall(r'fetch\(id="(.*)"\) reads on', resource)
+        rest = json.loads(called(address, "fetch", id=named).content[0].text)["text"]
 
+    begin = resource.partition("\n[… cut here")[0]
+    assert LONG.startswith(begin + rest)
+    assert len(rest) > 1_000
     assert found.structured_content == {"results": results}
     assert all(result.keys() == {"id", "title", "url"} for result in results)
     assert len(set(ids)) == len(ids) > 5
