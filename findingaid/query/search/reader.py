@@ -188,12 +188,15 @@ class Reader:
         return self._best(depth, find)
 
     def similarities(self, vector: Vectors, rowids: Sequence[int]) -> list[RowHit]:
-        """Return the cosine similarity of a vector of shape (dim,) to each of some records, best first."""
+        """Return the cosine similarity of a vector of shape (dim,) to each of some records, best first.
+
+        Only the vectors of these records are read: a nearest-neighbour query would scan all of them.
+        """
         if loaded := self._loaded:
             return _row_hits(loaded, *loaded.nearest(vector, len(rowids), loaded.places(rowids)), ())
-        condition = f"_rowid IN ({','.join(map(str, rowids))})"
-        table = self._nearest(vector, len(rowids), condition, selective=True, columns=())
-        return [RowHit(row["_rowid"], 1 - row["_distance"]) for row in table.to_pylist()]
+        listed = ",".join(map(str, rowids))
+        few = LoadedVectors.matching(self.records, f"_rowid IN ({listed})", len(rowids))
+        return _row_hits(few, *few.nearest(vector, len(rowids)), ()) if few else []
 
     def matching(
         self, text: str, depth: int, condition: str | None = None, columns: Sequence[str] = ()
