@@ -109,6 +109,7 @@ def rows(start: int, count: int, embedder: Topics) -> pa.Table:
         "artifact_id": [f"{n // SURFACES:07d}.md" for n in numbers],
         "surface_index": [n % SURFACES for n in numbers],
         "text": made,
+        "lexical": made,
         "shown": [None] * count,
         "span_start": [0] * count,
         "span_end": [len(text) for text in made],

@@ -19,7 +19,7 @@ from findingaid.model import Hit, Mode
 from findingaid.query.lookup.freshness import Marked
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import HitGroup
-from findingaid.text.analyzer import Lexical
+from findingaid.text.analyzer import Lexical, split_identifiers
 from findingaid.text.words import find_words, salient
 
 LINES = 4
@@ -58,7 +58,7 @@ class Highlighter:
 
     @cached_property
     def _stems(self) -> frozenset[str]:
-        return frozenset(stem for query in self.queries for stem in salient(query, self.lexical))
+        return frozenset(stem for query in self.queries for stem in salient(split_identifiers(query), self.lexical))
 
     def excerpt(self, text: str) -> str:
         """Return the lines of a text that have most of the queries' words, at most `LINES`, as they are in the text."""

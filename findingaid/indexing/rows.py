@@ -18,6 +18,7 @@ from findingaid.model import Surface
 from findingaid.store import schemas
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis.anchored import State
+from findingaid.text.analyzer import split_identifiers
 
 
 def artifact_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.Table:
@@ -130,6 +131,7 @@ def record_rows(
         "surface_index": [record.index for _, record in placed],
         "title": [titles[i] for i, _ in placed],
         "text": [record.text for _, record in placed],
+        "lexical": [split_identifiers(record.text) for _, record in placed],
         "shown": [None if record.text == record.surface.text else record.surface.text for _, record in placed],
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],

@@ -29,9 +29,9 @@ def index_records(table: Any, lexical: Lexical) -> None:
 
 def _words(table: Any, lexical: Lexical) -> None:
     if full_text.made_with(table.to_lance()) == lexical:
-        keep_index(table, "text", full_text.index_config(lexical))
+        keep_index(table, full_text.COLUMN, full_text.index_config(lexical))
         return
-    _make(table, "text", full_text.index_config(lexical))
+    _make(table, full_text.COLUMN, full_text.index_config(lexical))
     table.to_lance().update_config({full_text.KEY: full_text.to_json(lexical)})
 
 
@@ -76,8 +76,8 @@ def unindexed(records: Any) -> Iterator[tuple[str, tuple[int, int]]]:
     rows = records.count_rows()
     indexed = {index.columns[0]: index.name for index in records.list_indices()}
     known = vectors.measured(records.to_lance())
-    wanted = {"text": rows > 0, "vector": rows >= vectors.INDEX_ROWS and not (known and not known.probes)}
-    for what, column in (("full-text", "text"), ("vector", "vector")):
+    wanted = {full_text.COLUMN: rows > 0, "vector": rows >= vectors.INDEX_ROWS and not (known and not known.probes)}
+    for what, column in (("full-text", full_text.COLUMN), ("vector", "vector")):
         if column in indexed:
             stats = records.index_stats(indexed[column])
             yield what, (stats.num_unindexed_rows, _tail(stats.num_indexed_rows))

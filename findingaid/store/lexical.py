@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 KEY = "findingaid.full_text"
 """Key of the index settings in the configuration of the records table, which is versioned with the table."""
 
-EDITION = 1
+EDITION = 2
 """Part of the index settings. Raise it when the words in `findingaid.text.analyzer` change, to rebuild the index."""
+
+COLUMN = "lexical"
+"""Column of the records that is indexed."""
+
+TOKENIZER = "icu/split"
+"""Tokenizer of Lance that splits at blanks and punctuation, and finds words in Chinese, Japanese and Thai texts."""
 
 
 def index_config(lexical: Lexical) -> Any:
@@ -23,7 +29,7 @@ def index_config(lexical: Lexical) -> Any:
 
     listed = lexical.listed
     stop_words = None if listed is None else list(listed)
-    return FTS(language=lexical.language, stem=lexical.stem, custom_stop_words=stop_words)
+    return FTS(base_tokenizer=TOKENIZER, language=lexical.language, stem=lexical.stem, custom_stop_words=stop_words)
 
 
 def to_json(lexical: Lexical) -> str:

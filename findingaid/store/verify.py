@@ -15,6 +15,7 @@ from findingaid.errors import StoreError
 from findingaid.identity.hashes import artifact_version, embeddings_version, record_id, text_hash
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.store.ledger import OUTCOMES
+from findingaid.store.lexical import COLUMN
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals
@@ -200,7 +201,7 @@ def _searched(store: Store) -> Iterator[str]:
 
 def _asking(records: lance.LanceDataset, columns: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of a search that uses the index of these columns."""
-    if "text" in columns:
+    if COLUMN in columns:
         return {"columns": ["_score"], "full_text_query": "a", "limit": 1}
     if "vector" in columns:
         vector = records.take([0], columns=["vector"])["vector"][0].values.to_numpy(zero_copy_only=False)

@@ -1,8 +1,9 @@
-"""Analyzer of full-text search: language, stemming and stop words, and the words of a query under these settings."""
+"""Analyzer of full-text search: language, stemming, stop words and identifiers, and the words of a query."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,35 @@ STEMS = "ourselv yourselv themselv doe becaus dure befor abov onc whi ani onli v
 ALPHANUMERIC = re.compile(r"[^\W_]+")
 """Run of letters and digits, which the full-text index counts as a word."""
 
+IDENTIFIER = re.compile(r"\b\w*?(?:[a-z0-9][A-Z][A-Za-z]|[A-Z][A-Z][a-z]{2}|[^\W_]_+[^\W_])\w*", re.ASCII)
+"""Name of several parts, such as getUserName, HTTPServer or get_user_name."""
+
+BORDER = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z][A-Za-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+"""Border between two parts of an identifier. An end of one capital or of s, as in PhD and RNAs, is no part."""
+
+LONGEST = 100
+"""Characters of an identifier that is split. Longer runs are mostly encoded data."""
+
+
+def identifiers(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
+    """Yield each identifier of a text with its parts."""
+    for found in IDENTIFIER.finditer(text):
+        parts = [part for part in BORDER.split(found[0]) if part]
+        if len(parts) > 1 and len(found[0]) <= LONGEST:
+            yield found, parts
+
+
+def split_identifiers(text: str) -> str:
+    """Replace each identifier by the whole, without underscores, and its parts: "getUserName get User Name".
+
+    Names then find each other in every style, and by some of their parts.
+    """
+    pieces, last = [], 0
+    for found, parts in identifiers(text):
+        pieces += [text[last : found.start()], " ".join(["".join(parts), *parts])]
+        last = found.end()
+    return "".join([*pieces, text[last:]])
+
 
 @dataclass(frozen=True, slots=True)
 class Lexical:
@@ -50,6 +80,10 @@ class Lexical:
         return (*ENGLISH.split(), *STEMS.split()) if self.language == "English" else None
 
     def words(self, text: str) -> list[str]:
-        """Return the distinct words of a query, in lower case and without stop words."""
+        """Return the distinct words of a query, in lower case and without stop words.
+
+        Identifiers count whole and by their parts. Words that no blank separates, as in Chinese, count as one.
+        """
         stop = set(self.listed or ())
-        return [word for word in dict.fromkeys(ALPHANUMERIC.findall(text.lower())) if word not in stop]
+        found = ALPHANUMERIC.findall(split_identifiers(text).lower())
+        return [word for word in dict.fromkeys(found) if word not in stop]

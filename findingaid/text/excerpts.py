@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from findingaid.text.analyzer import Lexical
+from findingaid.text.analyzer import Lexical, split_identifiers
 from findingaid.text.words import find_words, salient
 
 LEAD = 4
@@ -18,7 +18,7 @@ def excerpt(text: str, queries: Iterable[str], most: int, lexical: Lexical) -> s
     """
     if len(text) <= most:
         return text
-    stems = frozenset(stem for query in queries for stem in salient(query, lexical))
+    stems = frozenset(stem for query in queries for stem in salient(split_identifiers(query), lexical))
     places = [(start, stem) for start, _, stem in find_words(stems, text, lexical)]
     start = max(0, _densest(places, most - most // LEAD) - most // LEAD)
     start = start if start == 0 else text.find(" ", start, start + most // LEAD) + 1 or start

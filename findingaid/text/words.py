@@ -7,19 +7,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Protocol
 
-from findingaid.text.analyzer import ENGLISH, Lexical
+from findingaid.text.analyzer import ENGLISH, Lexical, identifiers, split_identifiers
 
 ASKING = (
     "tell explain describe summarize summarise please let us say said says happens mean means also may might must shall"
 )
 """Words that say how to answer, not about which subject."""
 
+CJK = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+"""Characters of Chinese and Japanese, whose words no blank separates. Part of a set in a pattern."""
+
+CJK_RUN = re.compile(f"[{CJK}]+")
+PAIR = 2
+
 WORD = re.compile(
-    r"""
+    rf"""
     v?\d+(?:[.,]\d+)+           # 3.11, v1.2.3, 1,000
   | [^\W\d_]\+\+ | [^\W\d_]\#   # C++, C#
   | (?<!\w)\.NET\b
-  | [^\W_]+                     # all else ends at punctuation, also at _
+  | [{CJK}]+
+  | [^\W_{CJK}]+                # all else ends at punctuation, also at _
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -70,20 +77,23 @@ def salient_words(text: str, lexical: Lexical) -> list[str]:
 
 
 def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str]:
-    """Return the stems of all words of the texts, stop words included. The texts cover a word if its stem is in it."""
+    """Return the stems of all words of the texts, stop words included. The texts cover a word if its stem is in it.
+
+    An identifier has the words of its parts and that of the whole.
+    """
     lexical = lexical or Lexical()
-    return frozenset(stem(word, lexical) for text in texts for word in _words(text))
+    return frozenset(stem(word, lexical) for text in texts for word in _words(split_identifiers(text)))
 
 
 def find_words(wanted: frozenset[str], text: str, lexical: Lexical) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, end and stem of each word of a text whose stem is wanted.
+    """Yield the start, end and stem of each word and part of an identifier of a text whose stem is wanted, in order.
 
     Only words that begin with the first letter of a wanted stem are stemmed, which is quick in long texts.
     """
     initials = {word[0].casefold() for word in wanted}
-    for found in WORD.finditer(text):
-        if found[0][0].casefold() in initials and (form := stem(found[0], lexical)) in wanted:
-            yield found.start(), found.end(), form
+    for start, end, word in sorted({*_places(text), *_identifier_places(text)}):
+        if word[0].casefold() in initials and (form := stem(word, lexical)) in wanted:
+            yield start, end, form
 
 
 def stem(word: str, lexical: Lexical) -> str:
@@ -111,7 +121,28 @@ def _stemmer(language: str) -> _Stemmer:
 
 
 def _words(text: str) -> list[str]:
-    return WORD.findall(APOSTROPHE.sub("", text))
+    return [word for _, _, word in _places(APOSTROPHE.sub("", text))]
+
+
+def _places(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start and end of each word, and the word. Chinese and Japanese count by pairs of characters."""
+    for found in WORD.finditer(text):
+        start, end = found.span()
+        if end - start > PAIR and CJK_RUN.match(found[0]):
+            yield from ((i, i + PAIR, text[i : i + PAIR]) for i in range(start, end - PAIR + 1))
+        else:
+            yield start, end, found[0]
+
+
+def _identifier_places(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the start and end of each identifier without its underscores, and of its parts."""
+    for found, parts in identifiers(text):
+        yield found.start(), found.end(), "".join(parts)
+        end = found.start()
+        for part in parts:
+            start = text.index(part, end)
+            end = start + len(part)
+            yield start, end, part
 
 
 def _is_stop(word: str, lexical: Lexical) -> bool:

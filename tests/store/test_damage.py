@@ -190,7 +190,7 @@ def test_a_damaged_index_is_one_line_to_searches_and_is_named_and_healed(cli: Cl
     purged = cli.run("purge")
 
     assert "is damaged: " in error_of(searched)
-    assert "an index of the records is damaged (text_idx): run `findingaid purge`" in noticed.stdout
+    assert "an index of the records is damaged (lexical_idx): run `findingaid purge`" in noticed.stdout
     assert purged.exit_code == 0, purged.output
     assert len(cli.json("search", "ledger")) == 1
     assert cli.json("verify")["ok"]

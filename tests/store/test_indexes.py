@@ -112,6 +112,55 @@ def test_a_word_that_no_record_has_makes_the_others_count_for_less(tmp_path: Pat
     assert reader.max_bm25("why before") == 0
 
 
+NAMES = {
+    "camel": "def getUserName(self): returns the account",
+    "snake": "def get_user_name(self): returns the account",
+    "words": "Get the user name of the account.",
+    "other": "def getAccount(self): returns it",
+    "chinese": "服务器每天凌晨三点自动备份数据库。",
+    "japanese": "サーバーを再起動すると設定が反映されます。",
+}
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    aid = of_words(tmp_path_factory.mktemp("names") / "index", Lexical(), NAMES)
+    aid.index()
+    return aid
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("getUserName", {"camel", "snake", "words", "other"}),
+        ("get_user_name", {"camel", "snake", "words", "other"}),
+        ("user name", {"camel", "snake", "words"}),
+        ("getusername", {"camel", "snake"}),
+        ("数据库", {"chinese"}),
+        ("再起動", {"japanese"}),
+    ],
+)
+def test_names_are_found_in_other_styles_and_words_without_blanks(
+    names: FindingAid, query: str, wanted: set[str]
+) -> None:
+    hits = names.search(query, mode="lexical")
+    reader = names.searcher.reader()
+    for word in reader.words_without_maximum(query):
+        reader.load_word_maximum(word)
+
+    assert {hit.artifact_id for hit in hits} == wanted
+    assert hits[0].score <= reader.max_bm25(query) * 1.0001
+
+
+def test_a_name_is_embedded_and_shown_as_it_is_written(names: FindingAid) -> None:
+    (row,) = names.store.rows("records", ["text", "lexical", "shown"], "artifact_id = 'camel'").to_pylist()
+    assert row["text"] == NAMES["camel"]
+    assert row["shown"] is None
+    assert "getUserName get User Name" in row["lexical"]
+    assert isinstance(names.embedder, CountingEmbedder)
+    assert NAMES["camel"] in names.embedder.seen
+
+
 def test_the_configuration_says_how_words_are_taken(cli: Cli) -> None:
     cli.settings["lexical"] = {"language": "German", "stop_words": ["haus"]}
     cli.write("one.md", "Die Häuser der Stadt")

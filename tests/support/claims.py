@@ -48,7 +48,7 @@ def write(aid: FindingAid, claims: Sequence[Claim], members: Sequence[str] | Non
     before = aid.store.count("records", equals("artifact_id", at))
     rows = [
         {**record, "surface_index": before + i, "title": record["artifact_id"], "shown": None,
-         "embedder_id": aid.embedder.id, "artifact_version": "v1", "vector": vectors[i]}
+         "lexical": texts[i], "embedder_id": aid.embedder.id, "artifact_version": "v1", "vector": vectors[i]}
         for i, record in enumerate(records)
     ]  # fmt: skip
     aid.store.replace("records", "docs", ["no such artifact"], pa.Table.from_pylist(rows, schema=schema))

@@ -19,7 +19,7 @@ import numpy as np
 from findingaid.claims.eligible import NEITHER
 from findingaid.store import vectors
 from findingaid.store.sql import both, equals
-from findingaid.text.analyzer import Lexical
+from findingaid.text.analyzer import Lexical, split_identifiers
 from findingaid.text.words import find_words, salient
 
 if TYPE_CHECKING:
@@ -97,4 +97,5 @@ def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping
 
 
 def _covers(queries: Iterable[str], text: str, lexical: Lexical) -> bool:
-    return any(covered_share(query, text, lexical) >= COVERED for query in queries)
+    forms = {form for query in queries for form in (query, split_identifiers(query))}
+    return any(covered_share(form, text, lexical) >= COVERED for form in forms)

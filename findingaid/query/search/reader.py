@@ -17,9 +17,9 @@ from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Rank, Vectors
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
 from findingaid.store import schemas, vectors
-from findingaid.store.lexical import made_with
+from findingaid.store.lexical import COLUMN, made_with
 from findingaid.store.sql import both, equals, one_of
-from findingaid.text.analyzer import Lexical
+from findingaid.text.analyzer import Lexical, split_identifiers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -401,7 +401,9 @@ class Reader:
 
         return self.records.to_table(
             columns=[*columns, "_score"],
-            full_text_query=MatchQuery(text, "text"),  # a plain string would be parsed as syntax, such as quotes
+            full_text_query=MatchQuery(
+                split_identifiers(text), COLUMN
+            ),  # a plain string would be parsed as syntax, such as quotes
             filter=condition,
             prefilter=True,
             limit=depth,

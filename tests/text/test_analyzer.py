@@ -1,0 +1,54 @@
+"""Words of identifiers, and of Chinese and Japanese."""
+
+from __future__ import annotations
+
+import pytest
+
+from findingaid.query.search.noise import covered_share
+from findingaid.text.analyzer import LONGEST, Lexical, split_identifiers
+from findingaid.text.words import find_words, salient
+
+STYLES = ("getUserName", "get_user_name", "GetUserName", "GET_USER_NAME", "_get_user_name")
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_a_name_has_the_same_words_in_every_style(name: str) -> None:
+    assert Lexical().words(name) == ["getusername", "get", "user", "name"]
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("call parseHTTPResponse(x)", "call parseHTTPResponse parse HTTP Response(x)"),
+        ("utf_8", "utf8 utf 8"),
+        ("My_ClassName", "MyClassName My Class Name"),
+    ],
+)
+def test_an_identifier_is_followed_by_its_parts(text: str, split: str) -> None:
+    assert split_identifiers(text) == split
+
+
+@pytest.mark.parametrize(
+    "text", ["PhD", "RNAs", "the IDs", "__init__", "snake", "3.11", "auth/jwt", "_", "aB" * LONGEST]
+)
+def test_other_words_stay_as_they_are(text: str) -> None:
+    assert split_identifiers(text) == text
+
+
+@pytest.mark.parametrize("text", STYLES)
+@pytest.mark.parametrize("query", ["getUserName", "get_user_name", "user name"])
+def test_a_query_covers_a_name_in_every_style(query: str, text: str) -> None:
+    assert covered_share(query, text, Lexical()) == 1
+
+
+def test_the_parts_of_a_name_are_found_at_their_places() -> None:
+    text = "call getUserName twice"
+    places = list(find_words(frozenset(salient("user name")), text, Lexical()))
+    assert [text[start:end] for start, end, _ in places] == ["User", "Name"]
+
+
+def test_chinese_and_japanese_are_found_within_a_sentence() -> None:
+    text = "関于机器学习的研究"
+    places = list(find_words(frozenset(salient("机器学习")), text, Lexical()))
+    assert [text[start:end] for start, end, _ in places] == ["机器", "器学", "学习"]
+    assert covered_share("机器学习", "東京都の人口", Lexical()) == 0
