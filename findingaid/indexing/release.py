@@ -16,6 +16,7 @@ from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quali
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
 from findingaid.store import Leases, Publisher, Store
+from findingaid.store.index_segments import Build
 from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -64,11 +65,14 @@ class Release:
     searching: Callable[[Store], Searching]
     evaluations: Path | None = None
 
-    def publish_changes(self, corpora: Sequence[str] = (), *, joined: bool = False) -> ReleaseResult:
+    def publish_changes(
+        self, corpora: Sequence[str] = (), *, joined: bool = False, build: Build | None = None
+    ) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
 
         `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
-        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out.
+        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out. `build` builds
+        segments of indexes elsewhere than in this process.
         """
         if not corpora and self.publisher.current() and self.store.reindexed():
             return ReleaseResult(None, [])
@@ -77,7 +81,7 @@ class Release:
             withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
             self.store.compact()
             with ThreadPoolExecutor(1) as pool:
-                indexing = pool.submit(self.store.index)  # creates versions, but no data files that need a check
+                indexing = pool.submit(self.store.index, build)  # creates versions, but no data files that need a check
                 found = self._check_new(corpora)
                 indexing.result()
             result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before))

@@ -200,7 +200,8 @@ class Run:
 
     def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
         """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
-        return self.release.publish_changes(corpora, joined=self._joined)
+        build = partial(self.executor.build_segments, self.spending.run, self.store.uri) if self.executor else None
+        return self.release.publish_changes(corpora, joined=self._joined, build=build)
 
     # -- all in one process ----------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ def test_a_run_that_changes_nothing_checks_nothing(aid: FindingAid) -> None:
 
 
 def test_rows_outside_of_an_index_are_told_but_published(make_aid: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("findingaid.store.store.Store._index_records", lambda _: None)
+    monkeypatch.setattr("findingaid.store.store.Store._index_records", lambda *_: None)
     aid = make_aid()
 
     assert aid.index().ok
