@@ -53,7 +53,8 @@ def test_a_long_batch_says_how_far_it_is_and_how_long_it_will_take(
     lines = [entry.user_message for entry in location.instance.all_logs(run.run_id)]
     (half,) = [line for line in lines if "synopses 2 of 4" in line]
     assert re.fullmatch(
-        r"docs: artifacts 0 of 4, embeddings \d of \d, synopses 2 of 4; [\d,.]+ synopses/s, about \d seconds? left.*", half
+        r"docs: artifacts 0 of 4, embeddings \d of \d, synopses 2 of 4; [\d,.]+ synopses/s, about \d seconds? left.*",
+        half,
     )
 
 

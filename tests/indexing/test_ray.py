@@ -273,7 +273,7 @@ def test_segments_of_indexes_are_built_on_the_nodes(many: Cli, cluster: Any, mon
     assert aid.index().ok
 
     parts = {tuple(i.field_names): len(i.segments) for i in aid.store.published().describe_indices()}
-    assert parts[("text",)] == parts[("vector",)] > 1
+    assert parts[("lexical",)] == parts[("vector",)] > 1
     assert aid.store.unindexed()["vector"][0] == aid.store.unindexed()["full-text"][0] == 0
     assert aid.search("topic 7", 1, mode="lexical")[0].artifact_id == "07.md"
     assert aid.verify() == []
