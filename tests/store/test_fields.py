@@ -239,7 +239,7 @@ def test_widening_keeps_the_vectors_the_indexes_and_the_published_version(plain:
     assert (docs(report).changed, docs(report).calls, embedder.seen) == (1, NO_CALLS, [])
     assert all(set(before[fragment]) <= set(after) for fragment, after in files(aid).items() if fragment in before)
     assert reader.count_rows("year = 2004") == 1
-    assert {index.name for index in aid.store.published().describe_indices()} == {"text_idx"}
+    assert {index.name for index in aid.store.published().describe_indices()} == {"lexical_idx"}
     assert [hit.artifact_id for hit in aid.search("text", mode="lexical", where="year = '2004'")] == ["04"]
     assert aid.verify() == []
 
