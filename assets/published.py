@@ -17,7 +17,7 @@ from findingaid.model import Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
-from findingaid_dagster.assets.specs import CODE_VERSION, upstream_of
+from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata, upstream_of
 from findingaid_dagster.internals.events import current_data_version, event_pointer, spec_inputs
 
 INPUT = "dagster/input_data_version/"
@@ -58,12 +58,13 @@ def told_of(instance: dg.DagsterInstance, of: Corpus) -> Told:
 def publication(
     instance: dg.DagsterInstance,
     of: Corpus,
+    uri: str,
     now: Contents,
     told: Told,
     before: Contents | None,
     inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
-    """Return the event that tells Dagster what readers see `now`, and was made from `inputs` of others.
+    """Return the event that tells Dagster what readers of the store at `uri` see `now`, made from `inputs` of others.
 
     With `before`, the contents that they saw until then, it has the counts of artifacts that differ.
     """
@@ -81,7 +82,8 @@ def publication(
         **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
     }
     how = "rolled back" if told.version is not None and now.version < told.version else "published"
-    return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata={"by": how, **counts})
+    metadata = {"by": how, **counts, **event_metadata(of, PUBLISHED, uri)}
+    return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata=metadata)
 
 
 def publications(
@@ -129,7 +131,7 @@ def news(
     if served is None or (not due and all(last.version == served for last in told.values())):
         return []
     return [
-        publication(instance, aid.corpora[corpus], now, told[corpus], before.get(corpus), made[corpus])
+        publication(instance, aid.corpora[corpus], aid.store.uri, now, told[corpus], before.get(corpus), made[corpus])
         for corpus, now in read_published(aid).items()
         if corpus in due or now.digest != told[corpus].data_version
     ]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import dagster as dg
 
@@ -13,7 +14,7 @@ from findingaid.indexing.indexer import Indexer
 from findingaid.model import Stage
 from findingaid.query.search import Field
 from findingaid.store import schemas
-from findingaid_dagster.assets.keys import PUBLISHED, SOURCE, asset_key, deps_of, inputs_of, partitions_of
+from findingaid_dagster.assets.keys import PUBLISHED, SOURCE, asset_key, inputs_of, partitions_of
 
 CODE_VERSION = "1"
 """Code version of the published records."""
@@ -36,7 +37,16 @@ PUBLISHED_DESCRIPTION = (
 
 SOURCE_DESCRIPTION = "Artifacts as listed by the source. Observe this asset to see which partitions are stale."
 
-COLUMNS: dict[Stage, dict[str, list[tuple[Stage, str]]]] = {
+TEXTS: list[tuple[str, str]] = [
+    (Stage.SURFACES, "text"),
+    (Stage.SYNOPSES, "text"),
+    (Stage.CLAIMS, "text"),
+    (Stage.SUMMARY_NODES, "bullets"),
+]
+"""Columns with the texts that are embedded and searched."""
+
+COLUMNS: dict[Stage, dict[str, list[tuple[str, str]]]] = {
+    Stage.ARTIFACTS: {"payload": [(SOURCE, "payload")], "metadata": [(SOURCE, "metadata")]},
     Stage.SURFACES: {
         "text": [(Stage.ARTIFACTS, "payload")],
         "metadata": [(Stage.ARTIFACTS, "metadata")],
@@ -44,19 +54,15 @@ COLUMNS: dict[Stage, dict[str, list[tuple[Stage, str]]]] = {
     Stage.SYNOPSES: {"text": [(Stage.SURFACES, "text")]},
     Stage.CLAIMS: {"text": [(Stage.ARTIFACTS, "payload")], "quote": [(Stage.ARTIFACTS, "payload")]},
     Stage.SUMMARY_NODES: {"bullets": [(Stage.CLAIMS, "text")], "members": [(Stage.CLAIMS, "claim_id")]},
+    Stage.EMBEDDINGS: {"vector": TEXTS},
     Stage.RECORDS: {
-        "text": [
-            (Stage.SURFACES, "text"),
-            (Stage.SYNOPSES, "text"),
-            (Stage.CLAIMS, "text"),
-            (Stage.SUMMARY_NODES, "bullets"),
-        ],
+        "text": TEXTS,
         "metadata": [(Stage.SURFACES, "metadata")],
         "claim_id": [(Stage.CLAIMS, "claim_id"), (Stage.SUMMARY_NODES, "node_id")],
         "vector": [(Stage.EMBEDDINGS, "vector")],
     },
 }
-"""Columns of the stages that are made from columns of earlier ones."""
+"""Columns of the stages that are made from columns of earlier ones, or from parts of what the source lists."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +102,6 @@ def stage_spec(indexer: Indexer, stage: Stage) -> dg.AssetSpec:
     The asset is skippable, since only the run decides which partitions get an event.
     """
     of, code_version = indexer.of, indexer.recipe.code_version(stage)
-    lineage = {
-        column: [dg.TableColumnDep(asset_key(of, dep), name) for dep, name in deps if dep in deps_of(of, stage)]
-        for column, deps in COLUMNS.get(stage, {}).items()
-    }
     return dg.AssetSpec(
         asset_key(of, stage),
         deps=inputs_of(of, stage),
@@ -110,7 +112,7 @@ def stage_spec(indexer: Indexer, stage: Stage) -> dg.AssetSpec:
         tags=of.tags,
         kinds={"lancedb"},
         partitions_def=partitions_of(of.name),
-        metadata=_table(indexer, stage, {column: deps for column, deps in lineage.items() if deps}),
+        metadata=_table(indexer, stage),
         skippable=True,
         automation_condition=upkeep(of, stage),
     )
@@ -124,18 +126,16 @@ def upstream_of(of: Corpus) -> list[dg.AssetKey]:
 def published_spec(indexer: Indexer) -> dg.AssetSpec:
     """Return the spec of the asset `CORPUS/published`, which has no partitions."""
     of = indexer.of
-    records = asset_key(of, Stage.RECORDS)
-    lineage = {name: [dg.TableColumnDep(records, name)] for name in schemas.records(1).names}
     return dg.AssetSpec(
         asset_key(of, PUBLISHED),
-        deps=[records, *upstream_of(of)],
+        deps=[asset_key(of, Stage.RECORDS), *upstream_of(of)],
         description=PUBLISHED_DESCRIPTION,
         code_version=CODE_VERSION,
         group_name=of.group or of.name,
         owners=of.owners,
         tags=of.tags,
         kinds={"lancedb"},
-        metadata=_table(indexer, Stage.RECORDS, lineage),
+        metadata=_table(indexer, PUBLISHED),
         skippable=True,
     )
 
@@ -150,14 +150,44 @@ def translated(translation: Translation, of: Corpus, part: str, spec: dg.AssetSp
     return found
 
 
-def _table(indexer: Indexer, table: Stage, lineage: dict[str, list[dg.TableColumnDep]]) -> dict[str, object]:
+def event_metadata(of: Corpus, part: str, uri: str) -> dict[str, Any]:
+    """Return the columns and the address of a table, for an event: `dagster-openlineage` does not read specs."""
+    return {**_column_metadata(of, part), "uri": uri}
+
+
+def _table(indexer: Indexer, part: str) -> dict[str, object]:
     """Return the metadata of an asset that is a table of the store."""
     return {
-        "dagster/column_schema": _columns(table),
-        "dagster/column_lineage": dg.TableColumnLineage(lineage),
-        "dagster/table_name": table.value,
+        **_column_metadata(indexer.of, part),
+        "dagster/table_name": _stage_of(part).value,
         "dagster/uri": indexer.store.uri,
     }
+
+
+def _stage_of(part: str) -> Stage:
+    """Return the stage whose table an asset is: the published records are a version of those of the last stage."""
+    return Stage.RECORDS if part == PUBLISHED else Stage(part)
+
+
+def _column_metadata(of: Corpus, part: str) -> dict[str, Any]:
+    """Return the columns of a stage or of the published records, and the columns of other assets they are made from."""
+    return {
+        "dagster/column_schema": _columns(_stage_of(part)),
+        "dagster/column_lineage": dg.TableColumnLineage(_column_lineage(of, part)),
+    }
+
+
+def _column_lineage(of: Corpus, part: str) -> dict[str, list[dg.TableColumnDep]]:
+    if part == PUBLISHED:
+        records = asset_key(of, Stage.RECORDS)
+        return {name: [dg.TableColumnDep(records, name)] for name in schemas.records(1).names}
+    stage = Stage(part)
+    inputs = inputs_of(of, stage)
+    found = {
+        column: [dg.TableColumnDep(key, name) for dep, name in deps if (key := asset_key(of, dep)) in inputs]
+        for column, deps in COLUMNS[stage].items()
+    }
+    return {column: deps for column, deps in found.items() if deps}
 
 
 def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:

@@ -28,7 +28,7 @@ from findingaid_dagster.assets.keys import (
 from findingaid_dagster.assets.metadata import first_rows, metadata_of, shown_artifacts
 from findingaid_dagster.assets.partitions import Partition, read_partitions, read_selected
 from findingaid_dagster.assets.source import observation
-from findingaid_dagster.assets.specs import record_columns
+from findingaid_dagster.assets.specs import event_metadata, record_columns
 from findingaid_dagster.internals.events import (
     current_data_version,
     event_pointer,
@@ -128,8 +128,8 @@ def _log(
             _event(indexer, stage, partition, pointer, added, metadata_of(stage, partition, shown[stage], previews))
             for partition in partitions
         ]
-        if stage is Stage.RECORDS and events and previews:
-            events[-1] = events[-1].with_metadata({**events[-1].metadata, **_schema(indexer)})
+        if events:
+            events[-1] = events[-1].with_metadata({**events[-1].metadata, **_of_table(indexer, stage, previews)})
         log_asset_events(context, events)
 
 
@@ -184,10 +184,16 @@ def _unsettled(of: Corpus, stage: Stage, row: LedgerRow, key: str, previews: boo
     return dg.AssetObservation(asset_key(of, stage), partition=key, metadata=metadata)
 
 
-def _schema(indexer: Indexer) -> dict[str, Any]:
-    """Return the current columns of a corpus's records; Dagster shows those of the latest materialization."""
-    found = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.corpus]))
-    return {"dagster/column_schema": record_columns(found[indexer.corpus])}
+def _of_table(indexer: Indexer, stage: Stage, previews: bool) -> dict[str, Any]:
+    """Return the metadata of the table of a stage, for the last event of many: Dagster shows those of the latest.
+
+    With `previews`, the columns of the records include the filter fields of the corpus.
+    """
+    found = event_metadata(indexer.of, stage, indexer.store.uri)
+    if stage is Stage.RECORDS and previews:
+        fields = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.corpus]))
+        found["dagster/column_schema"] = record_columns(fields[indexer.corpus])
+    return found
 
 
 def _due(

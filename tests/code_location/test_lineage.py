@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from findingaid.errors import ConfigError
+from findingaid.model import Stage
 from findingaid_dagster import FindingAidComponent
 from findingaid_dagster.assets import AssetData
 from findingaid_dagster.pipelines.code_location import build_definitions
@@ -91,10 +92,18 @@ def test_tables_say_where_they_are_and_which_columns_theirs_come_from(location: 
         dg.TableColumnDep(key("synopses"), "text"),
     ]
     assert published["dagster/column_lineage"].deps_by_column["text"] == [dg.TableColumnDep(key("records"), "text")]
-    for part in STAGES:
-        metadata = graph.get(key(part)).metadata
-        names = {column.name for column in metadata["dagster/column_schema"].columns}
-        assert metadata["dagster/column_lineage"].deps_by_column.keys() <= names
+
+
+def test_columns_come_from_every_input_of_a_table(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"] |= {"synopsis": True, "claims": True, "summary_nodes": {"at_least": 1}}
+    cli.run("status")
+    graph = build_definitions(cli.config).resolve_asset_graph()
+
+    for part in (*Stage, "published"):
+        asset = graph.get(key(part))
+        lineage = asset.metadata["dagster/column_lineage"].deps_by_column
+        assert {dep.asset_key for deps in lineage.values() for dep in deps} == asset.parent_keys
+        assert lineage.keys() <= {column.name for column in asset.metadata["dagster/column_schema"].columns}
 
 
 def test_a_translation_changes_what_a_team_decides_and_nothing_else(cli: Cli) -> None:
