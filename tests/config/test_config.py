@@ -36,14 +36,14 @@ def file(tmp_path: Path) -> Path:
             "x",
             "stoer: unknown key. Known: store, storage_options, retain, embedder, synthesizer, lexical, budget,",
         ),
-        ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, sentence-transformers"),
+        ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, openai, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
         ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
         ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
         (
             "synthesizer.kind",
             "llm",
-            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, local, none, openai",
         ),
         (
             "corpora.docs.sourc",

@@ -285,7 +285,10 @@ def test_cases_are_yaml_or_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- query: a\n  expected: [docs/a.md]\n- query: b\n", "cases.yaml:3: expected: missing, but required"),
+        (
+            "- query: a\n  expected: [docs/a.md]\n- query: b\n",
+            "cases.yaml:3: expected: the case has no artifact that it expects: give `expected`, or `answerable: false`",
+        ),
         ("- query: ' '\n  expected: docs/a.md\n", "cases.yaml:1: query: "),
         ("- query: a\n  expected: a.md\n", "cases.yaml:1: expected: 'a.md' does not have the form corpus/artifact"),
         ("- query: a\n  expected: []\n", "cases.yaml:1: expected: "),
@@ -556,7 +559,7 @@ def test_broken_cases_keep_a_run_from_publishing(with_floor: Cli) -> None:
 
     assert result.exit_code == 1
     assert "check quality: " in result.stderr
-    assert "cases.yaml:1: expected: missing" in result.stderr
+    assert "cases.yaml:1: expected: the case has no artifact" in result.stderr
 
 
 @pytest.mark.parametrize(
