@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 import lance
-from findingaid.indexing import indexer, plan
+from findingaid.indexing import group_commit, indexer, plan
 from findingaid.errors import StoreError
 from findingaid.store import Leases, Store
 from tests.indexing.test_crash import aid_of, payloads
@@ -38,7 +38,7 @@ from tests.indexing.test_crash import aid_of, payloads
 plan.BATCH_ARTIFACTS = 1000
 indexer.Leases = partial(Leases, ttl=timedelta(seconds={ttl}))
 # One table after the other: else another thread may stop with a lock, for which everybody waits.
-indexer.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
+indexer.ThreadPoolExecutor = group_commit.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
 steps = {{}}
 
 def stopping(method, table_of):
@@ -56,7 +56,8 @@ if {inside}:
     commit = stopping(lance.LanceDataset.commit, name)
     lance.LanceDataset.commit = staticmethod(commit)
 else:
-    Store.replace = stopping(Store.replace, lambda _, table, *rest: table)
+    for name in ("replace", "replace_by_fragments"):
+        setattr(Store, name, stopping(getattr(Store, name), lambda _, table, *rest: table))
 try:
     aid_of({store!r}, payloads(0)).index()
 except StoreError as error:

@@ -489,19 +489,10 @@ def test_a_claim_that_people_decided_of_outlives_its_extractor_while_its_quote_i
 
 
 CHILD = """
-import os, signal, sys
-from findingaid import testing
 from findingaid.store import Store
 from tests.indexing.test_claims import killed_aid
-calls = 0
-original = Store.replace
-def replace(self, table, *rest, **named):
-    global calls
-    calls += 1
-    if calls == {die_at}:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return original(self, table, *rest, **named)
-Store.replace = replace
+from tests.support.kills import Kill
+Kill({die_at}, after=False).watch(Store, "replace", "replace_by_fragments")
 killed_aid({store!r}, "edited").index()
 """
 
