@@ -62,13 +62,15 @@ def test_a_plan_foresees_the_calls_of_random_changes_to_the_number(
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "batches"), [(0, 0), (512, 1), (513, 2), (16_384, 32), (100_000, 32), (1_000_000, 123)]
+    ("artifacts", "batches", "steps"),
+    [(0, 0, 0), (512, 1, 1), (513, 2, 2), (16_384, 32, 32), (100_000, 98, 32), (1_000_000, 977, 123)],
 )
-def test_a_large_run_has_large_batches_up_to_a_limit(artifacts: int, batches: int) -> None:
+def test_a_large_run_has_large_batches_and_larger_steps_up_to_a_limit(artifacts: int, batches: int, steps: int) -> None:
     plan = CorpusPlan("docs", artifacts, [Listing(f"{n}.md", "") for n in range(artifacts)], [])
 
     assert len(list(plan.batches())) == batches
-    assert len(list(replace(plan, stale=(), deleted=[""] * artifacts).removals())) == batches
+    assert len(list(plan.steps())) == steps
+    assert len(list(replace(plan, stale=(), deleted=[""] * artifacts).removals())) == steps
 
 
 def test_a_batch_ends_at_its_bytes_however_few_artifacts_it_has() -> None:
