@@ -619,7 +619,7 @@ def test_a_function_that_is_redefined_has_another_id() -> None:
 
 # -- shipped components ----------------------------------------------------------------------------------
 
-NEEDED: Mapping[str, dict[str, Any]] = {
+NEEDED: dict[str, dict[str, Any]] = {
     "custom": {"function": "tests.test_identity:beginning", "name": "mine"},
     "openai": {"model": "m"},
     "endpoint": {"base_url": "http://127.0.0.1/v1", "model": "m"},
@@ -632,8 +632,16 @@ FAMILIES = (
 SHIPPED = [(registry, name) for registry in FAMILIES for name in registry.known()]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def weights(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("model") / "small.gguf"
+    path.write_bytes(b"weights")
+    NEEDED["local"] = {"path": str(path)}
+
+
 def made(registry: Any, name: str) -> Any:
-    return registry.create({registry.key: name, **NEEDED.get(name, {})}, name)
+    size = {"dimensions": 3} if (registry, name) == (EMBEDDERS, "openai") else {}  # else an endpoint is asked
+    return registry.create({registry.key: name, **NEEDED.get(name, {}), **size}, name)
 
 
 @pytest.mark.parametrize(("registry", "name"), SHIPPED, ids=lambda value: getattr(value, "family", value))
@@ -677,13 +685,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, Together())] == [
-        "Chunked-c1e61eab3836",
-        "ClaudeSession-12023323d411",
-        "ClaudeTurn-86ff75404817",
-        "Package-5163bc29be79",
+        "Chunked-406d041ebc05",
+        "ClaudeSession-4bccd554cc1d",
+        "ClaudeTurn-57e8de11c449",
+        "Package-065b980fd1aa",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-c83dc64004f9",
+        "WithSynopsis-08f7d9170711",
         "fields-4b11ef34db01",
         "links-058b310c9a57",
         "together-bc5ad54d1c3a",
@@ -697,11 +705,13 @@ def test_the_ids_of_shipped_producers_are_these() -> None:
     assert [made(family, name).id for family in families for name in family.known() if name != "custom"] == [
         "anchored-1-extractive-v2",
         "extractive-3-v2",
+        "local-small-fcb0f4039fc3",
         "none",
         "openai-m-38aec651f302",
         "extractive-v2",
         "openai-m-3eb00c714e66",
         "extractive-15-400-v2",
+        "local-small-be05d86e0e16",
         "openai-m-35da8234a78c",
         "extractive-5-v1",
         "openai-m-26b92d589354",

@@ -364,7 +364,7 @@ class Lease:
         return mine[0]
 
     def release(self) -> None:
-        """Release these artifacts. Errors are only logged, so that they do not hide an earlier one.
+        """Release these artifacts. Errors are only logged for debugging: an earlier one mostly has the same cause.
 
         Waits for a renewal in progress: an interpreter that ends while another thread is inside Lance aborts.
         """
@@ -375,7 +375,7 @@ class Lease:
         try:
             self._leases.edit(self._without)
         except (FindingAidError, OSError, RuntimeError, ValueError) as error:
-            LOGGER.warning("%s is not released and will expire: %s", self._named, error)
+            LOGGER.debug("%s is not released and will expire: %s", self._named, error)
 
     def _without(self, rows: list[Held]) -> list[Held] | None:
         rest = [row for row in rows if row.owner != self._owner]
