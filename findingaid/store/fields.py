@@ -188,9 +188,7 @@ def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
     A new column only changes the table's schema. A column whose type must widen is rebuilt beside the old one. One
     commit then swaps their names, so that a run killed at any moment leaves either the old column or the new one.
     """
-    # Leftovers of a killed run. On object storage they may belong to a concurrent run, which then has to start again.
-    # Otherwise that run would swap in a column that lacks the rows written meanwhile.
-    _drop(dataset, [name for name in dataset.schema.names if name.startswith(OURS)])
+    drop_unfinished(dataset)
     new = [name for name in fields.types if name not in dataset.schema.names]
     room = max(0, MAX_FIELDS - len(columns(dataset.schema)))
     if new[:room]:
@@ -199,6 +197,15 @@ def fit(dataset: lance.LanceDataset, fields: Fields) -> list[str]:
     widened = {name: _wider_column(dataset, name, fields.types[name]) for name in there}
     _widen(dataset, {name: kind for name, kind in widened.items() if kind != there[name]})
     return new[room:]
+
+
+def drop_unfinished(dataset: lance.LanceDataset) -> None:
+    """Drop columns that a killed run left, which must precede every commit of rows.
+
+    On object storage they may belong to a concurrent run, which then has to start again. Otherwise that run would swap
+    in a column that lacks the rows written meanwhile.
+    """
+    _drop(dataset, [name for name in dataset.schema.names if name.startswith(OURS)])
 
 
 def fits(dataset: lance.LanceDataset, fields: Fields) -> bool:

@@ -306,6 +306,8 @@ class Store:
 
         def replace(dataset: lance.LanceDataset) -> bool:
             self._require_there(table, dataset, made)
+            if table == "records":
+                fields.drop_unfinished(dataset)
             fitting = [each if each.fit(dataset) else self._write_again(table, dataset, each) for each in made]
             return self._replace(dataset, corpus, artifact_ids, fitting, check)
 

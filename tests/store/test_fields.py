@@ -29,6 +29,7 @@ from findingaid.store import Store, fields, schemas
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
+from tests.indexing.test_group_commit import commit, prepared
 from tests.indexing.test_incremental import docs
 from tests.paths import ROOT
 
@@ -339,6 +340,24 @@ def test_a_row_written_while_a_column_widens_is_not_lost(tmp_path: Path) -> None
 
     other = grown(store, {"a": {"year": 1}, "b": {"year": 2}})
     other.indexer("docs").build(other.open_run().plan("docs").stale)  # and no clean-up, by which conflicts are not seen
+
+    with pytest.raises(OSError, match="Retryable commit conflict"):
+        widening.alter_columns({"path": "year", "name": "__year"}, {"path": "_year", "name": "year"})  # type: ignore[arg-type]
+    other.open_run().close()
+    assert column(other, "year") == {"a": 1, "b": 2}
+
+
+def test_rows_in_files_that_are_committed_while_a_column_widens_are_not_lost(tmp_path: Path) -> None:
+    """As above, for rows that were written before the other run began to widen."""
+    store = str(tmp_path / "index")
+    grown(store, {"a": {"year": 1}}).index()
+    other = grown(store, {"a": {"year": 1}, "b": {"year": 2}})
+    indexer, batches = prepared(other)
+    built = [indexer.build_batch(batch) for batch in batches]
+    widening = Store(store).dataset("records")
+    widening.add_columns({"_year": "cast(year as string)"})
+
+    commit(indexer, batches, built)
 
     with pytest.raises(OSError, match="Retryable commit conflict"):
         widening.alter_columns({"path": "year", "name": "__year"}, {"path": "_year", "name": "year"})  # type: ignore[arg-type]
