@@ -399,11 +399,11 @@ class Reader:
     def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
         from lance.query import MatchQuery
 
+        # A plain string would be parsed as syntax, such as quotes.
+        wanted = MatchQuery(split_identifiers(text), COLUMN)
         return self.records.to_table(
             columns=[*columns, "_score"],
-            full_text_query=MatchQuery(
-                split_identifiers(text), COLUMN
-            ),  # a plain string would be parsed as syntax, such as quotes
+            full_text_query=wanted,
             filter=condition,
             prefilter=True,
             limit=depth,
