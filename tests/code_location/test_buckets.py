@@ -269,7 +269,8 @@ def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(lo
     assert (key, found["records"]["artifacts"]) == ("bucket-0-of-1", 53)
     assert found["artifacts"]["bytes"] == sum(p.stat().st_size for p in (location.cli.folder / "docs").iterdir())
     assert str(found["artifacts"]["changed last"]).count(".md") <= 10
-    assert all(len(str(told)) < 3000 for told in found.values())
+    told_of_artifacts = [{k: v for k, v in told.items() if not k.startswith("dagster/")} for told in found.values()]
+    assert max(len(str(told)) for told in told_of_artifacts) < 3000
     assert "secret" not in str(found)
 
 
