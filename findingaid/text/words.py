@@ -14,6 +14,13 @@ ASKING = (
 )
 """Words that say how to answer, not about which subject."""
 
+MEASURE_ASKED = re.compile(
+    r"(?i)\bhow (?:many|much|few|little|long|often|frequently|far|near|close|old|young|new|recent|big"
+    r"|large|small|tall|high|low|deep|wide|thick|thin|heavy|light|hot|warm|cold|fast|quick|quickly|slow|slowly|soon"
+    r"|late|early|expensive|cheap|likely|strong|loud|hard|well|good|bad)\b"
+)
+"""Beginning of a question for a measure. Its answer states the measure, and seldom has the adjective: "how hot"."""
+
 CJK = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Characters of Chinese and Japanese, whose words no blank separates. Part of a set in a pattern."""
 
@@ -70,10 +77,17 @@ def salient(text: str, lexical: Lexical | None = None) -> dict[str, str]:
 
 
 def salient_words(text: str, lexical: Lexical) -> list[str]:
-    """Return the words of a text without stop words; none for a text of stop words alone."""
-    words = _words(text)
-    shouted = text.upper() == text and len(words) > 1
-    return [word for word in words if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
+    """Return the words of a text without stop words; none for a text of stop words alone.
+
+    The adjective of `MEASURE_ASKED` counts only if no other word is left.
+    """
+    shouted = text.upper() == text and len(_words(text)) > 1
+
+    def without_stop_words(text: str) -> list[str]:
+        return [word for word in _words(text) if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
+
+    rest = MEASURE_ASKED.sub("how", text) if lexical.language == "English" else text
+    return without_stop_words(rest) or without_stop_words(text)
 
 
 def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str]:

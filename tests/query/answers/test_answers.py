@@ -91,7 +91,7 @@ def test_every_citation_of_an_answer_can_be_opened_at_its_passage(aid: FindingAi
         assert view.text == claim.text
         assert all(TEXTS[p.artifact_id][slice(*p.span or ())] == p.quote and not p.broken for p in view.passages)
     assert answer.confidence == "medium"
-    assert answer.gaps == ["long", "live"]
+    assert answer.gaps == ["live"]
 
 
 def test_what_no_claim_speaks_of_has_no_answer(aid: FindingAid) -> None:

@@ -63,6 +63,9 @@ def ids(answer: Answer) -> list[str]:
         ("snake_case of v1.2", ["snake", "case", "v1.2"]),
         ("tokens, Token; TOKENS", ["tokens"]),
         ("what is it?", ["what", "is", "it"]),
+        ("How hot should the water be, and how many cups?", ["water", "cups"]),
+        ("how hot is it?", ["hot"]),
+        ("hot water", ["hot", "water"]),
     ],
 )
 def test_the_terms_of_a_question_are_its_words_that_say_something(query: str, terms: list[str]) -> None:
