@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tests.paths import ROOT
 
-PATIENCE = 180
+PATIENCE = 400
 LOCATION = {"repositoryLocationName": "findingaid", "repositoryName": "__repository__"}
 ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
 
