@@ -123,7 +123,7 @@ def _indexed(aid: FindingAid, where: str) -> Iterator[tuple[str, Any]]:
     rows = aid.store.rows("ledger", ["bytes", "updated"], where)
     yield "bytes", sum(rows["bytes"].to_pylist())
     now = datetime.now(UTC)
-    days = [(now - updated).total_seconds() / 86_400 for updated in rows["updated"].to_pylist()]
+    days = [round((now - updated).total_seconds() / 86_400, 2) for updated in rows["updated"].to_pylist()]
     if days:
         yield "age", histogram(days, "Ages of artifacts", "days ago", "artifacts")
 

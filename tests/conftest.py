@@ -111,8 +111,12 @@ class Cli:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
-    def run(self, *arguments: str) -> Result:
+    def configure(self) -> None:
+        """Write the configuration, as the next command would."""
         self.config.write_text(yaml.safe_dump(self.settings))
+
+    def run(self, *arguments: str) -> Result:
+        self.configure()
         return CliRunner().invoke(main, [*arguments, "--config", str(self.config)])
 
     def json(self, *arguments: str) -> Any:

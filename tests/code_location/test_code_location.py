@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
+from alembic.script import ScriptDirectory
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
+from sqlalchemy.engine import Engine
 
 import findingaid
 from findingaid import FindingAid
 from findingaid.sources.files import RACY_NANOSECONDS
-from findingaid_dagster.assets import artifact_id_of, partition_key
+from findingaid_dagster.assets import artifact_id_of, checks, partition_key, plots
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.resources import FindingAidResource
@@ -34,20 +38,72 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
     yield from open_location(cli, monkeypatch)
 
 
-def open_location(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str = (ROOT / ".dagster" / "dagster.yaml").read_text()
-) -> Iterator[Location]:
+DAGSTER_YAML = (ROOT / ".dagster" / "dagster.yaml").read_text()
+
+RUN = "history/runs/run.db"
+"""Database of a run, of which each has its own."""
+
+read_migrations = functools.cache(ScriptDirectory.from_config)
+"""The scripts of Dagster's migrations, which it reads again for each database that it opens."""
+
+
+def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str = DAGSTER_YAML) -> Iterator[Location]:
     home = cli.folder / "dagster_home"
     home.mkdir()
     (home / "dagster.yaml").write_text(dagster_yaml)
+    if dagster_yaml == DAGSTER_YAML:
+        for name in empty_databases().keys() - {RUN}:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_bytes(empty_databases()[name])
+    monkeypatch.setattr(ScriptDirectory, "from_config", read_migrations)
+    monkeypatch.setattr(BatchingSqliteEventLog, "_initdb", copy_tables)
+    for name in ("bars", "histogram"):
+        monkeypatch.setattr(checks, name, drawn_once(name))
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.setenv("FINDINGAID_CONFIG", str(cli.config))
     for topic in ("ledger", "vector", "reader", "writer"):
         cli.write(f"{topic}.md", text_about(topic))
     cli.settings["corpora"]["docs"]["synopsis"] = True
-    cli.run("status")  # writes the configuration
+    cli.configure()
     with dg.DagsterInstance.get() as instance:
         yield Location(cli, instance)
+
+
+@functools.cache
+def drawn_once(name: str) -> Callable[..., dg.MarkdownMetadataValue]:
+    """Return a function of plots that draws each picture once: most tests have the same four documents."""
+    pictures: dict[str, dg.MarkdownMetadataValue] = {}
+
+    def draw(*arguments: object) -> dg.MarkdownMetadataValue:
+        shown = repr(arguments)
+        if shown not in pictures:
+            pictures[shown] = getattr(plots, name)(*arguments)
+        return pictures[shown]
+
+    return draw
+
+
+@functools.cache
+def empty_databases() -> dict[str, bytes]:
+    """Map each database of a new instance to its content: making the tables takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", folder)
+        Path(folder, "dagster.yaml").write_text(DAGSTER_YAML)
+        with dg.DagsterInstance.get() as instance, instance.event_log_storage.run_connection("run"):
+            pass
+        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*.db")}
+
+
+make_tables = BatchingSqliteEventLog._initdb
+
+
+def copy_tables(storage: BatchingSqliteEventLog, engine: Engine, for_index_shard: bool = False) -> None:
+    """Start the database of a run as a copy of an empty one."""
+    database = Path(str(engine.url.database))
+    if database.exists():
+        make_tables(storage, engine, for_index_shard)
+    else:
+        database.write_bytes(empty_databases()[RUN])
 
 
 class Location:
@@ -61,7 +117,7 @@ class Location:
     def definitions(self) -> dg.Definitions:
         from findingaid_dagster.pipelines.code_location import build_definitions
 
-        self.cli.run("status")
+        self.cli.configure()
         return build_definitions(self.cli.config)
 
     @property
