@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from findingaid.errors import SourceShrunkError
 from findingaid.identity.hashes import content_hash, embeddings_version
@@ -25,6 +28,10 @@ STEP_ARTIFACTS = 8192
 NO_SYNOPSIS = "none"
 NO_CLAIMS = ""
 """The id of a corpus without claims, and the version of claims that do not exist."""
+
+
+COMPARED = ("artifact_id", "stamp", "recipe")
+"""Columns of the ledger with which a plan compares the listings of a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,40 +182,57 @@ def split(listings: Sequence[Listing], limit: int = LARGE_BATCH_ARTIFACTS) -> It
 def plan_corpus(
     corpus: str,
     discovery: Discovery,
-    known: Mapping[str, tuple[str, str]],
+    known: pa.Table,
     recipe_id: str,
     lost: Mapping[str, Collection[str]],
     force: bool = False,
     decided: Collection[str] = (),
     skipped: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> CorpusPlan:
-    """Compare a discovery with the ledger's (stamp, recipe) of each artifact; those in `decided` are always stale.
+    """Compare a discovery with the columns COMPARED of the ledger; artifacts in `decided` are always stale.
 
     `skipped` are the (stamp, reason) of artifacts that an earlier run skipped.
     """
-    indexed = {*known, *lost}
+    known_ids = known["artifact_id"]
+    indexed = {*known_ids.filter(_among(known_ids, skipped)).to_pylist(), *lost}
     still = (
         [] if force else [each for each in unchanged(discovery.listings, skipped) if each.artifact_id not in indexed]
     )
     passed = {each.artifact_id for each in still}
     stale = [
         listing
-        for listing in discovery.listings
+        for listing, is_current in zip(discovery.listings, _current(discovery.listings, known, recipe_id), strict=True)
         if listing.artifact_id not in passed
         and (
             force
+            or not is_current
             or not listing.settled
             or listing.artifact_id in lost
             or listing.artifact_id in decided
-            or known.get(listing.artifact_id) != (listing.stamp, recipe_id)
         )
     ]
     there = {listing.artifact_id for listing in discovery.listings} | {f.artifact_id for f in discovery.failures}
+    gone = {*known_ids.filter(pc.invert(_among(known_ids, there))).to_pylist(), *lost} - there
     hidden = tuple(discovery.unknown)
     deleted, forgotten = (
-        sorted(i for i in ids - there if not (hidden and i.startswith(hidden))) for ids in (indexed, set(skipped))
+        sorted(i for i in ids if not (hidden and i.startswith(hidden))) for ids in (gone, skipped.keys() - there)
     )
     return CorpusPlan(corpus, len(there) - len(passed), stale, deleted, discovery.failures, lost, still, forgotten)
+
+
+def _current(listings: Sequence[Listing], known: pa.Table, recipe_id: str) -> list[bool]:
+    """Return for each listing whether the ledger has its artifact with this stamp and recipe."""
+    ids = pa.array([listing.artifact_id for listing in listings], pa.string())
+    stamps = pa.array([listing.stamp for listing in listings], pa.string())
+    row = pc.index_in(ids, known["artifact_id"])
+    same = pc.and_(pc.equal(known["stamp"].take(row), stamps), pc.equal(known["recipe"].take(row), recipe_id))
+    found: list[bool] = same.fill_null(False).to_pylist()
+    return found
+
+
+def _among(column: pa.ChunkedArray, ids: Iterable[str]) -> pa.ChunkedArray:
+    """Return for each value of a column whether it is one of these ids."""
+    return pc.is_in(column, pa.array(list(ids), pa.string()))
 
 
 def refuse_loss(plan: CorpusPlan, known: int, max_loss: float) -> None:

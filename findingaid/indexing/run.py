@@ -15,6 +15,9 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.redaction import complete, extractors, incomplete, scrub
@@ -32,7 +35,7 @@ from findingaid.indexing.budget import Spending
 from findingaid.indexing.calls import Progress
 from findingaid.indexing.forecast import Forecast
 from findingaid.indexing.indexer import BuildOptions, Indexer
-from findingaid.indexing.plan import CorpusPlan, plan_corpus, refuse_loss, refuse_skips
+from findingaid.indexing.plan import COMPARED, CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
@@ -99,7 +102,7 @@ class Run:
         """
         self._inspect()
         indexer = self.indexer(corpus)
-        known, lost = indexer.ledger.known(corpus), indexer.ledger.lost(corpus)
+        known, lost = indexer.ledger.columns(corpus, *COMPARED), indexer.ledger.lost(corpus)
         decided = indexer.artifacts_with_new_decisions()
         skipped = indexer.skipped.of(corpus)
         if getattr(indexer.of.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
@@ -181,7 +184,7 @@ class Run:
         turned = [artifact_id for report in reports for artifact_id in report.turned]
         if turned:
             if not plan.allow_loss:
-                refuse_skips(len(turned), len(indexer.ledger.known(plan.corpus)), indexer.of.max_loss)
+                refuse_skips(len(turned), indexer.ledger.count(plan.corpus), indexer.of.max_loss)
             indexer.remove(turned)
         if not plan.partial:
             if plan.failures or any(report.failed for report in reports):
@@ -196,7 +199,8 @@ class Run:
         unread = {f.artifact_id for f in failed if "exclude it" in f.message}
         if len(unread) < 2 or not hasattr(indexer.of.source, "exclude"):
             return []
-        return exclude_patterns(unread, indexer.ledger.known(corpus).keys() - unread)
+        known = indexer.ledger.columns(corpus, "artifact_id")["artifact_id"].to_pylist()
+        return exclude_patterns(unread, set(known) - unread)
 
     def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
         """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
@@ -272,8 +276,9 @@ class Run:
         estimates = [indexer.estimate(batch, forecast) for batch in plan.batches()]
         failed = {failure.artifact_id for estimate in estimates for failure in estimate.failed}
         counted = {listing.artifact_id for listing in plan.stale} - failed  # a skipped one gets no records
-        rows = indexer.ledger.rows(corpus)
-        kept = sum(row.n_records for i, row in rows.items() if i not in counted and i not in plan.deleted)
+        rows = indexer.ledger.columns(corpus, "artifact_id", "n_records")
+        replaced = pc.is_in(rows["artifact_id"], pa.array([*counted, *plan.deleted], pa.string()))
+        kept = pc.sum(rows["n_records"].filter(pc.invert(replaced))).as_py() or 0
         return _report(plan, estimates, kept + sum(estimate.records for estimate in estimates))
 
     def _join(self, until: ExitStack) -> None:

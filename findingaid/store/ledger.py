@@ -100,12 +100,9 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def known(self, corpus: str) -> dict[str, tuple[str, str]]:
-        """Map each artifact id of a corpus to (stamp, recipe), which is all that a plan compares."""
-        columns = ("artifact_id", "stamp", "recipe")
-        found = self._store.rows("ledger", columns, equals("corpus", corpus))
-        ids, stamps, recipes = (found[c].to_pylist() for c in columns)
-        return dict(zip(ids, zip(stamps, recipes, strict=True), strict=True))
+    def columns(self, corpus: str, *names: str) -> pa.Table:
+        """Return columns of all artifacts of a corpus: a tenth of the memory of Python objects."""
+        return self._store.rows("ledger", names, equals("corpus", corpus))
 
     def rows(self, corpus: str, artifact_ids: Sequence[str] | None = None) -> dict[str, LedgerRow]:
         """Return the rows of a corpus by artifact id: all, or the existing ones among `artifact_ids`."""
@@ -123,13 +120,12 @@ class Ledger:
 
     def decisions(self, corpus: str) -> dict[str, str]:
         """Map each artifact id to the hash of the decisions that its claims and summary node were built from."""
-        found = self._store.rows("ledger", ("artifact_id", "decisions"), equals("corpus", corpus))
+        found = self.columns(corpus, "artifact_id", "decisions")
         return dict(zip(found["artifact_id"].to_pylist(), found["decisions"].to_pylist(), strict=True))
 
     def rows_of(self, corpus: str, table: str) -> int:
         """Return how many rows a corpus has in a table, as the ledger counts them."""
-        column = f"n_{table}"
-        return pc.sum(self._store.rows("ledger", [column], equals("corpus", corpus))[column]).as_py() or 0
+        return pc.sum(self.columns(corpus, f"n_{table}").column(0)).as_py() or 0
 
     def failures(self, corpus: str) -> list[Failure]:
         """Return the last failure of each failed artifact, sorted by artifact id."""
