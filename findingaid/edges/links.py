@@ -31,7 +31,7 @@ class LinkEdges:
     def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterator[Edge]:
         text, metadata = artifact.raw, artifact.metadata
         markdown = (metadata.get("text_type") or metadata.get("media_type")) == "text/markdown"
-        if not isinstance(text, str) or not markdown:
+        if not isinstance(text, str) or not markdown or "[" not in text:  # in each link to a file
             return
         for block in blocks(text, tables=False):
             for event, _ in block.events:
