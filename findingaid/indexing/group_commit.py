@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
 
 import pyarrow as pa
@@ -58,7 +59,8 @@ def commit_group(store: Store, corpus: str, built: Sequence[BuiltBatch], lease: 
     artifacts since the first one. Raises StoreError, with nothing more written, if the lease was lost.
     """
     ledger = Ledger(store)
-    intended = _put(ledger, corpus, [row for batch in built for row in batch.intents], lease)
+    intents = [row for batch in built for row in batch.intents]
+    intended = _put(ledger, corpus, intents, lease)
     # Between intent and outcome the order of the tables does not matter, so they are written in parallel.
     tables = dict.fromkeys(table for batch in built for table in batch.tables)
     with ThreadPoolExecutor(len(tables) or 1) as pool:
@@ -66,7 +68,8 @@ def commit_group(store: Store, corpus: str, built: Sequence[BuiltBatch], lease: 
     for name in dict.fromkeys(name for batch in built for name in batch.histories):
         rows = [batch.histories[name] for batch in built if name in batch.histories]
         store.append(name, pa.concat_tables(rows), lease.check_commit)
-    outcomes = [replace(row, updated=intended.get(row.artifact_id, row).updated) for b in built for row in b.outcomes]
+    announced = {row.artifact_id for row in intents}
+    outcomes = [replace(r, updated=intended) if r.artifact_id in announced else r for b in built for r in b.outcomes]
     _put(ledger, corpus, outcomes, lease)
 
 
@@ -76,8 +79,8 @@ def _replace(store: Store, table: str, corpus: str, built: Sequence[BuiltBatch],
     store.replace_by_fragments(table, corpus, ids, [made for _, made in changes], lease.check_commit)
 
 
-def _put(ledger: Ledger, corpus: str, rows: Sequence[LedgerRow], lease: Lease) -> Mapping[str, LedgerRow]:
-    return ledger.follow(corpus, rows, lease.check) if rows else {}
+def _put(ledger: Ledger, corpus: str, rows: Sequence[LedgerRow], lease: Lease) -> datetime | None:
+    return ledger.follow(corpus, rows, lease.check) if rows else None
 
 
 def group_batches(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:

@@ -275,7 +275,7 @@ class Indexer:
             empty = self.store.dataset(table).schema.empty_table()
             self.store.replace(table, self.corpus, ids, empty, lease.check_commit)
         if written:
-            self.ledger.follow(self.corpus, [], lease.check, gone=list(written.values()))
+            self.ledger.follow(self.corpus, [], lease.check, gone=written)
 
     def retract_other_embedders(self) -> None:
         """Remove records whose vectors another embedder made.
@@ -301,7 +301,7 @@ class Indexer:
         written = self._put([row.writing([Stage.RECORDS]) for row in rows], lease)
         none = schemas.records(self.embedder.dim).empty_table()
         self.store.replace("records", self.corpus, ids, none, lease.check_commit)
-        self._put([replace(row, n_records=0) for row in written.values()], lease)
+        self._put([replace(row, n_records=0) for row in written], lease)
 
     @property
     def of_another_embedder(self) -> str:
@@ -572,11 +572,11 @@ class Indexer:
         current = done and all(of.outcome.settled for of in made.values())
         if Stage.CLAIMS in again or row.claims == wanted[Stage.CLAIMS]:
             written |= self._built_from(batch, artifact_id)
-        row = replace(row, stamp=work.stamps[artifact_id], recipe=self.recipe.id if current else "", **written)
+        written |= {"stamp": work.stamps[artifact_id], "recipe": self.recipe.id if current else ""}
         if failure := next(failures_of(batch, artifact_id), None):
-            return _failed(row, failure)
+            return _failed(replace(row, **written), failure)
         waits_for = next((of.message for of in made.values() if of.outcome is Outcome.PENDING), "")
-        return replace(row, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
+        return replace(row, **written, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
 
     def _wants(self, stage: Stage) -> bool:
         """Return whether the corpus wants the output of one of the stages in WRITTEN."""
@@ -593,9 +593,10 @@ class Indexer:
             "decisions": self.decided.touching(artifact_id, ids, bool(self.recipe.nodes_id)),
         }
 
-    def _put(self, rows: Sequence[LedgerRow], lease: Lease) -> dict[str, LedgerRow]:
+    def _put(self, rows: Sequence[LedgerRow], lease: Lease) -> list[LedgerRow]:
         """Replace ledger rows if they are still as they were read; return them as written."""
-        return self.ledger.follow(self.corpus, rows, lease.check) if rows else {}
+        updated = self.ledger.follow(self.corpus, rows, lease.check) if rows else None
+        return [replace(row, updated=updated) for row in rows]
 
 
 def _rows_by_artifact(rows: pa.Table) -> dict[str, int]:

@@ -59,7 +59,7 @@ class Fields:
     def of(cls, metadata: Iterable[str]) -> Fields:
         """Return the fields of records with this metadata, except fields that are null or nested in every record."""
         rows = [orjson.loads(text) for text in metadata]
-        names = sorted({name for row in rows for name in row if is_field(name)})
+        names = sorted(filter(is_field, set().union(*rows)))
         values = {name: [row.get(name) for row in rows] for name in names}
         types = {name: type_of_all(values[name]) for name in names}
         return cls(values, {name: kind for name, kind in types.items() if kind != NOTHING})

@@ -146,8 +146,8 @@ class Ledger:
 
     def follow(
         self, corpus: str, rows: Sequence[LedgerRow], check: Callable[[], None], gone: Sequence[LedgerRow] = ()
-    ) -> dict[str, LedgerRow]:
-        """Write rows, and drop `gone`, if no row of theirs has changed since it was read; return the written rows.
+    ) -> datetime:
+        """Write rows, and drop `gone`, if no row of theirs has changed since it was read; return the rows' new time.
 
         `check` is called just before the commit and may raise. Raises StoreError, with nothing written, when another
         process wrote a row of these artifacts meanwhile.
@@ -168,7 +168,7 @@ class Ledger:
         now = _now()
         self._put(corpus, rows, [row.artifact_id for row in gone], now, unchanged)
         self._confirm(corpus, [row.artifact_id for row in rows if row.updated is None], now, check)
-        return {row.artifact_id: replace(row, updated=now) for row in rows}
+        return now
 
     def _confirm(self, corpus: str, new: Sequence[str], now: datetime, check: Callable[[], None]) -> None:
         """Check once more after new rows were written, and take them back where that fails.
