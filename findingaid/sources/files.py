@@ -8,9 +8,10 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -128,8 +129,8 @@ class Files:
         if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
         walk = _Walk(self)
-        listings = list(walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),)))
-        return Discovery(sorted(listings, key=lambda x: x.artifact_id), walk.failures, walk.unknown)
+        walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),))
+        return Discovery(sorted(walk.listings, key=attrgetter("artifact_id")), walk.failures, walk.unknown)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a file as `discover` lists it now; None if it is gone. Raises SourceError."""
@@ -241,45 +242,51 @@ class Files:
 
 @dataclass
 class _Walk:
-    """One pass over a tree, which also collects the failures and the folders that it could not list."""
+    """One pass over a tree, which collects listings, failures and the folders that it could not list."""
 
     files: Files
+    listings: list[Listing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     visits: Counter[str] = field(default_factory=Counter)
     now: int = field(default_factory=time.time_ns)
 
-    def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
-        """Yield the listings of a folder. `ancestors` are the real paths above it, to detect a link that loops back."""
+    def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> None:
+        """List a folder. `ancestors` are the real paths above it, to detect a link that loops back."""
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            return self._fail_folder(prefix, error.strerror or str(error))
+            self._fail_folder(prefix, error.strerror or str(error))
+            return
         for entry in entries:
             if entry.name.startswith(".") and not self.files.hidden:
                 continue
             artifact_id = prefix + entry.name
             if is_folder(entry):
-                yield from self._folder(entry, artifact_id + "/", ancestors)
+                self._folder(entry, artifact_id + "/", ancestors)
             elif self.files._selects(artifact_id) and (listing := self._file(entry, artifact_id)):
-                yield listing
+                self.listings.append(listing)
 
-    def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> Iterator[Listing]:
+    def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> None:
         if self.files.exclude and _matches(self.files._excluded, prefix):
             return
         real = entry.path
         if entry.is_symlink():
             real = os.path.realpath(entry.path)
             if real in ancestors:
-                return self._fail(prefix, "outside_root", f"link loops back to {real}: exclude it")
+                self._fail(prefix, "outside_root", f"link loops back to {real}: exclude it")
+                return
             if not Path(real).is_relative_to(self.files._real_root):
-                return self._fail(prefix, "outside_root", _outside(real, self.files._real_root))
+                self._fail(prefix, "outside_root", _outside(real, self.files._real_root))
+                return
         self.visits[real] += 1
         if self.visits[real] > MOST_VISITS:
-            return self._fail(prefix, "duplicate", f"listed {MOST_VISITS} times already, through links: exclude it")
+            self._fail(prefix, "duplicate", f"listed {MOST_VISITS} times already, through links: exclude it")
+            return
         if len(ancestors) > DEEPEST:
-            return self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
-        yield from self.below(real, prefix, (*ancestors, real))
+            self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
+            return
+        self.below(real, prefix, (*ancestors, real))
 
     def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Listing | None:
         """Return the listing of a file; None if it cannot be listed, which is noted among the failures."""
@@ -339,7 +346,12 @@ def _patterns(lines: Iterable[str]) -> PathSpec[Any]:
 
 
 def _matches(patterns: PathSpec[Any], path: str) -> bool:
-    return patterns.match_file(path.replace("\n", " "))  # pathspec's "**" does not match line ends
+    """Return what the last pattern that matches a path says; as `PathSpec.match_file` for a path in normal form."""
+    path = path.replace("\n", " ")  # pathspec's "**" does not match line ends
+    for pattern in reversed(patterns.patterns):
+        if pattern.include is not None and pattern.regex.search(path):
+            return bool(pattern.include)
+    return False
 
 
 def _outside(real: str | Path, root: Path) -> str:
