@@ -168,10 +168,11 @@ class FindingAid:
         Raises ConfigError if the budget cannot be enforced, see `check_budget`.
         """
         check_budget(self.budget, self.prices, self.corpora.values())
-        spending = Spending(self.store, self.budget, self.prices, shared=name is not None or self.executor is not None)
+        of = replace(self, store=self.store.caching())
+        spending = Spending(of.store, self.budget, self.prices, shared=name is not None or self.executor is not None)
         if name is not None:
             spending.run = name
-        return Run(self.store, self.embedder, self.corpora, spending, self._decisions, self.release, self.executor)
+        return Run(of.store, self.embedder, self.corpora, spending, self._decisions, of.release, self.executor)
 
     def indexer(self, corpus: str) -> Indexer:
         """Return the indexer of one corpus, in a run of its own. Raises ConfigError for an unknown corpus."""

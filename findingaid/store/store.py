@@ -85,6 +85,9 @@ NAMED = 5
 KEY_INDEX_ROWS = 50_000
 """Rows from which a key column is indexed. Below this a scan is as fast, and an index adds files."""
 
+CACHE_BYTES = 128 * 2**20
+"""Most memory for each of the two caches of a caching view: of metadata and of indexes."""
+
 
 class Store:
     """All tables of one index below one URI: a folder, or object storage with Lance's `storage_options`.
@@ -101,6 +104,19 @@ class Store:
         self._unusable: dict[str, str] = {}
         self._told_full = False
         self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
+        self._caching = False
+        self._session: Any = None
+
+    def caching(self) -> Self:
+        """Return a view of this store for one run, which opens a table ten times as fast after the first time.
+
+        It keeps metadata of files in memory. Lance finds them by path, and a manifest by its version and ETag as well,
+        so that a table which another process makes anew is read anew. Files that are lost or damaged later are only
+        noticed by `inspect`, which starts with empty caches.
+        """
+        view = copy(self)
+        view._caching = True
+        return view
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -111,7 +127,9 @@ class Store:
         self._require_folder()
         try:
             with self.reached():
-                return lance.dataset(self._path(table), version=version, storage_options=self._options or None)
+                return lance.dataset(
+                    self._path(table), version=version, storage_options=self._options or None, session=self._session
+                )
         except (ValueError, OSError, RuntimeError) as error:
             raise StoreError(f"table {table} of {self.uri} cannot be opened: {self._said(error)}") from None
 
@@ -524,7 +542,7 @@ class Store:
     def index(self, build: Build | None = None) -> None:
         """Update the indexes that lack enough rows; `build` builds segments elsewhere than in this process."""
         self._index_keys()
-        self._commit("records", lambda _: self._index_records(build or self._build_segments))
+        self._commit("records", lambda dataset: self._index_records(dataset, build or self._build_segments))
 
     def build_segment(self, segment: IndexSegment) -> Any:
         """Build a segment of an index of the records without a commit; return Lance's metadata of it."""
@@ -604,33 +622,36 @@ class Store:
         self._commit(table, _drop_indexes)
 
     def _index_keys(self) -> None:
-        from lancedb.index import BTree
-
         of_artifacts = [(table, "artifact_id") for table in ("ledger", *schemas.PER_ARTIFACT)]
         for name, column in [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]:
             if self.count(name) >= KEY_INDEX_ROWS:
-                self._commit(name, partial(self._index, name, column, BTree()))
+                self._commit(name, partial(self._index_key, name, column))
 
-    def _index(self, name: str, column: str, config: Any, _: lance.LanceDataset) -> None:
-        indexes.keep_index(self._table(name), column, config)
+    def _index_key(self, name: str, column: str, dataset: lance.LanceDataset) -> None:
+        from lancedb.index import BTree
+
+        indexes.keep_index(self._indexed(name, dataset), column, BTree())
 
     def unindexed(self) -> dict[str, tuple[int, int]]:
         """Map each index of the records to (rows that are not in it, rows that may be outside of it)."""
         with self.reached():
-            return dict(indexes.unindexed(self._table("records")))
+            return dict(indexes.unindexed(self.dataset("records")))
 
     def reindexed(self) -> bool:
         """Check whether the full-text index matches the settings, which may change while the records do not."""
         records = self.dataset("records")
         return not records.count_rows() or lexical.made_with(records) == self.lexical
 
-    def _index_records(self, build: Build) -> None:
-        indexes.index_records(self._table("records"), self.lexical, build)
+    def _index_records(self, dataset: lance.LanceDataset, build: Build) -> None:
+        indexes.index_records(self._indexed("records", dataset), self.lexical, build)
 
-    def _table(self, name: str) -> Any:
-        import lancedb
+    def _indexed(self, name: str, dataset: lance.LanceDataset) -> indexes.Indexed:
+        def open_lancedb() -> Any:
+            import lancedb
 
-        return lancedb.connect(self.uri, storage_options=self._options or None).open_table(name)
+            return lancedb.connect(self.uri, storage_options=self._options or None).open_table(name)
+
+        return indexes.Indexed(dataset, open_lancedb)
 
     # -- damage ----------------------------------------------------------------------------------------
 
@@ -643,6 +664,7 @@ class Store:
         if not 0 < dim <= MAX_DIM:
             raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
         wanted = _wanted(dim)
+        self._session = _session() if self._caching else None
         with ThreadPoolExecutor(len(wanted)) as pool:
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
         self._unusable = {table: state for table, state in states.items() if state}
@@ -756,6 +778,12 @@ def _addresses(dataset: lance.LanceDataset, corpus: str, artifact_ids: Sequence[
         rows = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
         found.append(rows["_rowaddr"].to_numpy())
     return np.concatenate(found)
+
+
+def _session() -> Any:
+    from lance import Session  # type: ignore[attr-defined]  # lance imports it without listing it
+
+    return Session(metadata_cache_size_bytes=CACHE_BYTES, index_cache_size_bytes=CACHE_BYTES)
 
 
 def _wanted(dim: int) -> dict[str, pa.Schema]:
