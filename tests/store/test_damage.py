@@ -12,6 +12,7 @@ import pytest
 from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store
+from findingaid.store.skipped import skipped_rows
 from findingaid.testing import MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_incremental import docs, records
@@ -55,6 +56,48 @@ def test_a_harmed_table_is_noticed_and_healed(
     assert docs(report).calls == NO_CALLS
     assert records(make_aid()) == before
     assert make_aid().verify() == []
+
+
+@pytest.mark.parametrize("harm", [lose, lose_data, cut_data, cut_manifest])
+def test_harm_between_two_runs_of_a_process_is_noticed_and_healed(
+    aid: FindingAid, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """No run trusts what an earlier one keeps in memory of the files."""
+    aid.index()
+    before = records(aid)
+    harm(tmp_path / "index" / "surfaces.lance")
+
+    report = aid.index()
+
+    assert any("surfaces" in line for line in report.repaired)
+    assert records(aid) == before
+    assert aid.verify() == []
+
+
+def test_a_caching_view_opens_all_tables_in_one_session_and_reads_one_that_is_made_anew(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "index"))
+    store.prepare(8)
+    view = store.caching()
+    view.inspect(8)
+    store.append("skipped", skipped_rows("docs", {"old.md": ("1", "binary")}))
+    before = view.rows("skipped", ["artifact_id"])["artifact_id"].to_pylist()
+    version = view.dataset("skipped").version
+
+    lose(Path(store.uri) / "skipped.lance")
+    store.prepare(8)
+    store.append("skipped", skipped_rows("docs", {"new.md": ("1", "binary")}))
+    after = view.rows("skipped", ["artifact_id"])["artifact_id"].to_pylist()
+
+    assert _share_session(view)
+    assert not _share_session(store)
+    assert before == ["old.md"]
+    assert after == ["new.md"]
+    assert view.dataset("skipped").version == version
+
+
+def _share_session(store: Store) -> bool:
+    one, other = (store.dataset(table).session() for table in ("skipped", "ledger"))
+    return bool(one.is_same_as(other))  # type: ignore[attr-defined]  # not in Lance's stubs
 
 
 @pytest.mark.parametrize("table", ["artifacts", "surfaces", "synopses", "records"])
