@@ -8,6 +8,11 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 
 OLDEST_DAGSTER := 1.13.6
 
+# Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# The tests start hundreds of processes, which cannot keep bytecode themselves where PYTHONDONTWRITEBYTECODE is set.
+COMPILE := $(BIN)/python -m compileall -q findingaid findingaid_dagster resources assets pipelines
+
 .PHONY: index test test-slow test-dagster lint dev bench readme docs
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made. The
@@ -20,10 +25,12 @@ index: $(VENV)/.running
 	$(BIN)/findingaid search "validate data with type hints" -k 5
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(COMPILE)
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m slow
+	$(COMPILE)
+	$(PYTEST) -m slow
 
 # The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
 test-dagster: $(VENV)/.installed
@@ -31,7 +38,7 @@ test-dagster: $(VENV)/.installed
 	  rm -rf build/dagster && \
 	  $(BIN)/python -m pip install --quiet --no-deps --target build/dagster \
 	    "dagster$$version" "dagster-shared$$version" "dagster-pipes$$version" && \
-	  PYTHONPATH=build/dagster $(BIN)/python -m pytest -n auto -m "dagster_versions and not slow" tests/code_location || exit 1; \
+	  PYTHONPATH=build/dagster $(PYTEST) -m "dagster_versions and not slow" tests/code_location || exit 1; \
 	done
 
 lint: $(VENV)/.installed
