@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache, partial
 from typing import Protocol
 
 from findingaid.text.analyzer import ENGLISH, Lexical, identifiers, split_identifiers
@@ -110,6 +110,16 @@ def find_words(wanted: frozenset[str], text: str, lexical: Lexical) -> Iterator[
             yield start, end, form
 
 
+def found_stems(wanted: frozenset[str], text: str, lexical: Lexical) -> frozenset[str]:
+    """Return the wanted stems that a text has: those of `find_words`, without their places and much faster."""
+    words = set(WORD.findall(text))
+    if CJK_RUN.search(text):
+        words = {part for word in words for part in _pairs(word)}
+    for _, parts in identifiers(text):
+        words.update(parts, ["".join(parts)])
+    return wanted.intersection(map(_known_stem(lexical), words))
+
+
 def stem(word: str, lexical: Lexical) -> str:
     """Return the stem that a word shares with its other forms, such as "token" for "tokens".
 
@@ -118,19 +128,20 @@ def stem(word: str, lexical: Lexical) -> str:
     if _is_name(word) and _is_stop(word, lexical):
         return word
     plain = word.casefold()
-    return _stem(lexical.language.lower(), plain) if lexical.stem and plain.isalpha() else plain
+    return _stemmer(lexical.language).stemWord(plain) if lexical.stem and plain.isalpha() else plain
 
 
-@lru_cache(STEMS_KEPT)
-def _stem(language: str, word: str) -> str:
-    return _stemmer(language).stemWord(word)
+@cache
+def _known_stem(lexical: Lexical) -> Callable[[str], str]:
+    """Return `stem` for these settings, with the stems of frequent words kept."""
+    return lru_cache(STEMS_KEPT)(partial(stem, lexical=lexical))
 
 
 @cache
 def _stemmer(language: str) -> _Stemmer:
-    import snowballstemmer
+    from Stemmer import Stemmer
 
-    made: _Stemmer = snowballstemmer.stemmer(language)
+    made: _Stemmer = Stemmer(language.lower())
     return made
 
 
@@ -141,11 +152,16 @@ def _words(text: str) -> list[str]:
 def _places(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the start and end of each word, and the word. Chinese and Japanese count by pairs of characters."""
     for found in WORD.finditer(text):
-        start, end = found.span()
-        if end - start > PAIR and CJK_RUN.match(found[0]):
-            yield from ((i, i + PAIR, text[i : i + PAIR]) for i in range(start, end - PAIR + 1))
-        else:
-            yield start, end, found[0]
+        first = found.start()
+        for start, word in enumerate(_pairs(found[0]), first):
+            yield start, start + len(word), word
+
+
+def _pairs(word: str) -> list[str]:
+    """Return the pairs of adjacent characters of a run of Chinese or Japanese; any other word as it is."""
+    if len(word) > PAIR and CJK_RUN.match(word):
+        return [word[i : i + PAIR] for i in range(len(word) - PAIR + 1)]
+    return [word]
 
 
 def _identifier_places(text: str) -> Iterator[tuple[int, int, str]]:

@@ -6,7 +6,7 @@ import pytest
 
 from findingaid.query.search.noise import covered_share
 from findingaid.text.analyzer import LONGEST, Lexical, split_identifiers
-from findingaid.text.words import find_words, salient
+from findingaid.text.words import find_words, found_stems, salient
 
 STYLES = ("getUserName", "get_user_name", "GetUserName", "GET_USER_NAME", "_get_user_name")
 
@@ -52,3 +52,11 @@ def test_chinese_and_japanese_are_found_within_a_sentence() -> None:
     places = list(find_words(frozenset(salient("机器学习")), text, Lexical()))
     assert [text[start:end] for start, end, _ in places] == ["机器", "器学", "学习"]
     assert covered_share("机器学习", "東京都の人口", Lexical()) == 0
+
+
+@pytest.mark.parametrize("query", ["user names", "机器学习", "HTTP response", "the", "C++ 3.11", "IT"])
+def test_stems_are_found_where_words_are(query: str) -> None:
+    text = "The user's names: getUserName, parse_http_response. 関于机器学习的研究 (C++, 3.11). IT named it."
+    wanted = frozenset(salient(query)) | {"nam", "absent"}
+    for lexical in (Lexical(), Lexical("German"), Lexical(stem=False)):
+        assert found_stems(wanted, text, lexical) == {stem for _, _, stem in find_words(wanted, text, lexical)}

@@ -10,8 +10,9 @@ the collections below). But they would have to be embedded, which costs calls if
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from findingaid.claims.eligible import NEITHER
 from findingaid.store import vectors
 from findingaid.store.sql import both, equals
 from findingaid.text.analyzer import Lexical, split_identifiers
-from findingaid.text.words import find_words, salient
+from findingaid.text.words import found_stems, salient
 
 if TYPE_CHECKING:
     from findingaid.query.search.reader import Candidate, Reader
@@ -42,6 +43,9 @@ that were put to another. At 1.5 it would be 0 to 23 %, and 57 to 100 % (median 
 
 COVERED = 0.5
 """Share of the query's words from which a record counts as a match by its words."""
+
+QUERIES_KEPT = 64
+"""Queries whose words are kept, for all the hits of a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,13 @@ def _measure(reader: Reader, corpus: str) -> Noise | None:
 
 def covered_share(query: str, text: str, lexical: Lexical) -> float:
     """Return the share of the salient words of a query that a text has, in any form."""
-    wanted = frozenset(salient(query, lexical))
-    return len({stem for _, _, stem in find_words(wanted, text, lexical)}) / (len(wanted) or 1)
+    wanted = _wanted(query, lexical)
+    return len(found_stems(wanted, text, lexical)) / (len(wanted) or 1)
+
+
+@lru_cache(QUERIES_KEPT)
+def _wanted(query: str, lexical: Lexical) -> frozenset[str]:
+    return frozenset(salient(query, lexical))
 
 
 def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping[str, Any]) -> bool:
@@ -96,6 +105,6 @@ def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping
     return not _covers(request.queries, row["text"], reader.lexical or Lexical())
 
 
-def _covers(queries: Iterable[str], text: str, lexical: Lexical) -> bool:
+def _covers(queries: Sequence[str], text: str, lexical: Lexical) -> bool:
     forms = {form for query in queries for form in (query, split_identifiers(query))}
     return any(covered_share(form, text, lexical) >= COVERED for form in forms)
