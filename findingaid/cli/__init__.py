@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 from findingaid import __version__
-from findingaid.cli.options import config_option, set_option
+from findingaid.cli.options import HelpGroup, config_option, set_option
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Start": {
@@ -53,8 +53,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
 """Module and attribute of each command, by the heading under which the help lists it."""
 
 
-class LazyCommands(click.Group):
-    """Command group that imports a command when it is used; its help lists them by `COMMANDS`, in whole sentences."""
+class LazyCommands(HelpGroup):
+    """Command group that imports a command when it is used; its help lists them by `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(name for places in COMMANDS.values() for name in places)
@@ -69,9 +69,7 @@ class LazyCommands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, places in COMMANDS.items():
-            commands = ((name, self.get_command(ctx, name)) for name in places)
-            with formatter.section(heading):
-                formatter.write_dl([(name, c.get_short_help_str(limit=200)) for name, c in commands if c])
+            self.format_section(ctx, formatter, heading, places)
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
 from findingaid.cli.common import common, corpus_option
-from findingaid.cli.options import csv_option
+from findingaid.cli.options import HelpGroup, csv_option
 from findingaid.cli.printing import plain_table, say, say_csv, say_json, snippet
 from findingaid.errors import QueryError
 
@@ -31,7 +31,7 @@ def enum_choice(words: Iterable[StrEnum]) -> click.Choice[str]:
     return click.Choice([word.value for word in words])
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def claims() -> None:
     """List claims, and record decisions on them. Decisions are permanent: indexing again keeps them.
 

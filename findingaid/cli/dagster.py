@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from findingaid.cli.common import common, missing_extra
+from findingaid.cli.options import HelpGroup
 from findingaid.cli.printing import say, say_json
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
 
 
-@click.group("dagster")
+@click.group("dagster", cls=HelpGroup)
 def dagster_group() -> None:
     """Maintain the Dagster instance in $DAGSTER_HOME."""
 

@@ -12,7 +12,7 @@ import click
 from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option, one_line_errors, print_problems
-from findingaid.cli.options import config_option, join_overrides, json_option
+from findingaid.cli.options import HelpGroup, config_option, join_overrides, json_option
 from findingaid.cli.printing import plain_table, progress_bars, say, say_json, say_plain
 from findingaid.errors import ConfigError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from findingaid.protocols import Verifier
 
 
-@click.group("eval", invoke_without_command=True)
+@click.group("eval", cls=HelpGroup, invoke_without_command=True)
 @corpus_option
 @click.option(
     "--set",
@@ -105,7 +105,7 @@ def evaluate(
 @click.option("--plan", is_flag=True, help="Only print what this costs at most; call no model.")
 @common
 def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, plan: bool, as_json: bool) -> None:
-    """Let a model write cases: one question about each of some passages, which the file cites. Review them before use.
+    """Have a model write cases: a question about each of -n passages, which it cites. Review them before use.
 
     The model that writes the synopses of the corpus is used. Exits with 1 if a case could not be written.
 
@@ -148,12 +148,12 @@ def tune(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Find the search settings that find most for CASES, and print the lines to put into the configuration.
+    """Find the best search settings for CASES, and print the lines to put into the configuration.
 
     CASES is a file of cases, or a folder in BEIR's layout.
 
-    Compares the configured search with other blends, then with routes. A change is advised only if its gain is unlikely
-    to be chance (p below 0.05, times the number of settings tried). No model is called, unless searches use one.
+    Compares the configured search with other blends, then with routes. A change is recommended only if its p value,
+    multiplied by the number of settings tried, is at most 0.05. No model is called, unless searches use one.
 
     \b
     Examples:
@@ -180,7 +180,7 @@ def tune(
     multiple=True,
     callback=join_overrides,
     metavar="DIR|FILE|KEY=VALUE",
-    help="Set or cases, as in `eval`; settings.",
+    help="Set or file of cases, as in `eval`. With an =: a setting.",
 )
 @click.option("-n", "count", type=click.IntRange(1), help="Number of questions, drawn by the seed. Default: all.")
 @click.option(
@@ -209,7 +209,7 @@ def grade(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure how good answers are: whether they cite the sentences that answer, and refuse what nothing answers.
+    """Measure how good answers are: whether they cite the right sentences, and refuse questions without an answer.
 
     The documents of a set are indexed with claims, cut like those of the given corpus. Intervals are 95 % intervals.
     docs/answers.md explains each measure and its limits.
@@ -278,11 +278,11 @@ def _print_tuning(found: Tuning) -> None:
 @json_option
 @one_line_errors
 def verifier(path: str, spec: str, seed: int, as_json: bool) -> None:
-    """Measure how well a verifier of answers tells claims that their evidence supports from others.
+    """Measure how well a verifier of answers tells supported claims from unsupported ones.
 
     Each line of the file is a JSON object with `claim`, `evidence` (a list of sentences) and `label`: "supported", or
-    anything else. The last two measures are baselines: the more frequent label, and the share of the claim's words that
-    the evidence has, cut where that is best. Intervals are 95 % intervals.
+    any other text for claims that are not. The last two measures are baselines: always the more frequent label, and
+    the best threshold on the share of the claim's words that the evidence has. Intervals are 95 % intervals.
 
     \b
     Examples:

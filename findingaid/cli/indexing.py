@@ -37,10 +37,10 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @corpus_option
-@click.option("--artifact", "artifacts", multiple=True, metavar="ID", help="Only this artifact. Repeatable.")
+@click.option("--artifact", "artifacts", multiple=True, metavar="ID", help="Only this artifact; may be repeated.")
 @click.option("--force", is_flag=True, help="Rebuild every artifact; paid calls are not repeated.")
 @click.option(
-    "--stage", "stages", multiple=True, metavar="NAME", help="With --force: rebuild only this stage. Repeatable."
+    "--stage", "stages", multiple=True, metavar="NAME", help="With --force: rebuild only this stage; may be repeated."
 )
 @click.option("--pay-again", is_flag=True, help="With --force: also call the models again.")
 @click.option(

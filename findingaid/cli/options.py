@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
+
+
+class HelpGroup(click.Group):
+    """Command group whose help lists its commands in whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_section(ctx, formatter, "Commands", self.list_commands(ctx))
+
+    def format_section(
+        self, ctx: click.Context, formatter: click.HelpFormatter, heading: str, names: Iterable[str]
+    ) -> None:
+        """List these commands under a heading."""
+        commands = ((name, self.get_command(ctx, name)) for name in names)
+        with formatter.section(heading):
+            formatter.write_dl([(name, c.get_short_help_str(limit=200)) for name, c in commands if c])
 
 
 def _nearest(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

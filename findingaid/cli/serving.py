@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from findingaid.cli.common import missing_extra, one_line_errors
-from findingaid.cli.options import config_option, set_option
+from findingaid.cli.options import HelpGroup, config_option, set_option
 from findingaid.cli.watching import watching
 from findingaid.config.loading import load, parse_override
 
@@ -32,7 +32,7 @@ class ServeCommand(click.Command):
             formatter.write_dl([(c.name, c.description) for c in CAPABILITIES])
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def serve() -> None:
     """Serve the published index. A new version is served as soon as it is published.
 

@@ -11,7 +11,7 @@ import click
 from rich.markup import escape
 
 from findingaid.cli.common import one_line_errors
-from findingaid.cli.options import config_option, json_option, set_option
+from findingaid.cli.options import HelpGroup, config_option, json_option, set_option
 from findingaid.cli.printing import plain_table, say, say_json
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
 from findingaid.errors import ConfigError
@@ -63,7 +63,7 @@ def init(folder: Path, force: bool, as_json: bool) -> None:
     return None
 
 
-@click.group(name="config")
+@click.group(name="config", cls=HelpGroup)
 def config_group() -> None:
     """Check the configuration, or show every setting and the place that sets it."""
 

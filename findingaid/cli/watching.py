@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Interval at which all sources are looked at, for changes that the system does not report.",
+    help="Seconds between two checks of all sources, for changes that the operating system does not report.",
 )
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when standard input ends.")
 @common
 def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bool, as_json: bool) -> None:
-    """Keep the index up to date until it is stopped: index and publish what changes, as it changes.
+    """Index and publish changes as they happen, until stopped with Ctrl-C.
 
-    Changes of local files are reported by the system. Failures are printed, and tried again with the next change.
+    The operating system reports changes of local files. Failures are printed, and tried again with the next change.
 
     \b
     Examples:

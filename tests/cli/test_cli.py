@@ -68,6 +68,11 @@ def test_the_help_lists_every_command_once_under_a_heading_in_whole_sentences_of
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("group", [n for n, command in subcommands(main).items() if isinstance(command, click.Group)])
+def test_the_help_of_a_group_lists_its_commands_in_whole_sentences(group: str) -> None:
+    assert "..." not in CliRunner().invoke(main, [group, "--help"], terminal_width=80).stdout.partition("Commands:")[2]
+
+
 def test_a_query_needs_no_quotes(indexed: Cli) -> None:
     quoted = indexed.run("search", "versions of the ledger", "--json").stdout
 
