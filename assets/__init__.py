@@ -17,7 +17,7 @@ from findingaid_dagster.assets.keys import (
     select_artifacts,
 )
 from findingaid_dagster.assets.partitions import read_partitions
-from findingaid_dagster.assets.published import news, publications, read_published, usage_numbers
+from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
 from findingaid_dagster.assets.sync import sync
@@ -32,6 +32,7 @@ __all__ = [
     "artifact_id_of",
     "asset_key",
     "changed_partitions",
+    "changed_publications",
     "corpus_assets",
     "corpus_checks",
     "fail_run",
@@ -43,7 +44,6 @@ __all__ = [
     "keys_of",
     "log_checks",
     "named",
-    "news",
     "observation",
     "partition_key",
     "partitions_of",

@@ -32,10 +32,10 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the last event of the published records of a corpus says.
+class LastPublication:
+    """Last event of the published records of a corpus; empty if there is none.
 
-    `inputs` maps the assets of others that they were made from to their data versions. Without an event, all is empty.
+    `inputs` maps the assets of others that they were made from to their data versions.
     """
 
     version: int | None = None
@@ -43,16 +43,17 @@ class Told:
     inputs: Mapping[str, str] = field(default_factory=dict)
 
 
-def told_of(instance: dg.DagsterInstance, of: Corpus) -> Told:
-    """Return what the last event of the published records of a corpus says."""
+def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublication:
+    """Return the last event of the published records of a corpus."""
     event = instance.get_latest_materialization_event(asset_key(of, PUBLISHED))
     if event is None or event.asset_materialization is None:
-        return Told()
+        return LastPublication()
     version, tags = event.asset_materialization.metadata.get("version"), event.asset_materialization.tags or {}
     inputs = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
     inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
     number = version.value if version else None
-    return Told(number, tags.get("dagster/data_version"), inputs)  # type: ignore[arg-type]  # an int, see `publication`
+    # The version is an int, see `publication`.
+    return LastPublication(number, tags.get("dagster/data_version"), inputs)  # type: ignore[arg-type]
 
 
 def publication(
@@ -60,7 +61,7 @@ def publication(
     of: Corpus,
     uri: str,
     now: Contents,
-    told: Told,
+    last: LastPublication,
     before: Contents | None,
     inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
@@ -81,7 +82,7 @@ def publication(
         **{f"{INPUT}{asset}": version for asset, version in inputs.items()},
         **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
     }
-    how = "rolled back" if told.version is not None and now.version < told.version else "published"
+    how = "rolled back" if last.version is not None and now.version < last.version else "published"
     metadata = {"by": how, **counts, **event_metadata(of, PUBLISHED, uri)}
     return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata=metadata)
 
@@ -103,7 +104,7 @@ def publications(
     inputs = {corpus: _inputs(context, aid.corpora[corpus]) for corpus in whole}
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(event.asset_key.path[-2]), seconds)})
-        for event in news(aid, context.instance, before, asked, inputs)
+        for event in changed_publications(aid, context.instance, before, asked, inputs)
     ]
 
 
@@ -113,7 +114,7 @@ def _inputs(context: dg.OpExecutionContext, of: Corpus) -> dict[str, str]:
     return {key.to_user_string(): current_data_version(context.instance, key) for key in keys}
 
 
-def news(
+def changed_publications(
     aid: FindingAid,
     instance: dg.DagsterInstance,
     before: Mapping[str, Contents] = MappingProxyType({}),
@@ -125,15 +126,15 @@ def news(
     `inputs` has, by corpus, the data versions of the assets of others that the published records were made from now.
     """
     served = aid.publisher.served()
-    told = {name: told_of(instance, of) for name, of in aid.corpora.items()}
-    made = {name: {**last.inputs, **inputs.get(name, {})} for name, last in told.items()}
-    due = {*asked, *(name for name, last in told.items() if made[name] != last.inputs)}
-    if served is None or (not due and all(last.version == served for last in told.values())):
+    events = {name: last_publication(instance, of) for name, of in aid.corpora.items()}
+    made = {name: {**last.inputs, **inputs.get(name, {})} for name, last in events.items()}
+    due = {*asked, *(name for name, last in events.items() if made[name] != last.inputs)}
+    if served is None or (not due and all(last.version == served for last in events.values())):
         return []
     return [
-        publication(instance, aid.corpora[corpus], aid.store.uri, now, told[corpus], before.get(corpus), made[corpus])
+        publication(instance, aid.corpora[corpus], aid.store.uri, now, events[corpus], before.get(corpus), made[corpus])
         for corpus, now in read_published(aid).items()
-        if corpus in due or now.digest != told[corpus].data_version
+        if corpus in due or now.digest != events[corpus].data_version
     ]
 
 

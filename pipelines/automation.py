@@ -17,8 +17,8 @@ from findingaid_dagster.assets import (
     add_partitions,
     asset_key,
     changed_partitions,
+    changed_publications,
     keys_in_use,
-    news,
     observation,
     read_partitions,
 )
@@ -204,7 +204,7 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
         """Report what readers see if another version is served than at the last tick: the cursor remembers it."""
         aid = opened(context.resources, resource_key)
         served = str(aid.publisher.served() if aid.store.exists() else None)
-        events = [] if served == context.cursor else news(aid, context.instance)
+        events = [] if served == context.cursor else changed_publications(aid, context.instance)
         reason = None if events else "readers see what Dagster knows"
         return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=served)
 
