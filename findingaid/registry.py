@@ -266,6 +266,17 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+PLAIN_WORDS = {
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), "expected keys and values"),
+    **dict.fromkeys(("list_type", "tuple_type"), "expected a list"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "expected a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "expected a number"),
+    "string_type": "expected a text",
+}
+"""Messages for values of the wrong type, in the words of YAML instead of pydantic's, which name Python's types."""
+
+
 def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     """Format the first problem of a pydantic error as `key: problem`, with the `known` keys if a key is unknown."""
     problems = error.errors(include_url=False)
@@ -285,7 +296,7 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
             message = str(first["ctx"]["error"])
         case _:
             shown = repr(first["input"])
-            message = first["msg"].replace("a valid tuple", "a list")
+            message = PLAIN_WORDS.get(first["type"]) or first["msg"].replace("Input should be", "must be")
             if UNSHOWN.isdisjoint(first["loc"]):
                 message += f", got {shown if len(shown) < 80 else shown[:77] + '...'}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

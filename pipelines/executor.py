@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import dagster as dg
 
+from findingaid.config.building import KNOWN_EXECUTORS
 from findingaid.config.settings import DagsterSettings
 from findingaid.errors import ConfigError
 
@@ -16,7 +17,6 @@ KINDS = {
     "multiprocess": "dagster.multiprocess_executor",
     "ray": "dagster.in_process_executor",  # the library hands the batches of a step to Ray
 }
-KNOWN = f"{', '.join(KINDS)}, or the import path of an executor, such as dagster_k8s.k8s_job_executor"
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,10 @@ class Execution:
 
 def _executor(kind: object) -> dg.ExecutorDefinition:
     module, _, name = KINDS.get(str(kind), str(kind)).rpartition(".")
-    if not module:
-        raise ConfigError(f"executor.kind: unknown kind {kind!r}. Known: {KNOWN}")
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise ConfigError(f"executor.kind: {kind!r} cannot be imported: {error}") from None
     if not isinstance(found, dg.ExecutorDefinition):
-        raise ConfigError(f"executor.kind: {kind!r} is not a Dagster executor. Known: {KNOWN}")
+        raise ConfigError(f"executor.kind: {kind!r} is not a Dagster executor. Known: {KNOWN_EXECUTORS}")
     return found

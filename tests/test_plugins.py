@@ -152,7 +152,7 @@ def test_a_class_within_a_class_and_one_that_is_no_dataclass(module: str) -> Non
         ({"name": "own_parts:Nothing"}, "s.name: 'own_parts:Nothing' is not a valid strategy: it has no decompose"),
         ({"name": "own_parts:"}, "s.name: unknown strategy 'own_parts:'"),
         ({"name": "own_parts:Lines", "most": 1}, "s.most: unknown key. Known: kind, least"),
-        ({"name": "own_parts:Lines", "least": "x"}, "s.least: Input should be a valid integer"),
+        ({"name": "own_parts:Lines", "least": "x"}, "s.least: expected a whole number"),
         ({"name": "own_parts:Plain", "most": 1}, "s: Plain: TypeError: "),
         ({"name": "own_parts:Plain", "size": 101}, "s: Plain: RuntimeError: too long"),
         ({"name": "own_parts:Odd"}, "s: the types of Odd's parameters cannot be checked: decorate it"),
@@ -209,16 +209,16 @@ def test_what_no_spec_can_say_is_an_error(module: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Chunked(chunk_size=-5), "Chunked.chunk_size: Input should be greater than 0, got -5"),
-        (lambda: Chunked(-5), "Chunked.max_tokens: Input should be greater than 0, got -5"),
-        (lambda: replace(Chunked(), overlap=-1), "Chunked.overlap: Input should be greater than or equal to 0, got -1"),
-        (lambda: Package(chunk_size=0), "Package.chunk_size: Input should be greater than 0, got 0"),
+        (lambda: Chunked(chunk_size=-5), "Chunked.chunk_size: must be greater than 0, got -5"),
+        (lambda: Chunked(-5), "Chunked.max_tokens: must be greater than 0, got -5"),
+        (lambda: replace(Chunked(), overlap=-1), "Chunked.overlap: must be greater than or equal to 0, got -1"),
+        (lambda: Package(chunk_size=0), "Package.chunk_size: must be greater than 0, got 0"),
         (
             lambda: Package(deps_template=str.upper),
-            "Package.deps_template: Input should be a valid string, got <method",
+            "Package.deps_template: expected a text, got <method",
         ),
         (lambda: Files(), "Files.root: missing, but required"),
-        (lambda: with_synopsis(3), "WithSynopsis.inner: Input should be an instance of Strategy, got 3"),
+        (lambda: with_synopsis(3), "WithSynopsis.inner: must be an instance of Strategy, got 3"),
     ],
 )
 def test_a_component_made_in_python_is_checked_as_in_a_configuration(make: Callable[[], object], message: str) -> None:

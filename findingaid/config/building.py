@@ -41,6 +41,9 @@ from findingaid.strategies.registry import STRATEGIES, bound
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
+EXECUTORS = ("in_process", "multiprocess", "ray")
+KNOWN_EXECUTORS = f"{', '.join(EXECUTORS)}, or the import path of an executor, such as dagster_k8s.k8s_job_executor"
+
 EVALUATIONS = Path(".findingaid") / "evaluations"
 
 
@@ -95,7 +98,10 @@ class Config:
     def ray(self) -> RaySettings | None:
         """The Ray cluster that builds batches, if that is the executor. Raises ConfigError."""
         said = self.settings.executor
-        if said.get("kind") != "ray":
+        kind = said.get("kind")
+        if kind not in EXECUTORS and "." not in str(kind):
+            raise ConfigError(f"executor.kind: unknown kind {kind!r}. Known: {KNOWN_EXECUTORS}")
+        if kind != "ray":
             return None
         try:
             settings = RaySettings.model_validate(said)

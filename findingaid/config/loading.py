@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from findingaid.config.budget_check import check_budget
 from findingaid.config.building import Config
-from findingaid.config.settings import (
-    ContextSettings,
-    CorpusSettings,
-    SearchSettings,
-    ServeSettings,
-    Settings,
-    _require_no_nul,
-    _yaml,
-)
+from findingaid.config.settings import Settings, _require_no_nul, _yaml
 from findingaid.errors import ConfigError, brief
 from findingaid.registry import UNSHOWN, one_line
 
@@ -135,11 +127,14 @@ def _value(key: str, text: str, where: str) -> Any:
 
 def _set(settings: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key, replacing one that differs only in case, since keys from the environment are lower case."""
-    *folders, last = key.split(".")
-    for folder in folders:
+    *folders, last = keys = key.split(".")
+    for depth, folder in enumerate(folders, 1):
         nested = settings.setdefault(_existing(settings, folder), {})
         if not isinstance(nested, dict):
-            raise ConfigError(f"{key}: {folder} is a single value, not a group of keys")
+            whole, rest = ".".join(keys[:depth]), ".".join(keys[depth:])
+            raise ConfigError(
+                f"{key}: {folder} is a single value, not a group of keys: set {whole} to {{{rest}: ...}} instead"
+            )
         settings = nested
     settings[_existing(settings, last)] = value
 
@@ -149,10 +144,22 @@ def _existing(settings: dict[str, Any], key: str) -> str:
 
 
 def _known_keys(error: ValidationError) -> str:
-    inside: dict[object, type[BaseModel]] = {
-        "corpora": CorpusSettings,
-        "search": SearchSettings,
-        "context": ContextSettings,
-        "serve": ServeSettings,
-    }
-    return one_line(error, "", list(inside.get(error.errors()[0]["loc"][0], Settings).model_fields))
+    return one_line(error, "", list(_group(error.errors()[0]["loc"]).model_fields))
+
+
+def _group(location: Sequence[int | str]) -> type[BaseModel]:
+    """Return the settings that hold the key at this location."""
+    group: type[BaseModel] = Settings
+    keys = iter(location[:-1])
+    for key in keys:
+        if field := group.model_fields.get(str(key)):
+            group = _model_in(field.annotation) or group
+            if get_origin(field.annotation) is dict:  # the next key is a name that the user chose
+                next(keys, None)
+    return group
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -432,6 +432,15 @@ class RaySettings(BaseModel):
     """Most actors at once; each builds a batch at a time."""
 
 
+EMBEDDER_KIND = "sentence-transformers"
+EXTRACTIVE = "extractive"
+
+
+def _with_kind(kind: str) -> BeforeValidator:
+    """Return a validator that adds the kind to a spec that does not name one."""
+    return BeforeValidator(lambda said: {"kind": kind} | said if isinstance(said, dict) else said)
+
+
 class Settings(BaseModel):
     """All settings of findingaid.yaml."""
 
@@ -439,8 +448,8 @@ class Settings(BaseModel):
     store: Annotated[str, AfterValidator(_without_credentials)] = ".findingaid/index"
     storage_options: StorageOptions = Field(default_factory=dict)
     retain: int = Field(default=1, ge=1)
-    embedder: Spec = Field(default_factory=lambda: {"kind": "sentence-transformers"})
-    synthesizer: Spec = Field(default_factory=lambda: {"kind": "extractive"})
+    embedder: Annotated[Spec, _with_kind(EMBEDDER_KIND)] = Field(default_factory=lambda: {"kind": EMBEDDER_KIND})
+    synthesizer: Annotated[Spec, _with_kind(EXTRACTIVE)] = Field(default_factory=lambda: {"kind": EXTRACTIVE})
     lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)

@@ -203,7 +203,7 @@ def load_set(folder: str | Path, split: str | None = None) -> BeirSet:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise CasesError(f"{folder}: no such folder")
+        raise CasesError(f"{folder}: no such file or folder")
     documents = _by_id(folder / "corpus.jsonl")
     queries = _by_id(folder / "queries.jsonl")
     name = folder.resolve().name

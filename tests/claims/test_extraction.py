@@ -310,13 +310,13 @@ def test_a_function_that_gives_no_statements_fails_with_its_name() -> None:
             "corpora.docs.claims.kind: unknown claim extractor 'wrong'. Known: custom, extractive, local, openai",
         ),
         ({"claims": {"longest": 9000}}, "corpora.docs.claims.shortest: expected 10 <= shortest <= longest <= 600"),
-        ({"claims": {"near": 2}}, "corpora.docs.claims.near: Input should be less than or equal to 1"),
+        ({"claims": {"near": 2}}, "corpora.docs.claims.near: must be less than or equal to 1"),
         (
             {"claims": {"kind": "openai", "model": "m", "batch_from": 3}},
             "corpora.docs.claims.batch_from: claims cannot",
         ),
         ({"summary_nodes": True}, "corpora.docs.summary_nodes: require claims: set corpora.docs.claims too"),
-        ({"claims": True, "summary_nodes": {"at_least": 0}}, "corpora.docs.summary_nodes.at_least: Input should be"),
+        ({"claims": True, "summary_nodes": {"at_least": 0}}, "corpora.docs.summary_nodes.at_least: must be"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(cli: Cli, settings: dict[str, Any], message: str) -> None:

@@ -135,13 +135,13 @@ def test_any_unicode_is_a_query_on_the_command_line(cli: Cli, query: str, mode: 
         (["--rerank", "{a: " * 2_000], "is not YAML"),
         (["--rerank-depth", "0"], "rerank_depth must be at least 1, got 0"),
         (["--select", "nope"], "select.kind: unknown selector 'nope'. Known: conservative, gap, openai, threshold"),
-        (["--select", "{kind: gap, fewest: 0}"], "select.fewest: Input should be greater than 0, got 0"),
+        (["--select", "{kind: gap, fewest: 0}"], "select.fewest: must be greater than 0, got 0"),
         (["--rewrite", "nope"], "rewrite.kind: unknown rewriter 'nope'. Known: openai"),
         (["--rewrite", "openai"], "rewrite.model: missing, but required"),
         (["--expand", "chapter"], "expand: expected a number of neighbours, section or artifact, got 'chapter'"),
         (["--expand", "-1"], "expand: expected a number of neighbours, section or artifact, got '-1'"),
-        (["--set", "search.expand=chapter"], "search.expand: Input should be 'section' or 'artifact', got 'chapter'"),
-        (["--set", "lexical.language=Klingon"], "lexical.language: Input should be 'Arabic', "),
+        (["--set", "search.expand=chapter"], "search.expand: must be 'section' or 'artifact', got 'chapter'"),
+        (["--set", "lexical.language=Klingon"], "lexical.language: must be 'Arabic', "),
     ],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_one_line(cli: Cli, arguments: list[str], message: str) -> None:
@@ -347,12 +347,12 @@ def test_cases_that_cannot_be_put_are_named_by_their_line(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("weights=3", "weights: Input should be a valid dictionary, got 3"),
-        ("weights={chunk: much}", "weights.chunk: Input should be a valid number"),
+        ("weights=3", "weights: expected keys and values, got 3"),
+        ("weights={chunk: much}", "weights.chunk: expected a number"),
         ("weights={nope: 1}", "unknown surface kind 'nope'. Known: chunk, synopsis"),
-        ("surfaces=chunk", "surfaces: Input should be a valid list, got 'chunk'"),
+        ("surfaces=chunk", "surfaces: expected a list, got 'chunk'"),
         ("blend=half", "blend: expected a number from 0 to 1, or rrf"),
-        ("recency=3", "recency: Input should be a dictionary"),
+        ("recency=3", "recency: expected keys and values"),
         ("recency={field: path, half_life: 0}", "the half-life of path must be above 0 days, got 0"),
         ("route=tree", "unknown route 'tree'. Known: flat"),
         ("rerank=nope", "rerank.kind: unknown reranker 'nope'"),

@@ -10,8 +10,10 @@ import yaml
 
 from findingaid import ConfigError
 from findingaid.config.loading import load, parse_override
+from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
+from findingaid.synthesis.extractive import Extractive
 from tests.paths import ROOT
 
 GOOD: dict[str, Any] = {
@@ -38,8 +40,8 @@ def file(tmp_path: Path) -> Path:
         ),
         ("embedder.kind", "hahs", "embedder.kind: unknown embedder 'hahs'. Known: hash, openai, sentence-transformers"),
         ("embedder.dimm", 3, "embedder.dimm: unknown key. Known: dim"),
-        ("embedder.dim", "wide", "embedder.dim: Input should be a valid integer"),
-        ("embedder.dim", 0, "embedder.dim: Input should be greater than 0, got 0"),
+        ("embedder.dim", "wide", "embedder.dim: expected a whole number, got 'wide'"),
+        ("embedder.dim", 0, "embedder.dim: must be greater than 0, got 0"),
         (
             "synthesizer.kind",
             "llm",
@@ -50,7 +52,7 @@ def file(tmp_path: Path) -> Path:
             {},
             "corpora.docs.sourc: unknown key. Known: source, strategy, synopsis, edges, max_loss, max_failures,",
         ),
-        ("corpora.docs.source", None, "corpora.docs.source: Input should be a valid dictionary"),
+        ("corpora.docs.source", None, "corpora.docs.source: expected keys and values, got None"),
         (
             "corpora.docs.source.kind",
             "file",
@@ -67,10 +69,10 @@ def file(tmp_path: Path) -> Path:
             3,
             "corpora.docs.strategy.size: unknown key. Known: max_tokens, chunk_size, overlap",
         ),
-        ("corpora.docs.strategy.chunk_size", -1, "corpora.docs.strategy.chunk_size: Input should be greater than 0"),
+        ("corpora.docs.strategy.chunk_size", -1, "corpora.docs.strategy.chunk_size: must be greater than 0"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "overlap": 9}, "overlap 9 must be smaller"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "max_tokens": 9}, "exclude each other"),
-        ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: Input should be a list, got '*.md'"),
+        ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: expected a list, got '*.md'"),
         ("corpora.docs.schedule", "daily", "corpora.docs.schedule.cron: a schedule is five fields of cron"),
         (
             "corpora.docs.backfill_schedule",
@@ -84,7 +86,19 @@ def file(tmp_path: Path) -> Path:
         ),
         ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: expected true, false or keys and values, got"),
         ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name may contain only letters, digits and _"),
-        ("corpora", None, "corpora: Input should be a valid dictionary"),
+        ("corpora", None, "corpora: expected keys and values, got None"),
+        ("corpora.docs.partitions.size", 3, "partitions.size: unknown key. Known: by, buckets, limit"),
+        (
+            "corpora.docs.quality",
+            {"cases": "c.yaml", "floor": 0.5, "flor": 1},
+            "flor: unknown key. Known: cases, floor, metric",
+        ),
+        ("prices", {"m": {"input": 1, "output": 2, "out": 3}}, "prices.m.out: unknown key. Known: input, output"),
+        ("budget.monies", 1, "budget.monies: unknown key. Known: calls, tokens, money"),
+        ("lexical", 3, "lexical: expected keys and values, got 3"),
+        ("lexical.stem", "maybe", "lexical.stem: expected true or false, got 'maybe'"),
+        ("executor.kind", "dask", "executor.kind: unknown kind 'dask'. Known: in_process, multiprocess, ray, or the"),
+        ("executor", {"address": "local"}, "executor.kind: unknown kind None. Known: in_process"),
         ("storage_options", "hidden", "storage_options: expected names and values"),
         (
             "storage_options",
@@ -101,6 +115,24 @@ def test_a_mistake_is_one_line_that_names_the_key(file: Path, key: str, value: A
     assert "\n" not in str(raised.value)
     assert str(file) in str(raised.value)
     assert "hidden" not in str(raised.value)
+
+
+def test_the_parameters_of_a_default_component_need_no_kind(file: Path) -> None:
+    file.write_text(yaml.safe_dump({key: value for key, value in GOOD.items() if key != "embedder"}))
+
+    config = load(file, {"embedder.precision": "int8", "synthesizer.sentences": 2})
+
+    assert config.embedder == SentenceEmbedder(precision="int8")
+    assert config.synthesizer == Extractive(sentences=2)
+
+
+def test_a_key_within_a_single_value_says_how_to_set_it(file: Path) -> None:
+    file.write_text(yaml.safe_dump(GOOD | {"corpora": {"docs": GOOD["corpora"]["docs"] | {"synopsis": True}}}))
+
+    with pytest.raises(
+        ConfigError, match=r"not a group of keys: set corpora\.docs\.synopsis to {context: \.\.\.} instead"
+    ):
+        load(file, {"corpora.docs.synopsis.context": "chunk"})
 
 
 def test_the_file_that_ships_is_valid() -> None:
@@ -243,7 +275,7 @@ ONE_CORPUS = "corpora:\n  docs:\n    source: {kind: files, root: docs}\n"
         (f'store: "a\\0b"\n{ONE_CORPUS}', "store: contains a null character (\\0): remove it"),
         (ONE_CORPUS.replace("root: docs", 'root: "d\\0"'), "corpora.docs.source.root: contains a null character"),
         (f"embedder: {{kind: hash, dim: 16385}}\n{ONE_CORPUS}",
-         "embedder.dim: Input should be less than or equal to 16384, got 16385"),
+         "embedder.dim: must be less than or equal to 16384, got 16385"),
     ],
     ids=["corpus", "key", "within", "deep", "itself", "date", "nul", "nul in a root", "dim"],
 )  # fmt: skip

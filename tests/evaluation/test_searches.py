@@ -254,7 +254,7 @@ def test_a_file_that_is_missing_is_named(small_set: Path) -> None:
     (small_set / "queries.jsonl").unlink()
     with pytest.raises(CasesError, match=r"queries\.jsonl cannot be read: No such file"):
         load_set(small_set)
-    with pytest.raises(CasesError, match="no such folder"):
+    with pytest.raises(CasesError, match="no such file or folder"):
         load_set(small_set / "nowhere")
     (small_set / "qrels" / "test.tsv").unlink()
     with pytest.raises(CasesError, match="cannot be read"):

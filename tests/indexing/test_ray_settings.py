@@ -19,7 +19,7 @@ from tests.conftest import Cli, error_of, openai, text_about
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ({"actors": 0}, "executor.actors: Input should be greater than or equal to 1, got 0"),
+        ({"actors": 0}, "executor.actors: must be greater than or equal to 1, got 0"),
         ({"workers": 2}, "executor.workers: unknown key. Known: kind, address, cpus, gpus, actors"),
         ({"address": "127.0.0.1:1"}, "executor.address: no Ray cluster at 127.0.0.1:1: "),
         ({"address": "http://here"}, "executor.address: expected auto, local, HOST:PORT or ray://HOST:PORT, got"),

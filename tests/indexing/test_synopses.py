@@ -425,7 +425,7 @@ class TestBudget:
         aid.index()
 
         assert [str(used) for used in aid.status()[0].usage] == [
-            "small: 4 calls, 40 tokens in, 20 out, 8.00; in the last run 1 calls, 10 tokens in, 5 out, 2.00"
+            "small: 4 calls, 40 tokens in, 20 out, 8.00; in the last run 1 call, 10 tokens in, 5 out, 2.00"
         ]
 
     def test_failures_are_paid_too(self, make_aid: Make) -> None:

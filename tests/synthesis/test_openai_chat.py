@@ -201,8 +201,8 @@ def test_a_prompt_of_ones_own_is_relative_to_the_configuration_and_keeps_the_rul
         ({"model": "m", "base_url": f"http://me:{KEY}@host/v1"}, "synthesizer.base_url: holds a password"),
         ({"model": "m", "extra": {"messages": []}}, "synthesizer.extra.messages: cannot be set by extra"),
         ({"model": "m", "prompt": "missing.md"}, "synthesizer.prompt: missing.md cannot be read"),
-        ({"model": "m", "context_tokens": 10}, "synthesizer.context_tokens: Input should be greater"),
-        ({"model": "m", "concurrency": 0}, "synthesizer.concurrency: Input should be greater"),
+        ({"model": "m", "context_tokens": 10}, "synthesizer.context_tokens: must be greater"),
+        ({"model": "m", "concurrency": 0}, "synthesizer.concurrency: must be greater"),
     ],
 )
 def test_a_wrong_parameter_is_named(parameters: dict[str, Any], message: str) -> None:

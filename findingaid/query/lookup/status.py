@@ -43,7 +43,8 @@ class ModelUsage:
 
 def _format_usage(usage: Usage, cost: float | None) -> str:
     tokens = f", {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out" if usage.tokens else ""
-    return f"{usage.calls:,} calls{tokens}" + (f", {cost:,.2f}" if cost else "")
+    calls = f"{usage.calls:,} call{'s' * (usage.calls != 1)}"
+    return f"{calls}{tokens}" + (f", {cost:,.2f}" if cost else "")
 
 
 @dataclass(frozen=True, slots=True)

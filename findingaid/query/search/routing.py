@@ -307,6 +307,8 @@ def resolve_route(said: str | Route | Policy | None) -> Route | None:
         name, _, seeds = said.partition(":")
         if name in SEEDED and seeds.isdecimal():
             return SEEDED[name](int(seeds))
+        if name in ROUTES and seeds:
+            raise QueryError(f"route {brief(said)}: only {', '.join(SEEDED)} take a number of summaries, as in gate:3")
         if ":" not in said:
             raise QueryError(f"unknown route {brief(said)}. Known: {', '.join(ROUTES)}, or module:attribute")
         try:

@@ -765,7 +765,7 @@ def test_the_configuration_says_what_every_search_does(tmp_path: Path) -> None:
         ),
         ("{rerank: endpoint}", r"search.rerank.model: missing, but required"),
         ("{rerank: {kind: endpoint, model: m, base_url: nowhere}}", r"search.rerank.base_url: expected an address"),
-        ("{select: {kind: gap, fewest: 0}}", r"search.select.fewest: Input should be greater than 0, got 0"),
+        ("{select: {kind: gap, fewest: 0}}", r"search.select.fewest: must be greater than 0, got 0"),
         ("{rewrite: {kind: openai, model: ''}}", r"search.rewrite.model: "),
         ("{expand: chapter}", r"search.expand"),
         ("{reranker: gap}", r"search.reranker: unknown key. Known: rewrite, rerank, rerank_depth, select, expand"),

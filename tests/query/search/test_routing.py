@@ -483,6 +483,7 @@ def test_routes_are_named_or_imported() -> None:
     assert [resolve_route(f"{name}:3") for name in ("gate", "collapsed", "boost")] == [Gate(3), Collapsed(3), Boost(3)]
     for wrong, message in (
         ("tree", "unknown route 'tree'. Known: flat, auto, boost, collapsed, gate, neighbours, or module:attribute"),
+        ("auto:3", "route 'auto:3': only boost, collapsed, gate take a number of summaries, as in gate:3"),
         ("no_such_module:Route", "'no_such_module:Route' cannot be imported"),
         ("json:dumps", "is not a route"),
         (f"{__name__}:Scripted", "Scripted"),
