@@ -1,26 +1,25 @@
 """Grades of answers to questions whose evidence is known.
 
-    supported           share of an answer's sentences that the quotes of their evidence carry: the quotes have, as
-                        stems, at least four fifths of the sentence's words that are not stop words, and all its numbers
-    judged              share of an answer's sentences that the evidence supports by an independent judge, if one is
-                        given
-    evidence            share of the artifacts that answer a question, by its qrels, that the answer cites
-    cited well          share of the cited artifacts that answer the question
-    citation precision  share of the cited places that are gold sentences, by most of their characters
+    supported           share of the answer's sentences that their quotes support: the quotes have at least four fifths
+                        of the sentence's words, as stems and without stop words, and all of its numbers
+    judged              share of the answer's sentences that a judge finds supported, if one is given
+    evidence            share of the artifacts expected by the qrels that the answer cites
+    cited well          share of the cited artifacts that are expected
+    citation precision  share of the cited places that share most of their characters with a gold sentence
     citation recall     share of the gold sentences that are cited
-    gaps right          share of the words named as gaps that no artifact which answers the question has
+    gaps right          share of the words named as gaps that no expected artifact contains
     reference           share of the words of the known answer that the answer has, as stems
     answered            share of questions with any answer
 
-and of all questions, if some of them have no answer in the documents:
+Measures of all questions together, if some of them have no answer in the documents:
 
     AUROC               probability that a question with an answer has a higher relevance than one without
     refusal precision   share of the questions without an answer among those that were not answered
     refusal recall      share of the questions without an answer that were not answered
 
-Words are compared, not meaning: a sentence that reverses its quote is supported, one in other words is not. An
-extractive answer is made of its quotes, so `supported` checks the machinery there; for models, it measures quality. A
-case that lacks the data for a measure, such as gaps, does not count for it.
+Words are compared, not meaning: a sentence that reverses its quote counts as supported, and a paraphrase does not. An
+extractive answer consists of its quotes, so `supported` only checks the code there; for models it measures quality. A
+case counts only for the measures that it has the data for.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Grading:
 
     @cached_property
     def scores(self) -> dict[str, Score | None]:
-        """measure -> mean over the cases that have it, or value over all cases; None if no case has it."""
+        """Map each measure to its mean over the cases that have it; None if no case has it."""
         return {measure: self._score(measure) for measure in MEASURES} | self._refusals()
 
     def count(self, measure: str) -> int:

@@ -1,4 +1,4 @@
-"""Tuning: the search settings that find most, for the cases of a team, with the evidence for a change."""
+"""Tuning: evaluates search settings on cases, and recommends a change if its gain is unlikely to be chance."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from findingaid.indexing.run import ProgressOf
 from findingaid.metrics import BeirSet, Cases, Difference, Evaluation, measure_name
 
 BLENDS: Sequence[float | str] = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0, "rrf")
-"""Blends that are compared: 0 ranks by words and 1 by meaning what either has found."""
+"""Blends that are compared: from 0, which ranks by words alone, to 1, which ranks by meaning alone."""
 
 ROUTES = ("flat", "auto", "boost", "collapsed")
 
 SIGNIFICANT = 0.05
-"""Most probability that chance alone makes as large a difference, after correction for the number of settings."""
+"""Highest corrected p value at which a change is recommended."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Evaluations of search settings, that of the configuration first, by one measure."""
+    """Evaluations of search settings by one measure. The first is that of the configuration."""
 
     measure: str
     tried: Sequence[tuple[Mapping[str, Any], Evaluation]]
 
     @cached_property
     def best(self) -> tuple[Mapping[str, Any], Evaluation]:
-        """The settings with the highest mean; of equal ones the first."""
+        """Settings with the highest mean, and their evaluation; the first of equal ones."""
         return max(self.tried, key=lambda entry: float(entry[1].scores[self.measure].mean()))
 
     @cached_property
     def gain(self) -> Difference:
-        """Difference of the best settings to those of the configuration."""
+        """Difference of the measure between the best settings and the configuration."""
         return self.best[1].versus(self.tried[0][1]).differences[self.measure]
 
     @property
     def corrected_p(self) -> float:
-        """Return the p value of the gain times the number of settings that were tried (Bonferroni)."""
+        """p value of the gain, times the number of settings tried (Bonferroni)."""
         return min(1.0, self.gain.p * (len(self.tried) - 1))
 
     @property
@@ -53,7 +53,7 @@ class Tuning:
 
     @property
     def lines(self) -> str:
-        """Return the advice as lines of a configuration; "" without any."""
+        """Advice as YAML for the configuration; "" if there is none."""
         return yaml.safe_dump({"search": dict(self.advice)}, sort_keys=False) if self.advice else ""
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from findingaid.query.answers.verification import find_objection, supported_shar
 from findingaid.registry import one_line
 
 SUPPORTED = "supported"
-"""Label of a claim that the evidence supports as a whole; every other label means that it does not."""
+"""Label of a claim that its evidence supports fully. Every other label counts as not supported."""
 
 
 class JudgedClaim(BaseModel):
@@ -33,7 +33,11 @@ class JudgedClaim(BaseModel):
 
 @dataclass(frozen=True)
 class VerifierEvaluation:
-    """Decisions of a verifier beside the labels, and the share of a claim's words that its whole evidence has."""
+    """Decisions of a verifier, compared with the labels.
+
+    Each array has an entry per claim: `supported` by its label and `accepted` by the verifier, 1 or 0, and `overlap`,
+    the share of its words that its evidence has.
+    """
 
     model: str
     supported: Numbers
@@ -43,7 +47,7 @@ class VerifierEvaluation:
 
     @cached_property
     def scores(self) -> dict[str, Score]:
-        """measure -> value with its interval; the accuracies of two baselines are last."""
+        """Map each measure to its value and interval. The last two are the accuracies of baselines."""
         right = (self.supported == self.accepted).astype(float)
         majority = (self.supported == float(self.supported.mean() >= 0.5)).astype(float)
         cut = max(np.unique(self.overlap), key=lambda least: float(self._agrees(least).mean()))

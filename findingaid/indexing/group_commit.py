@@ -6,8 +6,8 @@ Each batch is computed, and its rows are written to files, before it joins a gro
 2. Each table gets one commit, which takes the files of all batches.
 3. The ledger records that the batches are done.
 
-A crash at any point leaves work to do again, and never work that only looks done. Without the intent, a source that is
-reverted after a crash would look up to date.
+After a crash at any point, unfinished work is stale and is done again. Step 1 is needed for a source that is reverted
+after a crash: without the intent in the ledger it would look up to date.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from findingaid.store import Lease, Ledger, LedgerRow, Store
 from findingaid.store.fragments import Fragments
 
 FIRST_GROUP = 4
-"""Batches of the first group; each group has twice as many as the one before it, so that small runs share the work."""
+"""Batches of the first group. Each group has twice as many as the last, so that concurrent runs share small work."""
 
 GROUP_BATCHES = 64
 GROUP_ARTIFACTS = 16_384
 """Limits of a group. Other runs wait for the artifacts of a group, and their ledger rows are held in memory."""
 
 GROUP_SECONDS = 120
-"""A group that takes longer is committed in parts, at about this interval, so that a crash loses little."""
+"""Seconds after which the built batches of a group are committed before the rest, so that a crash loses little."""
 
 
 @dataclass(frozen=True)

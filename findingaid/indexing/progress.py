@@ -16,10 +16,9 @@ EVERY = 10.0
 
 
 class ProgressLog:
-    """Callback that logs how far the stages of a corpus are, how fast, how long it will take, and what it costs.
+    """Callback that logs the counts, rate, time left and cost of the stages of a corpus, every EVERY seconds.
 
-    Several threads may call it, as when texts are embedded while a model writes synopses. It logs nothing about a run
-    that ends within EVERY seconds.
+    It may be called from several threads: texts are embedded while a model writes synopses.
     """
 
     def __init__(self, say: Callable[[str], object], corpus: str, spending: Spending) -> None:
@@ -49,13 +48,13 @@ class ProgressLog:
         return f"{self._corpus}: {counts}; {rate:,.1f} {stage}/s, about {self._left(stage, now)} left{self._spent()}"
 
     def _left(self, stage: str, now: float) -> str:
-        """Return the time left for all artifacts, or for one stage of the first batch as long as none is done."""
+        """Return the time left for all artifacts. While no artifact is done, it is that of the stage in this batch."""
         by = Stage.ARTIFACTS.value if self._done[Stage.ARTIFACTS.value] else stage
         seconds = (now - self._started[by]) / self._done[by]
         return duration((self._totals[by] - self._done[by]) * seconds)
 
     def _spent(self) -> str:
         usage, cost = self._spending.so_far()
-        if not usage.tokens:  # extractive results are counted as calls, too
+        if not usage.tokens:  # extractive synopses count as calls too, and cost nothing
             return ""
         return f"; {usage.calls:,} calls, {usage.tokens:,} tokens" + (f", {cost:,.2f} spent" if cost else "")

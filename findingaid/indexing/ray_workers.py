@@ -37,10 +37,10 @@ TOLD_SECONDS = 30.0
 """Seconds between two log lines about actors that do not start."""
 
 STARTS = 5
-"""Actors in a row that may fail to start. As long as others work, no more are started then; else the run ends."""
+"""Consecutive actors that may fail to start. After that no more are started, and the run ends if no other works."""
 
 REASON = 160
-"""Most characters of Ray's reason in a message. It names all that could be the cause of an unexpected end."""
+"""Maximum characters of Ray's reason in a message. Ray lists every possible cause of an unexpected end."""
 
 POLL_SECONDS = 1.0
 """Seconds between two looks at the progress of the actors."""
@@ -105,9 +105,9 @@ class Worker:
 class RayExecutor:
     """Executor that builds batches on a Ray cluster.
 
-    `open_run` opens a run of the same configuration in another process, by its name; it has to be picklable. `address`
-    is that of `ray.init`: auto, local, HOST:PORT or ray://HOST:PORT. Each of at most `actors` actors takes `cpus` and
-    `gpus` of a node.
+    `open_run` takes the name of a run and opens it in another process, with the same configuration; it must be
+    picklable. `address` is passed to `ray.init`: auto, local, HOST:PORT or ray://HOST:PORT. There are at most `actors`
+    actors; each reserves `cpus` and `gpus` of a node.
     """
 
     open_run: Callable[[str], Run]
@@ -152,7 +152,7 @@ class RayExecutor:
 
 @dataclass
 class _Task:
-    """A batch to build, with the number of attempts that failed and the reason of the last."""
+    """Batch to build, with the number of failed attempts and the reason of the last one."""
 
     batch: Batch
     tries: int = 0
@@ -213,7 +213,7 @@ class RayWorkers:
             ray.shutdown()
 
     def _start(self) -> None:
-        """Start as many actors as there is work for, at most those of the settings."""
+        """Start an actor for each waiting batch, up to the number in the settings."""
         if self._coordinator is None:
             self._connected = connect(self.executor.address)
         import ray
@@ -249,7 +249,7 @@ class RayWorkers:
                 why = f"the last time: {one_line(error.cause)}"
             except ray.exceptions.RayActorError:
                 with suppress(Exception):
-                    ray.kill(actor)  # it may only be out of reach
+                    ray.kill(actor)  # it may still run, on a node that cannot be reached
                 why = "or its worker was killed"
             else:
                 self._idle.append(actor)

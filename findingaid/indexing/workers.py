@@ -47,6 +47,6 @@ class InProcess:
 
 
 def lost_batch(batch: Batch, why: str) -> BatchReport:
-    """Return the report of a batch that failed in all attempts, so that the rest of the run is published."""
+    """Return a report that names every artifact of the batch as lost; the rest of the run can then be published."""
     message = f"its batch failed {TRIES} times, {why}"
     return BatchReport(failed=[Failure(x.artifact_id, Stage.ARTIFACTS.value, "lost", message) for x in batch])

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import lance
 
 Column = tuple[str, int, str]
-"""Name, id and type of a column of a table. The files refer to columns by their ids."""
+"""Name, id and type of a column of a table. Lance's files refer to columns by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Uncommitted fragments of one table, small and picklable; `columns` are those of the table that they have.
+    """Uncommitted fragments of one table, small and picklable.
 
-    `files` is the metadata of the fragments as JSON.
+    `files` has Lance's metadata of each fragment as JSON. `columns` are the columns of the table that the files have.
     """
 
     files: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Fragments:
     def of(
         cls, fragments: Iterable[lance.FragmentMetadata], dataset: lance.LanceDataset, columns: Iterable[str]
     ) -> Self:
-        """Return the fragments that were just written for a table, with these columns of it."""
+        """Describe fragments that were just written for a table with these columns."""
         names = set(columns)
         files = tuple(json.dumps(fragment.to_json()) for fragment in fragments)
         return cls(files, frozenset(column for column in _columns(dataset) if column[0] in names))

@@ -1,4 +1,4 @@
-"""Indexes by segments: each indexes a group of fragments, so that building takes the memory of one segment."""
+"""Indexes by segments. Each segment covers a group of fragments, so that a build needs the memory of one segment."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SEGMENTED_ROWS = 5_000_000
 """Number of records from which indexes are built by segments. Below, one index is faster to search."""
 
 SEGMENT_ROWS = 1_000_000
-"""Most rows of a segment; a larger fragment has a segment of its own."""
+"""Maximum rows of a segment. A fragment with more rows has a segment of its own."""
 
 SMALL_SEGMENTS = 6
-"""Most segments with fewer than half of SEGMENT_ROWS. If there are more, they are merged."""
+"""Maximum number of segments with fewer than half of SEGMENT_ROWS. If there are more, they are merged."""
 
 
 @dataclass(frozen=True, slots=True)

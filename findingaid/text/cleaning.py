@@ -12,15 +12,15 @@ from findingaid.text.markdown import Block, Span, blocks, whole_lines
 MARKDOWN = "text/markdown"
 
 BAR = 3
-"""Links from which a paragraph of nothing but links is a navigation bar."""
+"""Number of links from which a paragraph that consists only of links counts as a navigation bar."""
 
 BADGE = re.compile(
     r"badge|shields\.io|codecov|coveralls|travis-ci|/workflows/|readthedocs\.[a-z]+/projects", re.IGNORECASE
 )
-"""Address of an image that shows the state of a project."""
+"""Part of the address of an image that shows the state of a project."""
 
 MARKUP = re.compile(r"[\[<]")
-"""Character that every element of Markdown begins with that is removed."""
+"""First character of every element of Markdown that is removed."""
 
 DATA = re.compile(
     r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=]*"
@@ -77,9 +77,9 @@ class Noise:
         return cls(text, _merged(_spans(text, media_type)))
 
     def removed(self, start: int, end: int) -> str | None:
-        """Return a part of the text without the noise in it, "" if no word is left; None if there is no noise in it.
+        """Return text[start:end] without noise: None if it has no noise, "" if no word is left.
 
-        Words that noise separated stay apart.
+        Words that were separated by noise only are separated by a blank.
         """
         first = bisect_right(self.spans, start, key=lambda span: span[1])
         last = bisect_left(self.spans, end, key=lambda span: span[0])
@@ -136,7 +136,7 @@ def _in_html(text: str, span: Span) -> Iterator[Span]:
 
 
 def _navigates(block: Block) -> bool:
-    """Return whether a block has only links, which are a navigation bar or a table of contents of the same page."""
+    """Return whether a block consists only of links: a navigation bar, or the table of contents of its page."""
     targets: list[str] = []
     depth = 0
     for event, _ in block.events:
@@ -156,9 +156,9 @@ def _navigates(block: Block) -> bool:
 
 
 def _inline(block: Block) -> Iterator[Span]:
-    """Yield HTML, badges, and all of links and other images but their words.
+    """Yield the spans of HTML, of badges, and of the markup and addresses of links and other images.
 
-    A link to another page of the same place stays whole, since the name of that page says what the link is about.
+    A link with a relative address stays whole, because the name of that page says what the link is about.
     """
     opened: list[_Element] = []
     for event, place in block.events:
@@ -178,7 +178,7 @@ def _inline(block: Block) -> Iterator[Span]:
 
 @dataclass(slots=True)
 class _Element:
-    """Link or image, and the part of it that is words; a badge has none, and of a `kept` element all is."""
+    """Link or image, and the span of its words. Of a `badge` everything is noise, of a `kept` element nothing."""
 
     span: Span
     badge: bool = False
@@ -186,10 +186,12 @@ class _Element:
     words: Span | None = None
 
     def take(self, span: Span) -> None:
+        """Add a span to the words."""
         self.words = (self.words[0] if self.words else span[0], span[1])
 
     @property
     def around(self) -> Iterator[Span]:
+        """Spans of the element that are noise."""
         if self.badge or self.words is None:
             yield self.span
         elif not self.kept:

@@ -1,4 +1,4 @@
-"""Verifiers: whether evidence supports a sentence that a model wrote. Their registry is `VERIFIERS`."""
+"""Verifiers, which decide whether evidence supports a sentence that a model wrote. Their registry is `VERIFIERS`."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ from findingaid.text.words import WORD, negates, salient, stems
 Share = Annotated[float, Gt(0), Le(1)]
 
 SUPPORTED = 0.7
-"""Default share of a sentence's words that its evidence must have.
+"""Default share of a sentence's words that its evidence must have; the sentence may rephrase the others.
 
-Of 0.5 to 0.9 it decides most claims of WiCE rightly, see docs/answers.md; a sentence may rephrase the other words.
+It is the value from 0.5 to 0.9 with the highest accuracy on WiCE, see docs/answers.md.
 """
 
 SENTENCES = 3
-"""Number of sentences of the evidence that may support a sentence together. Long evidence has most words somewhere."""
+"""Number of texts of the evidence that together may support a sentence. Without a limit, long evidence has any word."""
 
 
 @checked
 @dataclass(frozen=True)
 class LexicalVerifier:
-    """Verifier that compares words; no model.
+    """Verifier that compares words, without a model.
 
-    At most three sentences of the evidence together must have `at_least` this share of the sentence's words, as stems,
-    and all of its numbers. If the sentence negates, one of them must negate too; if not, one of them must not. The
-    sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`. This finds invented text, not
-    every change of meaning.
+    It compares a sentence with the `SENTENCES` texts of its evidence that have most of its words:
+
+    - Together they must have the share `at_least` of its words, as stems, and all of its numbers.
+    - If the sentence negates, one of them must negate; if it does not, one of them must not.
+    - The sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`.
+
+    This finds invented text, but not every change of meaning.
     """
 
     at_least: Share = SUPPORTED
@@ -90,10 +93,10 @@ def supported_share(sentence: str, evidence: Sequence[str], lexical: Lexical | N
 @checked
 @dataclass(frozen=True)
 class CrossEncoderVerifier:
-    """Verifier that runs a model of natural language inference: a cross-encoder's folder, or a name on the hub.
+    """Verifier that runs a cross-encoder for natural language inference, from a folder or the Hugging Face hub.
 
-    The probability of entailment must be `at_least` this. The model has a class whose label contains "entail", or a
-    single score.
+    It accepts a sentence that its evidence entails with a probability of `at_least`. The model must have a class whose
+    label contains "entail", or a single score.
     """
 
     model: str
