@@ -30,9 +30,6 @@ DATA = re.compile(
 )
 """Data in base64, in one run or in lines."""
 
-RUN = 60
-"""Fewest characters without a blank in data, unless it names itself as base64."""
-
 HTML = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style|nav)\b.*?(?:</\1\s*>|\Z)|</?[A-Za-z][^<>]*>", re.DOTALL | re.IGNORECASE
 )
@@ -94,7 +91,7 @@ class Noise:
 
 
 def _spans(text: str, media_type: str) -> list[Span]:
-    found = [match.span() for match in DATA.finditer(text)] if _may_have_data(text) else []
+    found = [match.span() for match in DATA.finditer(text)]
     if media_type == MARKDOWN:
         found += _in_markdown(text) if MARKUP.search(text) else ()
     else:
@@ -102,11 +99,6 @@ def _spans(text: str, media_type: str) -> list[Span]:
         if (head := COMMENT.match(text)) and LICENCE.search(head[0]):
             found.append(head.span())
     return found
-
-
-def _may_have_data(text: str) -> bool:
-    """Return False for most texts in which DATA finds nothing, in a third of the time."""
-    return ";base64," in text or max(map(len, text.split()), default=0) >= RUN
 
 
 def _in_markdown(text: str) -> Iterator[Span]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
+from threading import get_ident
 from typing import Protocol
 
 from findingaid.text.analyzer import ENGLISH, Lexical, identifiers, split_identifiers
@@ -128,7 +129,9 @@ def stem(word: str, lexical: Lexical) -> str:
     if _is_name(word) and _is_stop(word, lexical):
         return word
     plain = word.casefold()
-    return _stemmer(lexical.language).stemWord(plain) if lexical.stem and plain.isalpha() else plain
+    if not lexical.stem or not plain.isalpha():
+        return plain
+    return _stemmer(lexical.language, get_ident()).stemWord(plain)
 
 
 @cache
@@ -138,7 +141,8 @@ def _known_stem(lexical: Lexical) -> Callable[[str], str]:
 
 
 @cache
-def _stemmer(language: str) -> _Stemmer:
+def _stemmer(language: str, _thread: int) -> _Stemmer:
+    """Return the stemmer of a thread: it has a state, so that two threads must not use it at the same time."""
     from Stemmer import Stemmer
 
     made: _Stemmer = Stemmer(language.lower())
