@@ -1,14 +1,17 @@
 """Benchmarks for the figures of docs/performance.md: `make bench` (or `python -m benchmarks`), about twenty minutes.
 
+`python -m benchmarks small_files search.searches` takes these sections alone; `--help` lists them all.
+
 Times are the best of five, in one process unless stated otherwise. A ratio compares two measurements that follow each
 other in one run, so that other load on the machine affects both. The median of these ratios is reported.
 """
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -192,11 +195,23 @@ SECTIONS = (
 )
 
 
+def name_of(section: Callable[[Path], Iterator[Row]]) -> str:
+    """Return the name that selects a section: that of its function, behind that of its module if it is another one."""
+    module = section.__module__.rpartition(".")[2]
+    return section.__name__ if module == "__main__" else f"{module}.{section.__name__}"
+
+
 def main() -> None:
+    sections = {name_of(section): section for section in SECTIONS}
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Measure the figures of docs/performance.md.")
+    parser.add_argument("section", nargs="*", help=f"all by default: {', '.join(sections)}")
+    selected = parser.parse_args().section or list(sections)
+    if unknown := [name for name in selected if name not in sections]:
+        parser.error(f"no section {unknown[0]!r}: choose from {', '.join(sections)}")
     rows = []
-    for section in SECTIONS:
+    for name in selected:
         with tempfile.TemporaryDirectory(prefix="findingaid-bench-") as folder:
-            for row in section(Path(folder)):
+            for row in sections[name](Path(folder)):
                 print(f"{row.what}: {row.measured}", file=sys.stderr)
                 rows.append(row)
     print(f"\n{os.cpu_count()} cores, Python {sys.version.split()[0]}, Lance {lance.__version__}\n")
