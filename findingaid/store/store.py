@@ -71,9 +71,6 @@ REMOTE_VERSIONS_FOR = timedelta(hours=1)
 """How long object storage keeps old versions. A commit uses them to detect commits made between its read and its
 write. Without them it would find no conflict and undo those commits."""
 
-OLD_VERSIONS = 2
-"""Old versions of a table that `clean` leaves for the next time, since looking through the files takes a while."""
-
 LOOKUP = 5_000
 """Most keys that a filter lists; the planner's time grows with the expression."""
 
@@ -555,11 +552,11 @@ class Store:
         return [self.build_segment(segment) for segment in segments]
 
     def clean(self) -> None:
-        """Drop every version except the newest and the tagged ones, in tables that have more than a few.
+        """Drop every version except the newest and the tagged ones; object storage also keeps those of the last hour.
 
-        Object storage also keeps those of the last hour. Files of a commit in progress are never touched.
+        Files of a commit in progress are never touched.
         """
-        self._each_table(self._drop_old_versions, OLD_VERSIONS)
+        self._each_table(self._drop_old_versions)
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
         for rows in FRAGMENT_ROWS:
@@ -573,22 +570,21 @@ class Store:
                     raise
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
-        if len(dataset.versions()) > 1 + OLD_VERSIONS:
+        if len(dataset.versions()) > 1:
             kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
             dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
-    def _each_table(self, do: Callable[[lance.LanceDataset], None], old: int = 0) -> None:
-        """Call `do` with each table that has more than so many old versions: there is nothing to do in the others."""
+    def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
+        """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
         with ThreadPoolExecutor(len(TABLES)) as pool:
-            tables = filter(lambda table: self._has_versions(table, 1 + old), TABLES)
-            list(pool.map(lambda table: self._commit(table, do), tables))
+            list(pool.map(lambda table: self._commit(table, do), filter(self._has_versions, TABLES)))
 
-    def _has_versions(self, table: str, most: int) -> bool:
-        """Check whether a table has more versions, by a look at its folder: opening it takes much longer."""
+    def _has_versions(self, table: str) -> bool:
+        """Check whether a table has more than one version, by a look at its folder: opening it takes much longer."""
         if self.remote:
             return True
         with self.reached():
-            return sum(name.endswith(".manifest") for name in os.listdir(f"{self._path(table)}/_versions")) > most
+            return sum(name.endswith(".manifest") for name in os.listdir(f"{self._path(table)}/_versions")) > 1
 
     def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
         """Return a view of this store in which these versions are published, to check them before they are."""
