@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -50,6 +51,9 @@ REASONS = 5
 
 SAMPLES, A_SAMPLE_OF = 2, 100
 """Records per corpus that are searched by their own text: one if fewer than A_SAMPLE_OF are checked, else two."""
+
+MANY_ROWS = 100_000
+"""Number of records from which checks run one after the other, since each holds columns of all of them."""
 
 WORST = 3
 """Number of questions that a failed quality check names."""
@@ -189,7 +193,8 @@ class Checker:
                 if check.stage in corpus.stages
             ),
         )
-        with ThreadPoolExecutor(len(found)) as pool:  # most of the time is spent waiting for Lance
+        at_once = len(found) if len(rows) < MANY_ROWS else 1
+        with ThreadPoolExecutor(at_once) as pool:  # most of the time is spent waiting for Lance
             problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
         return [
             CheckResult(check, corpus.name, why, facts) for (check, _, facts), why in zip(found, problems, strict=True)
@@ -218,7 +223,7 @@ class Checker:
     def _rows(self) -> pa.Table:
         if not self.fragments:
             return _compact(self.newest.schema, ())
-        batches = self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments).to_batches()
+        batches = self.newest.scanner(columns=list(COLUMNS), fragments=self.fragments, **STREAM).to_batches()
         return _compact(self.newest.schema, batches)
 
     def _siblings(self) -> pa.Table:
@@ -291,19 +296,20 @@ class Checker:
 
         The version is known of artifacts that are up to date in all stages.
         """
-        ids = pc.unique(rows["artifact_id"]).cast(pa.string())
-        stated = ledger.select(["artifact_id", "artifacts", "recipe", "n_records"])
-        stated = stated.filter(pc.is_in(stated["artifact_id"], ids))  # joins of few rows take a tenth of the time
-        counted = _joined(rows.group_by("artifact_id").aggregate([([], "count_all")]), stated)
-        differing = counted.filter(pc.not_equal(counted["count_all"], counted["n_records"]))
+        artifacts = rows["artifact_id"].combine_chunks()  # each id once, and its place for each row
+        ids, places = artifacts.dictionary, artifacts.indices
+        stated = pc.index_in(ids, ledger["artifact_id"])
+        counts = np.bincount(places, minlength=len(ids))
+        differing = pc.and_(counts > 0, pc.not_equal(ledger["n_records"].take(stated), counts))
         yield from verify.named(
-            "artifacts do not have the number of records that the ledger states", differing["artifact_id"].to_pylist()
+            "artifacts do not have the number of records that the ledger states", ids.filter(differing).to_pylist()
         )
-        versions = _joined(rows.group_by(["artifact_id", "artifact_version"]).aggregate([]), stated)
-        current = versions.filter(pc.and_(pc.not_equal(versions["recipe"], ""), pc.is_valid(versions["artifacts"])))
-        others = current.filter(pc.not_equal(current["artifact_version"], current["artifacts"]))
+        unknown = pa.scalar(None, pa.string())
+        current = pc.if_else(pc.equal(ledger["recipe"], ""), unknown, ledger["artifacts"]).take(stated)
+        others = pc.not_equal(rows["artifact_version"].cast(pa.string()), current.take(places))
         yield from verify.named(
-            "artifacts have records of another version than the ledger states", set(others["artifact_id"].to_pylist())
+            "artifacts have records of another version than the ledger states",
+            set(rows["artifact_id"].filter(others).to_pylist()),
         )
 
     def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
@@ -362,12 +368,6 @@ def _compact(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
 def _of(corpus: str, rows: pa.Table) -> pa.Table:
     """Return the rows of one corpus."""
     return rows if pc.unique(rows["corpus"]).to_pylist() == [corpus] else rows.filter(pc.equal(rows["corpus"], corpus))
-
-
-def _joined(found: pa.Table, ledger: pa.Table) -> pa.Table:
-    """Return groups of records beside the ledger rows of their artifacts."""
-    plain = [column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column for column in found.columns]
-    return pa.table(plain, found.column_names).join(ledger, "artifact_id", join_type="inner")
 
 
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:

@@ -18,6 +18,7 @@ from copy import copy
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from filelock import FileLock
 from findingaid.errors import ConfigError, StoreError, UnreachableError
 from findingaid.model import MAX_DIM
 from findingaid.store import fields, indexes, lexical, schemas
+from findingaid.store.allocator import limit_arenas
 from findingaid.store.fragments import NO_FRAGMENTS, Fragments
 from findingaid.store.index_segments import Build, IndexSegment
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
@@ -79,6 +81,9 @@ FRAGMENT_ROWS = (10_000, 100_000, 1_000_000)
 """Sizes at which fragments are compacted: more than six fragments below a size are merged up to it. With several
 tiers a row is rewritten a few times in the table's life, rather than once every few runs."""
 
+COMPACTING = Lock()
+"""Held while files are merged, which takes some hundred megabytes: tables that are compacted at once take turns."""
+
 NAMED = 5
 """Most fields that a warning names; the rest are not counted."""
 
@@ -106,6 +111,7 @@ class Store:
         self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
         self._caching = False
         self._session: Any = None
+        limit_arenas()
 
     def caching(self) -> Self:
         """Return a view of this store for one run, which opens a table ten times as fast after the first time.
@@ -562,7 +568,8 @@ class Store:
         for rows in FRAGMENT_ROWS:
             if sum(fragment.count_rows() < rows for fragment in dataset.get_fragments()) > SMALL_FRAGMENTS:
                 before = dataset.version
-                dataset.optimize.compact_files(target_rows_per_fragment=rows)
+                with COMPACTING:
+                    dataset.optimize.compact_files(target_rows_per_fragment=rows)
                 try:
                     self._require_whole(dataset, (fragment.metadata for fragment in dataset.get_fragments()))
                 except UnreachableError:
