@@ -22,7 +22,8 @@ weighed; deeper records follow by their best rank. Ties are broken by record id.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
 from findingaid.errors import QueryError, StoreError, brief
 from findingaid.model import CLAIM, SUMMARY
-from findingaid.protocols import Embedder
+from findingaid.protocols import Embedder, Local
 from findingaid.query.search.filter_fields import corpus_fields
 from findingaid.query.search.filters import validate_filter
 from findingaid.query.search.fusion import (
@@ -53,7 +54,7 @@ from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, MEGABYTE, V
 from findingaid.store import Store
 from findingaid.store.emptiness import why_empty
 from findingaid.store.sql import any_of
-from findingaid.store.tags import PUBLISHED, read_tags
+from findingaid.store.tags import published_mark
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -111,8 +112,8 @@ class Searcher:
         """Return a reader of the published records, reopened after each publish. Raises StoreError before any run."""
         with self._lock:
             published = self._kept.get("records")
-            tag = published and _tag(published.records)
-            if published is None or tag is None or tag != self._kept["tag"]:
+            mark = published and published_mark(published.records)
+            if published is None or mark is None or mark != self._kept["mark"]:
                 before = published and published.memory
                 self._kept.clear()
                 records = self._published()
@@ -120,7 +121,7 @@ class Searcher:
                 again = bool(before and (before.reload or before.loaded))
                 memory = VectorMemory(records, self.memory * MEGABYTE, again)
                 published = Reader(records, self._caching_embedder, edges, within=self.within, memory=memory)
-                self._kept.update(records=published, tag=_tag(published.records))
+                self._kept.update(records=published, mark=published_mark(records))
             return published
 
     def _published(self) -> LanceDataset:
@@ -140,10 +141,20 @@ class Searcher:
 
     def _search(self, request: Request) -> Hits:
         try:
-            return self._answer(self.reader(), request)
+            return self._answer(self._open(request), request)
         except (OSError, RuntimeError, ValueError, StoreError):
             self._kept.clear()  # the files of this version, or of its edges, may be gone
             raise
+
+    def _open(self, request: Request) -> Reader:
+        """Return the reader. In the first search of a process, a model on this machine is loaded meanwhile."""
+        if self._kept or request.mode == "lexical" or not isinstance(self.embedder, Local):
+            return self.reader()
+        with ThreadPoolExecutor(1) as pool:
+            embedding = pool.submit(self._caching_embedder.embed_query, request.queries[0])
+            reader = self.reader()
+            embedding.result()
+        return reader
 
     def _answer(self, reader: Reader, request: Request) -> Hits:
         request = self._validate(reader, request)
@@ -315,8 +326,3 @@ def _require_time(reader: Reader, name: str, corpora: Sequence[str]) -> None:
 def _encodable(query: str) -> str:
     """Return the query with lone surrogates replaced by "?", so that it can be encoded as UTF-8."""
     return query.encode("utf-8", "replace").decode()
-
-
-def _tag(records: Any) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = read_tags(records).get(PUBLISHED)
-    return found
