@@ -154,9 +154,9 @@ def materialize(
 ) -> Materialized:
     """Build these stages of the partitions with these keys, and publish.
 
-    An artifact's own partition is built in any case. Of buckets only what is stale is built, and what is gone removed.
-    With `at_once`, the events of each batch are logged when it is built, apart from those of the records and of
-    buckets, which have artifacts in many batches.
+    An artifact's own partition is built in any case. Of a bucket only stale artifacts are built, and those that are
+    gone are removed. With `at_once`, the events of each batch are logged when it is built, apart from those of the
+    records and of buckets, which have artifacts in many batches.
     """
     run = aid.open_run(context.run_id)
     for line in run.prepare():

@@ -87,7 +87,7 @@ def table(python: str) -> Iterator[str]:
 
 
 def _cell(name: str, what: str, seconds: float, rows: int, stale: int) -> str:
-    if name == "floor" and what in {"cut otherwise", "another embedder"}:
+    if name == "floor" and what in {"other chunk size", "another embedder"}:
         return "has no settings"
     return f"{seconds:.2f}, {stale:,} of {rows:,} rows stale" if stale else f"{seconds:.2f}"
 

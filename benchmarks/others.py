@@ -105,7 +105,7 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
     found["one edited"] = after(min(edits))
     (root / "000" / "00001.md").unlink()
     found["one deleted"] = after(took())
-    found["cut otherwise"] = after(took(600), 600)
+    found["other chunk size"] = after(took(600), 600)
     found["another embedder"] = after(took(600, "second"), 600, "second")
     return found
 

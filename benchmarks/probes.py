@@ -220,7 +220,7 @@ PROBES: dict[str, Callable[[Probed], str]] = {
     "file renamed": renamed,
     "edit taken back": reverted,
     "file deleted": deleted,
-    "cut otherwise": cut_otherwise,
+    "other chunk size": cut_otherwise,
     "another embedder": another_embedder,
     "kill -9 half-way, run again": killed,
     "a document that cannot be embedded": poisoned,

@@ -162,4 +162,4 @@ def again(config: Path, server: Endpoint) -> Row:
     aid(strategy={"name": "Chunked", "chunk_size": 300, "overlap": 0}).index()
     aid(strategy={"name": "Chunked", "chunk_size": 300, "overlap": 0}).index()
     asked = server.asked - before
-    return Row("… renamed, reverted, cut otherwise, unchanged: calls", str(asked), "0", asked == 0)
+    return Row("… renamed, reverted, other chunk size, unchanged: calls", str(asked), "0", asked == 0)

@@ -37,7 +37,7 @@ class Source(Protocol):
         """List every artifact, without reading any. Raises SourceError if nothing can be listed."""
 
     def read(self, artifact_id: str) -> Artifact:
-        """Read one artifact. Raises ReadError, and SkippedError if it is not to be indexed, which is no failure."""
+        """Read one artifact. Raises ReadError, and SkippedError if it is not to be indexed, which is not a failure."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Finding out which corpora have changed, while they do: by the system's reports on files, and by interval."""
+"""Watching of sources: by reports of the operating system on changed files, and at intervals."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from findingaid.corpus import Corpus
 from findingaid.protocols import LocalSource
 
 QUIET_MS = 50
-"""A run starts once nothing has changed for so long, in milliseconds, so that a burst of changes takes one run."""
+"""Milliseconds without a change after which a run starts, so that a burst of changes takes one run."""
 
 LONGEST_MS = 1_000
-"""A run starts after so long even if changes go on, in milliseconds."""
+"""Milliseconds after which a run starts even if changes go on."""
 
 LOOK_MS = 1_000
-"""Interval at which a folder that appeared, vanished or was replaced is noticed, in milliseconds."""
+"""Milliseconds between two checks for folders that appeared, vanished or were replaced."""
 
 
 class Watch:
-    """The corpora whose source has changed, as it happens.
+    """Watch over the sources of corpora.
 
-    The system reports changes of local files. Every `interval` seconds all sources count as changed: those that are not
-    local, and folders whose changes the system does not report, such as those on a network. `ignored` are folders in
-    which the program itself writes.
+    The operating system reports changes of local files. It does not report those of other sources, nor of folders on a
+    network. Therefore all sources count as changed every `interval` seconds. `ignored` are folders in which the program
+    itself writes.
     """
 
     def __init__(self, corpora: Mapping[str, Corpus], interval: float, ignored: Sequence[Path] = ()) -> None:
@@ -37,12 +37,12 @@ class Watch:
     def changed(self, stop: threading.Event) -> Iterator[list[str]]:
         """Yield the names of the corpora that may have changed, until `stop` is set: first all, then as they change.
 
-        What changes while the caller works on them is yielded next.
+        Corpora that change while the caller works on these are yielded next.
         """
         yield list(self._paths)
         there = self._there()
         while not stop.is_set():
-            self._next = time.monotonic()  # once more, for what changed before the system was asked
+            self._next = time.monotonic()  # all again: some may have changed before the reports began
             for changes in _changes(there, stop):
                 now = self._there()
                 found = self._concerned(changes)
@@ -57,7 +57,7 @@ class Watch:
                     break
 
     def _there(self) -> dict[Path, tuple[int, int]]:
-        """Map the watched paths that exist to what identifies them on disk."""
+        """Map the watched paths that exist to their device and inode."""
         found = {}
         for path in {path for paths in self._paths.values() for path in paths}:
             try:

@@ -117,7 +117,7 @@ def _find_claims(
 
 
 def _find_passages(searcher: Searcher, question: Question) -> list[Hit]:
-    """Return the best passages. Records that are no part of a text, such as synopses, are no evidence."""
+    """Return the best passages. Generated records, such as synopses, are not evidence."""
     best = Request((question.query,), PASSAGES_SEARCHED, corpora=question.corpora, where=question.where)
     return _parts_of_texts(searcher.search(question.improved(best)))[:PASSAGES_READ]
 
