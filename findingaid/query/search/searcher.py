@@ -116,12 +116,13 @@ class Searcher:
             if published is None or mark is None or mark != self._kept["mark"]:
                 before = published and published.memory
                 self._kept.clear()
+                mark = published_mark(self._published())  # before the records are opened: a later publish changes it
                 records = self._published()
                 edges = partial(self.store.edges_of, records)
                 again = bool(before and (before.reload or before.loaded))
                 memory = VectorMemory(records, self.memory * MEGABYTE, again)
                 published = Reader(records, self._caching_embedder, edges, within=self.within, memory=memory)
-                self._kept.update(records=published, mark=published_mark(records))
+                self._kept.update(records=published, mark=mark)
             return published
 
     def _published(self) -> LanceDataset:
