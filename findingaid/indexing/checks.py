@@ -25,6 +25,7 @@ from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import Embedder
 from findingaid.query.search.reader import Reader
 from findingaid.store import Publisher, Store, verify
+from findingaid.store.allocator import return_freed_memory
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
@@ -196,6 +197,8 @@ class Checker:
         at_once = len(found) if len(rows) < MANY_ROWS else 1
         with ThreadPoolExecutor(at_once) as pool:  # most of the time is spent waiting for Lance
             problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
+        if at_once == 1:
+            return_freed_memory()
         return [
             CheckResult(check, corpus.name, why, facts) for (check, _, facts), why in zip(found, problems, strict=True)
         ]

@@ -27,7 +27,7 @@ from filelock import FileLock
 from findingaid.errors import ConfigError, StoreError, UnreachableError
 from findingaid.model import MAX_DIM
 from findingaid.store import fields, indexes, lexical, schemas
-from findingaid.store.allocator import limit_arenas
+from findingaid.store.allocator import limit_arenas, return_freed_memory
 from findingaid.store.fragments import NO_FRAGMENTS, Fragments
 from findingaid.store.index_segments import Build, IndexSegment
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
@@ -570,6 +570,7 @@ class Store:
                 before = dataset.version
                 with COMPACTING:
                     dataset.optimize.compact_files(target_rows_per_fragment=rows)
+                    return_freed_memory()
                 try:
                     self._require_whole(dataset, (fragment.metadata for fragment in dataset.get_fragments()))
                 except UnreachableError:
