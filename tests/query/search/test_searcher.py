@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -241,6 +242,19 @@ def test_a_query_is_embedded_once(make_aid: Callable[..., FindingAid]) -> None:
     assert embedder.asked.count("ledger") == embedder.asked.count("vector") == 1
 
 
+def test_the_first_search_loads_a_local_model_while_it_opens_the_tables(make_aid: Callable[..., FindingAid]) -> None:
+    make_aid().index()
+    embedder = BesideEmbedder()
+    aid = make_aid(embedder=embedder)
+
+    aid.search(["ledger", "vector"])
+    aid.search("lease", mode="dense")
+
+    assert embedder.asked == ["ledger", "vector", "lease"]
+    assert embedder.beside[0]
+    assert not embedder.beside[-1]
+
+
 @dataclass
 class AskedEmbedder(CountingEmbedder):
     """Embedder that records its queries."""
@@ -249,6 +263,18 @@ class AskedEmbedder(CountingEmbedder):
 
     def embed_query(self, text: str) -> Any:
         self.asked.append(text)
+        return super().embed_query(text)
+
+
+@dataclass
+class BesideEmbedder(AskedEmbedder):
+    """Embedder on this machine that records which queries another thread than the main one embeds."""
+
+    local: ClassVar[Literal[True]] = True
+    beside: list[bool] = field(default_factory=list)
+
+    def embed_query(self, text: str) -> Any:
+        self.beside.append(threading.current_thread() is not threading.main_thread())
         return super().embed_query(text)
 
 
