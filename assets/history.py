@@ -26,6 +26,7 @@ def prune_home(aid: FindingAid) -> Pruned:
     """Delete the history of artifacts that are gone from the instance in $DAGSTER_HOME. Raises ConfigError."""
     home = os.environ.get("DAGSTER_HOME", "")
     if not os.path.isdir(home):
-        raise ConfigError(f"DAGSTER_HOME: not the folder of a Dagster instance: {home!r}")
+        problem = f"{home!r} is not a folder" if home else "is not set"
+        raise ConfigError(f"DAGSTER_HOME {problem}: set it to the folder of the Dagster instance")
     with dg.DagsterInstance.get() as instance:
         return prune_history(instance, aid)

@@ -264,18 +264,21 @@ class FindingAid:
 
     def versions(self) -> list[Version]:
         """Return the published versions that are kept, newest first. Raises StoreError before the first run."""
-        return self.publisher.versions()
+        with self.store.written():
+            return self.publisher.versions()
 
     def publish(self) -> int:
         """Publish the newest records, even after a rollback. Raises StoreError if they fail their checks."""
-        return self.release.publish_newest()
+        with self.store.written():
+            return self.release.publish_newest()
 
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version until a run indexes something new or `publish` is called.
 
         Raises StoreError if that version, or any earlier one, is not kept.
         """
-        return self.release.rollback(version)
+        with self.store.written():
+            return self.release.rollback(version)
 
     def purge(self) -> Purged:
         """Delete removed data from disk for good, while new runs and decisions wait.

@@ -163,13 +163,8 @@ class DecisionLog:
             kept = table if not erased else _table(without(before, erased))
             return pa.concat_tables([kept, _table(added)])
 
-        try:
-            with Leases(self.store).visit() as lease:
-                self.store.revise(TABLE, partial(edit, lease))
-        except StoreError as error:
-            if NOT_THERE in str(error):
-                raise StoreError(f"nothing is indexed in {self.store.uri} yet: run `findingaid index`") from None
-            raise
+        with self.store.written(), Leases(self.store).visit() as lease:
+            self.store.revise(TABLE, partial(edit, lease))
         return added
 
 

@@ -143,7 +143,7 @@ def completion(context: click.Context, shell: str) -> None:
 @json_option
 @one_line_errors
 def explain_kinds(kinds: tuple[str, ...], as_json: bool) -> None:
-    """Explain a KIND of error: its effect on the index, and its remedy. Without one, list all kinds.
+    """Explain a KIND of error: its effect on the index, and its remedy. Without one, list all kinds in short.
 
     \b
     Examples:
@@ -154,4 +154,10 @@ def explain_kinds(kinds: tuple[str, ...], as_json: bool) -> None:
     found = dict(map(explain, kinds or explanations()))
     if as_json:
         return say_json(found)
-    return click.echo("\n\n".join(f"{name}\n\n{text}" for name, text in found.items()) if kinds else "\n".join(found))
+    if kinds:
+        return click.echo("\n\n".join(f"{name}\n\n{text}" for name, text in found.items()))
+    table = plain_table("kind", "meaning")
+    for name, text in found.items():
+        sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
+        table.add_row(name, escape(sentence.partition(": ")[0] if name[0].isupper() else sentence))
+    return say(table)

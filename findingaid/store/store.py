@@ -181,6 +181,16 @@ class Store:
         return True
 
     @contextmanager
+    def written(self) -> Iterator[None]:
+        """Say in errors of the first run that is missing, not of a table that it would create. Raises StoreError."""
+        try:
+            yield
+        except StoreError as error:
+            if NOT_THERE in str(error) and not self.exists():
+                raise StoreError(f"nothing is indexed in {self.uri} yet: run `findingaid index`") from None
+            raise
+
+    @contextmanager
     def reached(self) -> Iterator[None]:
         """Convert errors of the storage itself to a one-line UnreachableError.
 

@@ -284,6 +284,8 @@ def test_a_store_that_cannot_answer_is_one_line(own: Cli) -> None:
 
     assert "nothing is published in " in refusal(missing)
     assert refusal(missing).endswith(": run `findingaid index`")
+    for command in ("versions", "publish", "rollback"):
+        assert refusal(own.run(command, "--set", "store=nowhere")).endswith(" yet: run `findingaid index`")
     assert "is not a folder: name another, or move it away" in refusal(a_file)
     assert refusal(embedder) == (
         "the index was made with embedder hash-384, the configuration says hash-8: run `findingaid index`,"

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from findingaid import __version__
 from findingaid.cli import main
+from findingaid.explain import explanations
 from tests.conftest import Cli, error_of, text_about
 from tests.paths import ROOT
 from tests.support.commands import subcommands
@@ -342,6 +343,13 @@ def test_help_on_a_kind_of_failure_prints_its_line() -> None:
         "timeout",
         "no answer in time, or none at all; the next run tries again",
     ]
+
+
+def test_help_without_a_kind_lists_every_kind_with_its_meaning() -> None:
+    lines = CliRunner().invoke(main, ["help"]).stdout.splitlines()[1:]
+
+    assert [line.split()[0] for line in lines] == list(explanations())
+    assert all(len(line.split()) > 2 for line in lines)
 
 
 def test_help_on_an_unknown_kind_lists_the_known_ones() -> None:

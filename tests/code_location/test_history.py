@@ -96,4 +96,6 @@ def test_prune_without_an_instance_fails_in_one_line(cli: Cli, monkeypatch: pyte
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     cli.write("a.md", "text")
 
-    assert error_of(cli.run("dagster", "prune")) == "DAGSTER_HOME: not the folder of a Dagster instance: ''"
+    assert (
+        error_of(cli.run("dagster", "prune")) == "DAGSTER_HOME is not set: set it to the folder of the Dagster instance"
+    )
