@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import settings
 
 from findingaid import Corpus, FindingAid
 from findingaid.cli import main
@@ -28,6 +29,9 @@ from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Scr
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background ignores SIGINT, and so would the processes that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("untimed", settings.default, deadline=None)  # on a busy machine any example may take long
+settings.load_profile("untimed")
 
 PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
 """Stages of a corpus without claims."""
