@@ -51,6 +51,7 @@ print([m for m in ("torch", "dagster", "sklearn") if m in sys.modules])
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_shipped_configuration_works_without_a_network(tmp_path: Path) -> None:
     code = f"""
 import socket

@@ -536,7 +536,7 @@ def run_cli(folder: Path, home: Path | None, config: Path, *arguments: str) -> s
     )
 
 
-@pytest.mark.parametrize("with_home", [True, False])
+@pytest.mark.parametrize("with_home", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_job_runs_from_the_command_line_and_is_incremental(location: Location, with_home: bool) -> None:
     home = location.cli.folder / "dagster_home" if with_home else None
     arguments = ("job", "execute", "-f", "pipelines/definitions.py", "-j", "index")

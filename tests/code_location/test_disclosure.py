@@ -111,6 +111,7 @@ def check_everything(location: Location) -> dg.ExecuteInProcessResult:
     return definitions.resolve_job_def("execute").execute_in_process(instance=location.instance, raise_on_error=False)
 
 
+@pytest.mark.slow
 def test_no_file_of_the_instance_has_a_word_of_a_document(location: Location) -> None:
     """Not after the job, materializations and checks, with failures of every stage that quote the text."""
     home = location.cli.folder / "dagster_home"

@@ -60,6 +60,7 @@ def test_vectors_are_finite_of_length_one_and_the_same_in_any_company(embedder: 
     assert embedder.embed_query("a question").shape == (embedder.dim,)
 
 
+@pytest.mark.slow
 def test_the_packaged_model_through_onnxruntime_equals_sentence_transformers(torch_embedder: SentenceEmbedder) -> None:
     fast, real = SentenceEmbedder(), torch_embedder
 

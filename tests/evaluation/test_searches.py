@@ -640,6 +640,7 @@ def test_the_price_of_cases_is_stated_before_they_are_written(answered: Cli, ser
     assert not (answered.folder / "made.yaml").exists()
 
 
+@pytest.mark.slow
 def test_tuning_advises_what_is_more_than_chance(cli: Cli) -> None:
     """Hash vectors have no meaning, so that only words find anything."""
     words = [f"word{i:02d}" for i in range(40)]

@@ -543,7 +543,13 @@ def child(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [
+        step if step in {"Batches.create", "keep_synopses"} else pytest.param(step, marks=pytest.mark.slow)
+        for step in STEPS
+    ],
+)
 def test_killed_at_any_step_one_batch_is_made_and_paid_and_nothing_is_lost(
     make: Make, server: OpenAIServer, tmp_path: Path, step: str, when: str
 ) -> None:
@@ -568,6 +574,7 @@ print(aid_of(*sys.argv[1:]).index().ok)
 """
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_send_one_batch_and_take_it_in_once(make: Make, server: OpenAIServer, tmp_path: Path) -> None:
     def twice() -> None:
         runs = [child(RUN, str(tmp_path / "index"), server.base_url) for _ in range(2)]

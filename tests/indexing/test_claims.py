@@ -505,7 +505,7 @@ def killed_aid(store: str, edition: str) -> FindingAid:
     return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus})
 
 
-@pytest.mark.parametrize("die_at", [2, 3, 6, 7])
+@pytest.mark.parametrize("die_at", [2, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 6))])
 def test_a_run_killed_between_two_tables_is_healed_by_the_next(tmp_path: Path, die_at: int) -> None:
     """Whether the edit is still there then, or was reverted."""
     store = str(tmp_path / "index")

@@ -91,7 +91,7 @@ def clean_build(folder: Path, edition: int) -> dict[str, tuple[object, ...]]:
     return records(aid)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))])
 def test_a_killed_run_done_again_equals_a_clean_build(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     store = tmp_path / "index"

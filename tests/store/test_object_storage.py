@@ -352,6 +352,7 @@ def test_rows_that_were_written_before_a_field_was_widened_are_read_from_the_buc
     assert {row["year"] for row in years if row["artifact_id"] == "007.md"} == {"last"}
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
     remote.settings["store"] = "s3://no-such-bucket/index"
 

@@ -121,6 +121,7 @@ def limited(cli: Cli, what: str, most: int, *arguments: str) -> subprocess.Compl
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_too_few_open_files_are_one_line_and_nothing_is_set_aside(cli: Cli, tmp_path: Path) -> None:
     cli.write("a.md", text_about("ledger"))
     assert cli.run("index").exit_code == 0

@@ -141,7 +141,10 @@ def test_a_code_block_longer_than_a_window_leaves_the_cut_of_the_text_after_it()
     assert list(chunk_indices(splitter, text, 1200))[-30:] == splitter.chunk_indices(text)[-30:]
 
 
-@pytest.mark.parametrize(("unit", "size"), [("word ", 5_000_000), ("x", 3_000_000), ("\r\n", 1_000_000)])
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [pytest.param("word ", 5_000_000, marks=pytest.mark.slow), ("x", 3_000_000), ("\r\n", 1_000_000)],
+)
 def test_a_text_in_one_line_or_without_words_is_indexed_in_seconds(unit: str, size: int, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text((unit * size)[:size])
