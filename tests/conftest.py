@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -42,6 +43,12 @@ PARAGRAPH = "The {topic} is described here in a sentence that is long enough to 
 def text_about(*topics: str) -> str:
     """Return a Markdown text with one section per topic, each its own chunk at a chunk size of 200 characters."""
     return "\n\n".join(f"# {topic}\n\n{PARAGRAPH.format(topic=topic)}" for topic in topics)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is loaded by now out of the garbage collections of the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Synopses through the command line in separate processes, with a server that counts requests."""
+"""Synopses through the command line, with a server that counts requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from findingaid.cli import main
 from findingaid.indexing.calls import GROUP
 from findingaid.model import Outcome
 from findingaid.testing import Fault, OpenAIServer, faults
@@ -33,7 +35,7 @@ def text(topic: str, sections: int = 2) -> str:
 
 
 class Project:
-    """A folder with documents and a findingaid.yaml, and findingaid run on it as a user runs it."""
+    """A folder with documents and a findingaid.yaml, and findingaid run on it in this process or in one of its own."""
 
     def __init__(self, folder: Path, server: OpenAIServer) -> None:
         self.folder = folder
@@ -80,10 +82,10 @@ class Project:
         )
 
     def run(self, *arguments: str, status: int = 0) -> str:
-        process = self.start(*arguments)
-        said, complained = process.communicate(timeout=120)
-        assert process.returncode == status, said + complained
-        return said + complained
+        config = self.configure()
+        done = CliRunner().invoke(main, [*arguments, "--config", str(config)])
+        assert done.exit_code == status, done.output
+        return done.stdout + done.stderr
 
     def json(self, *arguments: str, status: int = 0) -> Any:
         return json.loads(self.run(*arguments, "--json", status=status))

@@ -140,6 +140,21 @@ def of_a_corpus(project: Project) -> None:
     project.synthesizer = {"kind": "extractive"}
 
 
+class Loud(Project):
+    """A project whose commands run in processes that log everything."""
+
+    def __init__(self, folder: Path, server: OpenAIServer) -> None:
+        super().__init__(folder, server)
+        self.command = [sys.executable, "-c", LOUD]
+        self.environment |= {"OPENAI_LOG": "debug"}
+
+    def run(self, *arguments: str, status: int = 0) -> str:
+        process = self.start(*arguments)
+        said, complained = process.communicate(timeout=120)
+        assert process.returncode == status, said + complained
+        return said + complained
+
+
 LOUD = """
 import logging, sys
 logging.basicConfig(level=logging.DEBUG)
@@ -157,11 +172,12 @@ ECHOES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [in_the_environment, in_the_file, of_a_corpus])
-def test_a_key_is_in_nothing_that_is_said_logged_or_kept(project: Project, given: Callable[[Project], None]) -> None:
+def test_a_key_is_in_nothing_that_is_said_logged_or_kept(
+    tmp_path: Path, server: OpenAIServer, given: Callable[[Project], None]
+) -> None:
+    project = Loud(tmp_path, server)
     project.write("ledger", "vector", "reader", "writer")
     given(project)
-    project.command = [sys.executable, "-c", LOUD]
-    project.environment |= {"OPENAI_LOG": "debug"}
     for fault, topic in zip(ECHOES, ("ledger", "vector", "writer"), strict=True):
         project.server.when(lambda request, topic=topic: f"# {topic} 0" in request.content, fault)  # type: ignore[misc]  # bound now
 
