@@ -248,7 +248,7 @@ class Store:
         repaired = (
             [] if fresh else [f"table {table} was {state} and was rebuilt" for table, state in self._unusable.items()]
         )
-        self._unusable = {}
+        self._unusable.clear()
         return repaired
 
     def _require_kept(self, table: str, schema: pa.Schema, allow_loss: bool) -> None:
@@ -685,8 +685,11 @@ class Store:
         self._session = _session() if self._caching else None
         with ThreadPoolExecutor(len(wanted)) as pool:
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
-        self._unusable = {table: state for table, state in states.items() if state}
-        return self._unusable
+        found = {table: state for table, state in states.items() if state}
+        self._unusable |= found  # in place, since views share it
+        for table in self._unusable.keys() - found:
+            del self._unusable[table]
+        return found
 
     def problem(self, table: str) -> str | None:
         """Return the problem with a table's files; None if it opens and every file it refers to is there and whole."""
