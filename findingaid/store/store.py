@@ -114,11 +114,12 @@ class Store:
         limit_arenas()
 
     def caching(self) -> Self:
-        """Return a view of this store for one run, which opens a table ten times as fast after the first time.
+        """Return a view of a store on a disk for one run: it opens a table ten times as fast after the first time.
 
         It keeps metadata of files in memory. Lance finds them by path, and a manifest by its version and ETag as well,
         so that a table which another process makes anew is read anew. Files that are lost or damaged later are only
-        noticed by `inspect`, which starts with empty caches.
+        noticed by `inspect`, which starts with empty caches. Object storage is read anew each time: there several
+        machines commit at once, and Lance would keep the transactions that it compares by version alone.
         """
         view = copy(self)
         view._caching = True
@@ -682,7 +683,7 @@ class Store:
         if not 0 < dim <= MAX_DIM:
             raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
         wanted = _wanted(dim)
-        self._session = _session() if self._caching else None
+        self._session = _session() if self._caching and not self.remote else None
         with ThreadPoolExecutor(len(wanted)) as pool:
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
         found = {table: state for table, state in states.items() if state}
