@@ -100,6 +100,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow  # the second run waits for the leases that the first could not release
 def test_a_full_disk_is_one_line_and_with_more_room_the_run_goes_on(cli: Cli, small_disk: Path) -> None:
     for i in range(40):
         cli.write(f"{i}.md", text_about(*(f"topic {i} {j}" for j in range(8))))
