@@ -181,6 +181,8 @@ class Page:
         return list(self.driver.find_elements("css selector", selector))
 
     def one(self, selector: str) -> Any:
+        """Return the first element of a selector, once it is there."""
+        self.waits(lambda: self.all(selector), f"no {selector}")
         return self.driver.find_element("css selector", selector)
 
     def texts(self, selector: str) -> list[str]:
@@ -332,7 +334,7 @@ def test_an_address_has_all_of_a_search_and_of_what_is_opened(page: Page) -> Non
     page.driver.get(address)
     page.passage()
 
-    assert page.texts("#hits h3") == results
+    page.waits(lambda: page.texts("#hits h3") == results, "other results")
     assert page.one("input[name=mode]:checked").get_attribute("value") == "lexical"
     assert page.one("#corpora input:checked").get_attribute("value") == "docs"
     assert page.one("#route").get_attribute("value") == "boost"
