@@ -305,7 +305,7 @@ def shown(value: Any) -> Any:
     return type(value), repr(value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees, trees)
 def test_parameters_that_differ_give_ids_that_differ(one: Any, other: Any) -> None:
     assume(repr(shown(one)) != repr(shown(other)))
@@ -313,13 +313,13 @@ def test_parameters_that_differ_give_ids_that_differ(one: Any, other: Any) -> No
     assert fingerprint([one]) != fingerprint([other])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(trees)
 def test_a_copy_of_a_parameter_gives_the_same_id(value: Any) -> None:
     assert fingerprint([copy.deepcopy(value)]) == fingerprint([value])
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(st.lists(trees, min_size=20, max_size=40))
 def test_a_parameter_that_another_process_reads_has_the_same_id_there(given: list[Any]) -> None:
     code = (

@@ -194,10 +194,10 @@ class Checker:
                 if check.stage in corpus.stages
             ),
         )
-        at_once = len(found) if len(rows) < MANY_ROWS else 1
-        with ThreadPoolExecutor(at_once) as pool:  # most of the time is spent waiting for Lance
+        many = len(rows) >= MANY_ROWS
+        with ThreadPoolExecutor(1 if many else len(found)) as pool:  # most of the time is spent waiting for Lance
             problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
-        if at_once == 1:
+        if many:
             return_freed_memory()
         return [
             CheckResult(check, corpus.name, why, facts) for (check, _, facts), why in zip(found, problems, strict=True)

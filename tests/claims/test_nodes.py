@@ -94,7 +94,7 @@ def test_an_extractive_producer_costs_nothing() -> None:
     assert not isinstance(ExtractiveNodes(), Synthesizer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.text(st.sampled_from("ab the ledger.\n"), max_size=40), max_size=12),
     st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=12, max_size=12),

@@ -227,7 +227,7 @@ def test_whatever_is_decided_every_read_path_follows_at_once(make_aid: Make, tmp
     copies = count()
 
     @given(steps=STEPS, run=st.booleans())
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     def follows(steps: list[tuple[Action, int, int]], run: bool) -> None:
         store = shutil.copytree(made.store.uri, tmp_path / f"copy{next(copies)}")
         aid = FindingAid(Store(str(store)), made.embedder, made.corpora)

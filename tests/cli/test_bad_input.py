@@ -433,7 +433,7 @@ def require_sound(hits: Sequence[Hit], asked: dict[str, Any]) -> None:
         assert {hit.surface_kind for hit in hits} <= set(surfaces)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(query=st.one_of(WORDS, WORDS, ANYTHING, st.lists(WORDS, max_size=3)), asked=ASKED)
 def test_whatever_is_asked_there_are_sound_hits_or_one_line(aid: FindingAid, query: Any, asked: dict[str, Any]) -> None:
     hits, refused = None, ""
@@ -449,7 +449,7 @@ def test_whatever_is_asked_there_are_sound_hits_or_one_line(aid: FindingAid, que
         require_sound(hits, asked)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     command=st.sampled_from(["search", "show", "neighbours"]),
     words=st.lists(

@@ -86,7 +86,7 @@ def test_int8_of_anything_but_the_packaged_model_on_a_cpu_is_refused(other: dict
     assert "\n" not in str(raised.value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
 def test_counting_by_words_never_undercounts(torch_embedder: SentenceEmbedder, text: str) -> None:
     """Check that the count is exact, except for separators that BERT drops and Python splits at.

@@ -323,7 +323,7 @@ DECISIONS = st.tuples(st.just("archive"), st.just(""), st.sets(st.integers(0, 6)
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(EDITS, EDITS, DECISIONS, GONE), min_size=1, max_size=6))
 def test_whatever_happens_each_artifact_has_one_summary_of_the_claims_that_are_held_and_nothing_dangles(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, set[int]]]

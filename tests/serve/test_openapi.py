@@ -41,7 +41,7 @@ def test_every_answer_is_one_that_is_described(described: Any, name: str, method
     operation = described[f"/v1/{name}"][method]
     apart = [CHECKS.get_one(check) for check in APART]
 
-    @settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(case=strategies.one_of(operation.as_strategy(mode) for mode in GenerationMode))
     def look(case: schemathesis.Case) -> None:
         response = case.call(timeout=60)

@@ -497,7 +497,7 @@ def test_what_is_read_as_it_is_has_no_converter() -> None:
 # -- anything at all ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=2000))
 def test_random_bytes_fail_with_a_word_or_are_text(suffix: str, payload: bytes) -> None:
     answer = json.loads(convert.answer(suffix, payload, LIMIT))

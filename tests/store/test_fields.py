@@ -447,7 +447,7 @@ OF_ANY_KIND = st.lists(st.one_of(KINDS), min_size=1, max_size=6)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=OF_ONE_KIND | OF_ANY_KIND, later=st.integers(0, 6))
 def test_a_value_that_went_in_is_found_by_a_filter_that_names_it(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any], later: int

@@ -299,7 +299,7 @@ class TestExtractive:
             "## Current state\n- The basket keeps its items now. [turn 2]\n- All is green. [turn 2]"
         )
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(
         cuts=st.lists(st.integers(1, 4), min_size=1, max_size=6),
         seed=st.lists(st.sampled_from(["We chose b.py.", "It remains to test a.py.", "Done.", "", "Look at c/d.md"])),
@@ -338,7 +338,7 @@ class TestExtractive:
         assert made.points("decisions") == (point("We decided on a.py.", 0), point("We decided on c.py and a.py.", 1))
         assert made.points("files_touched") == (point("c.py", 1), point("a.py", 0, 1))
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(texts=st.lists(st.tuples(st.text(max_size=200), st.text(max_size=200)), max_size=4))
     def test_any_text_gives_the_same_summary_twice(self, texts: list[tuple[str, str]]) -> None:
         segments = [turn(i, *text) for i, text in enumerate(texts)]
@@ -500,7 +500,7 @@ class TestGrowth:
 
         assert [seen for seen, _ in sums.seen[sent:]] == [[2]]
 
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=8)
     @given(cuts=st.lists(st.integers(1, 3), min_size=1, max_size=4), bound=st.sampled_from([None, 30, 60]))
     def test_grown_in_any_steps_each_turn_is_sent_once(
         self, tmp_path_factory: pytest.TempPathFactory, cuts: list[int], bound: int | None

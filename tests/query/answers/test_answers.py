@@ -193,7 +193,7 @@ def test_what_cannot_be_answered_is_refused(aid: FindingAid, how: dict[str, Any]
 ACTIONS = st.sampled_from([Action.APPROVE, Action.REJECT, Action.ARCHIVE, Action.CONTEST, Action.SUPERSEDE])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(ACTIONS, st.permutations([TOKENS, HOURS, DAYS, LEDGER])), max_size=4), st.integers(20, 500))
 def test_whatever_is_decided_an_answer_cites_only_what_may_be_seen(
     aid: FindingAid, decisions: Sequence[tuple[Action, Sequence[str]]], max_chars: int

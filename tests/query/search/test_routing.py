@@ -287,7 +287,7 @@ def test_filters_hold_of_what_is_routed(library: FindingAid) -> None:
     assert {hit.corpus for hit in library.search("ships", 50, route="boost", corpora=["skills"])} == {"skills"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     mode=st.sampled_from(MODES),
     k=st.integers(1, 120),
@@ -427,7 +427,7 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=4),
     depth=st.integers(0, 6),

@@ -379,7 +379,7 @@ def test_what_is_deeper_than_is_fused_follows_by_its_best_rank() -> None:
     assert rows[200:204] == [100, 199, 101, 198]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.randoms(use_true_random=False), st.integers(100, 260), st.booleans())
 def test_what_is_deeper_comes_in_one_order_however_deep_is_looked(chance: Any, depth: int, by_ranks: bool) -> None:
     rows = [chance.sample(range(300), 300) for _ in range(3)]
