@@ -82,6 +82,7 @@ from findingaid.query.search.steps import RerankerOption, RewriterOption, Search
 from findingaid.query.search.summary_claims import SUMMARIZES, NodeClaimsStep
 from findingaid.query.search.walks import Policy
 from findingaid.reports import Report, Unclaimed
+from findingaid.request_limits import within
 from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.emptiness import why_empty
 from findingaid.store.purge import Purged
@@ -368,10 +369,11 @@ class FindingAid:
         added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
         if use_summaries:
             added["post_processors"] += [NodeClaimsStep(summary_top_k, self.eligibility)]
-        hits = self.searcher.search(replace(request, **added))
-        if not fresh:
-            return hits
-        check = self.freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh)
+        with within(request.timeout if fresh else None):
+            hits = self.searcher.search(replace(request, **added))
+            if not fresh:
+                return hits
+            check = self.freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh)
         marked = (
             check.mark(hit, hit.corpus, hit.metadata.get("quote") or (hit.text if hit.span else "")) for hit in hits
         )

@@ -60,7 +60,7 @@ class ArtifactError(FindingAidError):
 
     `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
     or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate, changed, no_converter,
-    encrypted, no_text.
+    encrypted, no_text, crash.
     """
 
     stage = ""

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from findingaid.config.settings import ServeSettings
+from findingaid.request_limits import CALLER, within
 from findingaid.serve.errors import BusyError, TimedOutError
-from findingaid.serve.request_context import CALLER
 
 T = TypeVar("T")
 
@@ -125,9 +125,11 @@ class WorkerPool:
         return sum(len(caller.waiting) for caller in self._callers.values())
 
     def _accept(self, call: Callable[[], Any], name: str) -> _Call:
+        with within(self._seconds):
+            context = copy_context()
         with self._lock:
             caller = self._callers.setdefault(name, _Caller())
-            accepted = _Call(partial(copy_context().run, call), caller)
+            accepted = _Call(partial(context.run, call), caller)
             caller.waiting.append(accepted)
             self._begin()
             refused, problem = self._too_many(accepted)

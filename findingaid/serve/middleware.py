@@ -19,9 +19,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from findingaid.errors import ConfigError
+from findingaid.request_limits import CALLER
 from findingaid.serve.connections import KNOWN, caller_of
 from findingaid.serve.errors import INTERNAL, Problem, TimedOutError, TooLargeError, problem_of
-from findingaid.serve.request_context import BASE_URL, CALLER, TRACEPARENT, set_traceparent
+from findingaid.serve.request_context import BASE_URL, TRACEPARENT, set_traceparent
 
 log = logging.getLogger("findingaid.serve")
 

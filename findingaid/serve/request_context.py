@@ -1,12 +1,9 @@
-"""Context variables of the request that is answered: who asks, at which address, and within which trace."""
+"""Context variables of the request that is answered: at which address it came, and within which trace."""
 
 from __future__ import annotations
 
 import re
 from contextvars import ContextVar
-
-CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""Caller whose share the calls of this context count towards."""
 
 BASE_URL: ContextVar[str] = ContextVar("base_url", default="")
 """Address at which the client reached this server over HTTP, such as https://docs.example.org; else ""."""

@@ -1,6 +1,8 @@
 """Converter process that turns documents into text; findingaid.sources.documents starts and watches it.
 
-It reads a line of JSON, [suffix, bytes, max_bytes], then the document. It answers with a line of JSON.
+It reads a line of JSON, [suffix, bytes, max_bytes, seconds], then the document. It answers with a line of JSON.
+
+It limits its own memory and processor time. It ends with the process that started it, also in the middle of a document.
 """
 
 from __future__ import annotations
@@ -8,14 +10,18 @@ from __future__ import annotations
 import gc
 import io
 import json
+import math
 import os
 import re
 import signal
 import sys
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from typing import Any, BinaryIO
+from queue import SimpleQueue
+from typing import Any, BinaryIO, NoReturn
 
 import orjson
 
@@ -26,11 +32,21 @@ from findingaid.sources.files import decode
 PAGE_BREAK = "\n\n\f\n\n"
 """Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
 
-MEMORY_BYTES = 4_000_000_000
-"""Memory limit of the process, on systems that support one."""
+MOST_MEMORY = 4_000_000_000
+"""Memory limit of the process, on systems that support one. Half of the machine's memory is the limit if it is less."""
+
+
+def _memory_limit() -> int:
+    try:
+        return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    except (AttributeError, OSError, ValueError):  # the system does not tell
+        return MOST_MEMORY
+
+
+MEMORY_BYTES = _memory_limit()
 
 NO_MEMORY = orjson.dumps(
-    {"error": f"converting it takes more than {MEMORY_BYTES / 1e9:.0f} GB of memory: exclude it", "kind": "too_large"}
+    {"error": f"converting it takes more than {MEMORY_BYTES / 1e9:.1f} GB of memory: exclude it", "kind": "too_large"}
 )
 
 UNPACKED_SHARE = 10
@@ -254,31 +270,67 @@ def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
     return NO_MEMORY
 
 
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more, that is, until the parent process ends."""
-    while line := requests.readline():
-        suffix, size, max_bytes = orjson.loads(line)
-        payload = requests.read(size)
-        if len(payload) < size:
-            return
+Request = tuple[str, bytes, int, float]
+"""A document's suffix, its payload, the most bytes of its text, and the seconds that it may take."""
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> NoReturn:
+    """Answer requests one after the other, until the process ends with their end."""
+    received: SimpleQueue[Request] = SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, received), daemon=True).start()
+    while True:
+        suffix, payload, max_bytes, seconds = received.get()
+        _limit_time(seconds)
         answers.write(answer(suffix, payload, max_bytes) + b"\n")
         answers.flush()
 
 
-def main() -> None:
-    """Serve on the original standard input and output, which are hidden from the converters."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
-    answers = os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "r+b") as nothing:
-        for descriptor in (1, 2):
-            os.dup2(nothing.fileno(), descriptor)
+def _receive(requests: BinaryIO, received: SimpleQueue[Request]) -> None:
+    """Receive requests, and end the process when there are no more, that is, when the parent process has ended."""
+    with suppress(OSError, ValueError):
+        while line := requests.readline():
+            suffix, size, max_bytes, seconds = orjson.loads(line)
+            payload = requests.read(size)
+            if len(payload) < size:
+                break
+            received.put((suffix, payload, max_bytes, seconds))
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # with the processes that a converter may have started
+    os._exit(0)
+
+
+def _limit_time(seconds: float) -> None:
+    """Limit the processor time from now on, for a converter that lets no other thread of this process run."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        until = math.ceil(time.process_time() + seconds) + 1
+        with suppress(ValueError):  # the limit of this process is lower
+            resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+
+
+def _limit_memory() -> None:
+    """Limit the memory of this process, and have it leave no image of its memory behind."""
     if sys.platform != "win32":
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         soft = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, most))
-    serve(sys.stdin.buffer, answers)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> None:
+    """Serve on the original standard input and output, which are hidden from the converters."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
+    answers = os.fdopen(os.dup(1), "wb")
+    requests = os.fdopen(os.dup(0), "rb")
+    with open(os.devnull, "r+b") as nothing:
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing.fileno(), descriptor)
+    _limit_memory()
+    serve(requests, answers)
 
 
 if __name__ == "__main__":

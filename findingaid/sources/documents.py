@@ -1,15 +1,21 @@
 """Documents that are not plain text, and the process that runs their converters.
 
 A converter reads untrusted input, so it works in a separate process. If it hangs, uses too much memory or crashes, that
-process is ended, one artifact fails, and the next one gets a new process.
+process is ended, one artifact fails, and the next one gets a new process. It also ends with its parent.
+
+A request with a deadline converts nothing after it. Such requests share the conversion of equal documents, and none of
+their callers gets all processes, so that none keeps the others from an answer.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -19,6 +25,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from findingaid.errors import ReadError
+from findingaid.identity.hashes import bytes_hash
+from findingaid.request_limits import CALLER, seconds_left
 
 REVISION = "1"
 """Version of the conversion.
@@ -35,6 +43,19 @@ A PDF of 1,000 pages takes a second; a Word document takes a second per megabyte
 
 IDLE_SECONDS = 30.0
 """Idle time after which the process ends. It holds some 150 MB, and takes 2 s to start."""
+
+AT_ONCE = 4
+A_CALLER = 2
+"""Most processes at once, in all and for the requests of one caller."""
+
+DEADLINE_SHARE = 0.9
+"""Share of the time left to a request that a conversion may take; the rest is for the answer."""
+
+KEPT_CHARACTERS = 20_000_000
+"""Most characters of converted documents that are kept for further requests."""
+
+LATE_SECONDS = 600
+"""Time for which a document that a deadline stopped is not converted for requests with no more time than it had."""
 
 
 class Format(NamedTuple):
@@ -90,7 +111,7 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> tuple[str, di
     """Return a document's text and its own metadata (title, author, n_pages, text_type).
 
     Return None for plain text, and for a text format whose converter is not installed. Raises ReadError for a document
-    that cannot be converted, or whose text is longer than `max_bytes`.
+    that cannot be converted, or not by the deadline of the request, or whose text is longer than `max_bytes`.
     """
     found = format_of(name)
     if found is None:
@@ -102,10 +123,88 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> tuple[str, di
             f"a {found.name}, and no converter is installed: pip install 'findingaid[documents]', or exclude it",
             "no_converter",
         )
-    answer = _converter(os.getpid()).convert(os.path.splitext(name)[1].lower(), payload, max_bytes)
+    answer = _converters(os.getpid()).convert(os.path.splitext(name)[1].lower(), payload, max_bytes)
     if "error" in answer:
         raise ReadError(answer["error"], answer["kind"])
     return answer["text"], answer["metadata"]
+
+
+Document = tuple[str, str, int]
+"""Suffix, content hash and `max_bytes` of a document, on which its answer depends."""
+
+
+class LateError(ReadError):
+    """A conversion that the deadline of a request stopped after so many seconds, or did not let begin."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__("not converted within the time of the request", "timeout")
+        self.seconds = seconds
+        self.at = time.monotonic()
+
+
+class Converters:
+    """Converters of one process, for all its threads, and the last answers to requests with a deadline."""
+
+    def __init__(self) -> None:
+        self.idle = [Converter() for _ in range(AT_ONCE)]
+        self._changed = threading.Condition()
+        self._callers: Counter[str] = Counter()
+        self._under_way: set[Document] = set()
+        self._kept: OrderedDict[Document, dict[str, Any]] = OrderedDict()
+        self._late: dict[Document, LateError] = {}
+
+    def convert(self, suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
+        """Return the answer of findingaid.sources.convert. Raises ReadError if there is none, or none in time."""
+        seconds, caller = seconds_left(), CALLER.get()
+        until = None if seconds is None else time.monotonic() + DEADLINE_SHARE * seconds
+        document = (suffix, bytes_hash(payload), max_bytes)
+        with self._changed:
+            while (known := self._known(document, until)) is None and not self._may_begin(document, caller, until):
+                if not self._changed.wait(None if until is None else max(0.0, until - time.monotonic())):
+                    raise LateError
+            if known is not None:
+                return known
+            converter = self.idle.pop()  # the last one may still have its process
+            self._callers[caller] += 1
+            shared = set() if until is None else {document}
+            self._under_way |= shared
+        answer = None
+        try:
+            answer = converter.convert(suffix, payload, max_bytes, until)
+        except LateError as error:
+            with self._changed:
+                self._late[document] = error
+            raise
+        finally:
+            with self._changed:
+                self.idle.append(converter)
+                self._callers[caller] -= 1
+                self._under_way -= shared
+                if shared and answer is not None:
+                    self._keep(document, answer)
+                self._changed.notify_all()
+        return answer
+
+    def _known(self, document: Document, until: float | None) -> dict[str, Any] | None:
+        """Return the answer if it is kept. Raises LateError if this request has no more time than a late one had."""
+        if until is None:
+            return None
+        self._late = {each: late for each, late in self._late.items() if time.monotonic() < late.at + LATE_SECONDS}
+        if document in self._late and self._late[document].seconds >= until - time.monotonic():
+            raise LateError
+        if document in self._kept:
+            self._kept.move_to_end(document)
+        return self._kept.get(document)
+
+    def _may_begin(self, document: Document, caller: str, until: float | None) -> bool:
+        if until is None:
+            return bool(self.idle) and not self._callers[caller]
+        return bool(self.idle) and document not in self._under_way and self._callers[caller] < A_CALLER
+
+    def _keep(self, document: Document, answer: dict[str, Any]) -> None:
+        self._kept[document] = answer
+        while sum(len(kept.get("text", "")) for kept in self._kept.values()) > KEPT_CHARACTERS:
+            self._kept.popitem(last=False)
 
 
 class Converter:
@@ -117,15 +216,19 @@ class Converter:
         self._process: subprocess.Popen[bytes] | None = None
         self._idle = threading.Timer(IDLE_SECONDS, self.end)
 
-    def convert(self, suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
-        """Return the answer of findingaid.sources.convert. Raises ReadError if the process does not answer."""
+    def convert(self, suffix: str, payload: bytes, max_bytes: int, until: float | None = None) -> dict[str, Any]:
+        """Return the answer of findingaid.sources.convert.
+
+        Raises ReadError if the process does not answer, and LateError if it does not by `until`, a time of
+        `time.monotonic`.
+        """
         with self._lock:
             self._idle.cancel()
             if self._process is None or self._process.poll() is not None:
                 self._end()
                 self._process = _start()
             try:
-                answer = self._ask(self._process, suffix, payload, max_bytes)
+                answer = self._ask(self._process, suffix, payload, max_bytes, until)
             except BaseException:  # also on a signal: a late answer must not be taken for the next document's
                 self._end()
                 raise
@@ -139,15 +242,18 @@ class Converter:
         with self._lock:
             self._end()
 
-    def _ask(self, process: subprocess.Popen[bytes], suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
+    def _ask(
+        self, process: subprocess.Popen[bytes], suffix: str, payload: bytes, max_bytes: int, until: float | None
+    ) -> dict[str, Any]:
         requests: Any = process.stdin  # both are pipes
         answers: Any = process.stdout
-        seconds = self.seconds + SECONDS_A_MEGABYTE * len(payload) / 1e6
+        most = self.seconds + SECONDS_A_MEGABYTE * len(payload) / 1e6
+        seconds = most if until is None else max(0.0, min(most, until - time.monotonic()))
         late = threading.Event()
 
         def stop() -> None:
             late.set()
-            process.kill()
+            _kill(process)
 
         watch = threading.Timer(seconds, stop)
         watch.daemon = True
@@ -155,7 +261,7 @@ class Converter:
         line = b""
         try:
             with suppress(OSError):  # the process is gone, and gives no answer
-                requests.write(orjson.dumps([suffix, len(payload), max_bytes]) + b"\n")
+                requests.write(orjson.dumps([suffix, len(payload), max_bytes, seconds]) + b"\n")
                 requests.write(payload)
                 requests.flush()
                 line = answers.readline()
@@ -164,19 +270,21 @@ class Converter:
         if line.endswith(b"\n"):
             answer: dict[str, Any] = orjson.loads(line)
             return answer
-        if late.is_set():
+        if late.is_set() and seconds < most:
+            raise LateError(seconds)
+        if late.is_set() or process.wait() == OUT_OF_TIME:
             raise ReadError(
                 f"its converter did not finish within {seconds:.0f} s and was stopped: exclude it", "timeout"
             )
         raise ReadError(
-            f"its converter crashed, perhaps out of memory (exit status {process.wait()}): exclude it", "parse"
+            f"its converter crashed, perhaps out of memory (exit status {process.wait()}): exclude it", "crash"
         )
 
     def _end(self) -> None:
         if self._process is None:
             return
         process, self._process = self._process, None
-        process.kill()
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             with suppress(OSError):  # closing flushes again what could not be written
@@ -184,8 +292,12 @@ class Converter:
                     pipe.close()
 
 
+OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0) or None
+"""Exit status of a process that used up its processor time."""
+
+
 def _start() -> subprocess.Popen[bytes]:
-    """Start a process that imports from the same places as this one.
+    """Start a process that imports from the same places as this one, in a process group of its own.
 
     `-P` keeps the current folder, which may be a folder of documents, from being added to these.
     """
@@ -194,10 +306,20 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        start_new_session=True,
     )
 
 
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process of `_start`, and those that it started."""
+    if sys.platform == "win32":
+        process.kill()
+    elif process.returncode is None:  # else its number may be another's
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 @cache
-def _converter(pid: int) -> Converter:
-    """Return the converter of this process. A forked process must not share its parent's."""
-    return Converter()
+def _converters(pid: int) -> Converters:
+    """Return the converters of this process. A forked process must not share its parent's."""
+    return Converters()

@@ -27,6 +27,7 @@ from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config.settings import ServeSettings
 from findingaid.corpus import Claiming
 from findingaid.query.answers.generation import OpenAIAnswerer
+from findingaid.request_limits import seconds_left
 from findingaid.serve.connections import caller_of
 from findingaid.serve.errors import BusyError, TimedOutError
 from findingaid.serve.http import create_app, serve_http
@@ -641,6 +642,13 @@ def test_a_call_that_is_late_gives_its_place_to_others_and_counts_for_its_caller
         return [*others, await work.run(partial(int, 7), "heavy")]
 
     assert asyncio.run(ask()) == [0, 1, 2, 7]
+    work.close()
+
+
+def test_a_call_knows_how_long_its_answer_is_waited_for() -> None:
+    work = WorkerPool(at_once=1, waiting=4, seconds=20)
+    assert 0 < (work.wait(seconds_left) or 0) < 20
+    assert seconds_left() is None
     work.close()
 
 

@@ -12,7 +12,10 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,17 @@ from hypothesis import strategies as st
 from findingaid import FindingAid
 from findingaid.errors import ReadError
 from findingaid.model import Artifact
+from findingaid.request_limits import CALLER, within
 from findingaid.sources import convert
-from findingaid.sources.documents import FORMATS, Converter, convert_document, converter_id
+from findingaid.sources.documents import (
+    A_CALLER,
+    AT_ONCE,
+    FORMATS,
+    Converter,
+    Converters,
+    convert_document,
+    converter_id,
+)
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.whole_text import WholeText
@@ -332,7 +344,7 @@ def test_a_converter_that_is_not_done_in_time_is_ended_and_the_next_document_get
 
 def test_a_converter_that_crashes_fails_one_document_and_the_next_gets_another() -> None:
     converter = Converter()
-    thread = threading.Thread(target=_kill, args=[converter])
+    thread = threading.Thread(target=lambda: _wait_for(lambda: converter._process) and _kill(converter))
     thread.start()
 
     with pytest.raises(ReadError, match="crashed"):
@@ -345,10 +357,8 @@ def test_a_converter_that_crashes_fails_one_document_and_the_next_gets_another()
 
 
 def _kill(converter: Converter) -> None:
-    """Kill the converter's process as soon as there is one, which is long before it can answer."""
-    while (process := converter._process) is None:
-        time.sleep(0.001)
-    os.kill(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, AttributeError):  # it has ended
+        os.kill(converter._process.pid, signal.SIGKILL)  # type: ignore[union-attr]
 
 
 def test_a_converter_that_died_between_documents_costs_none() -> None:
@@ -385,6 +395,112 @@ def test_a_document_that_takes_too_much_memory_fails_alone() -> None:
     assert answer["kind"] == "too_large"
     assert "of memory" in answer["error"]
     assert again["metadata"]["title"] == "The plan"
+
+
+SLOW = "".join(f"<tr><td>{i}</td><td><b>bold</b> <a href='#{i}'>to</a></td></tr>" for i in range(60_000)).encode()
+"""Page that takes more than ten seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_converter_ends_with_its_parent_in_the_middle_of_a_document(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "slow.html").write_bytes(b"<table>" + SLOW)
+    code = "import sys; from pathlib import Path; from findingaid.sources.files import Files; "
+    read = "Files(Path(sys.argv[1])).read('slow.html')"
+    parent = subprocess.Popen([sys.executable, "-c", code + read, tmp_path])
+    child = _wait_for(lambda: next(iter(_children(parent.pid)), None))
+    _wait_for(lambda: _ticks(child) > 2 * os.sysconf("SC_CLK_TCK"))  # longer than it takes to start
+
+    parent.send_signal(number)
+    assert parent.wait() == -number
+    _wait_for(lambda: _ticks(child) == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the system has no limit of processor time")
+def test_a_converter_limits_its_own_processor_time() -> None:
+    """An expression that holds the interpreter keeps the process from seeing that its parent has ended."""
+    code = "import re; from findingaid.sources import convert; convert._limit_time(0.5); re.match('(a*)*b', 'a' * 40)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGXCPU
+
+
+def _wait_for(condition: Callable[[], Any]) -> Any:
+    """Return the first true value of a condition. Fail after a minute."""
+    end = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _ticks(pid: int) -> int:
+    """Return the processor time of a process; 0 if it has ended."""
+    try:
+        found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if found[0] == "Z" else int(found[11])
+
+
+# -- requests with a deadline -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def converters() -> Iterator[Converters]:
+    made = Converters()
+    yield made
+    for converter in made.idle:
+        converter.end()
+
+
+def _convert(converters: Converters, caller: str, seconds: float, name: str, payload: bytes) -> Any:
+    """Return the answer for one document, or the kind of the error."""
+    CALLER.set(caller)
+    with within(seconds):
+        try:
+            return converters.convert(Path(name).suffix, payload, LIMIT)
+        except ReadError as error:
+            return error.kind
+
+
+def test_nothing_is_converted_after_the_deadline_of_a_request(converters: Converters) -> None:
+    start = time.monotonic()
+    assert _convert(converters, "a", 0.1, "report.pdf", MADE["report.pdf"]) == "timeout"
+    assert time.monotonic() - start < 1
+    assert not any(converter._process for converter in converters.idle)
+
+    answer = _convert(converters, "a", 60, "report.pdf", MADE["report.pdf"])
+    assert answer["metadata"]["n_pages"] == 2
+
+
+def test_equal_requests_share_one_conversion_whose_answer_is_kept(converters: Converters) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        each = partial(_convert, converters, seconds=60, name="report.pdf", payload=MADE["report.pdf"])
+        one, two, three = pool.map(each, "abc")
+
+    assert one == two == three
+    used = [converter for converter in converters.idle if converter._process]
+    assert len(used) == 1
+    used[0].end()
+    assert _convert(converters, "d", 1, "report.pdf", MADE["report.pdf"]) == one
+    assert not used[0]._process
+
+
+def test_a_caller_with_slow_documents_keeps_no_other_caller_from_an_answer(converters: Converters) -> None:
+    every = list(converters.idle)
+    with ThreadPoolExecutor(4) as pool:
+        pages = [b"<table><caption>%d" % i + SLOW for i in (1, 1, 2)]
+        slow = [pool.submit(_convert, converters, "a", 60, "slow.html", page) for page in pages]
+        _wait_for(lambda: len(converters.idle) == AT_ONCE - A_CALLER)
+        (other,) = pool.map(partial(_convert, converters, seconds=60, name="a.pdf", payload=MADE["report.pdf"]), "b")
+        assert other["metadata"]["n_pages"] == 2
+        assert not any(future.done() for future in slow)
+        _wait_for(lambda: [_kill(each) for each in every if each._process] and all(future.done() for future in slow))
 
 
 def test_nothing_of_a_converter_is_imported_by_whoever_reads(tmp_path: Path) -> None:

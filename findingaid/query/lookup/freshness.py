@@ -15,15 +15,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from findingaid.corpus import Corpus
-from findingaid.errors import DecomposeError, QueryError, SkippedError
+from findingaid.errors import DecomposeError, QueryError, SkippedError, failure_kind
 from findingaid.model import Artifact, Fresh, Listing
 from findingaid.protocols import ConcurrentSource, Source, StatSource
 from findingaid.query.search.reader import Key
+from findingaid.request_limits import seconds_left
 from findingaid.store import Ledger, Store
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.ledger import LedgerRow
 from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import quoted_text
+from findingaid.telemetry import in_context
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -36,6 +38,7 @@ NO_STAMPS = "its source cannot be asked for single artifacts: verify reads it"
 RACY = "it was indexed while it was being written: verify reads it"
 OUT_OF_REACH = "its source is out of reach"
 UNREADABLE = "it cannot be read at its source"
+NOT_IN_TIME = "it could not be read in time"
 NOT_CONFIGURED = "the configuration has no such corpus"
 
 
@@ -137,7 +140,7 @@ def _map(source: Source, check: Callable[[str], Freshness], ids: Sequence[str]) 
     if readers == 1 or len(ids) == 1:
         return [*map(check, ids)]
     with ThreadPoolExecutor(min(readers, len(ids))) as pool:
-        return [*pool.map(check, ids)]
+        return [*pool.map(lambda run: run(), [in_context(partial(check, i)) for i in ids])]
 
 
 def _check(
@@ -157,12 +160,14 @@ def _check(
             known = _compare_stamps(listing, published, row)
     if not verify or known.fresh == "gone":
         return known
+    if seconds_left() == 0:
+        return Freshness("unknown", NOT_IN_TIME)
     try:
         artifact = corpus.source.read(artifact_id)
     except SkippedError:
         return Freshness("changed", _since(listing, row))
-    except Exception:  # noqa: BLE001  # as above
-        return Freshness("unknown", UNREADABLE)
+    except Exception as error:  # noqa: BLE001  # as above
+        return Freshness("unknown", NOT_IN_TIME if failure_kind(error) == "timeout" else UNREADABLE)
     if artifact_version(artifact) == published:
         return Freshness("current")
     return Freshness("changed", _since(listing, row), _text(corpus, artifact))

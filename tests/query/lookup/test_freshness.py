@@ -15,7 +15,8 @@ from findingaid import Corpus, FindingAid
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import QueryError
 from findingaid.model import Artifact, Discovery
-from findingaid.query.lookup.freshness import NO_STAMPS, OUT_OF_REACH, RACY
+from findingaid.query.lookup.freshness import NO_STAMPS, NOT_IN_TIME, OUT_OF_REACH, RACY
+from findingaid.request_limits import within
 from findingaid.sources.files import Files
 from findingaid.sources.records import RecordFile
 from findingaid.store import Store
@@ -139,6 +140,13 @@ def test_verify_says_whether_the_text_is_still_there(aid: FindingAid, tmp_path: 
     assert found["ledger.md"][1].endswith(" UTC; its text is still there")
     assert found["vector.md"][1].endswith(" UTC; its text is no longer there")
     assert found["reader.md"] == ("current", "")
+
+
+def test_after_the_deadline_of_the_request_nothing_is_read(aid: FindingAid) -> None:
+    with within(0):
+        assert set(hits(aid, "verify").values()) == {("unknown", NOT_IN_TIME)}
+    with within(60):
+        assert set(hits(aid, "verify").values()) == {("current", "")}
 
 
 def test_a_file_that_was_only_touched_is_current_when_verified(aid: FindingAid, tmp_path: Path) -> None:
