@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.claims.test_redaction import CLAIM, aid_of, assert_completed_by_the_next_run, built, redact_and_die
+from tests.claims.test_redaction import CLAIM, aid_of, assert_completed_by_the_next_run, build, redact_and_die
 
 
 @pytest.mark.slow
 def test_a_redaction_killed_after_any_commit_is_completed_by_the_next_run(tmp_path: Path) -> None:
-    built(tmp_path / "index")
+    build(aid_of(str(tmp_path / "index")))
     whole = redact_and_die(shutil.copytree(tmp_path / "index", tmp_path / "whole"), after=0)
     commits = int(whole.stdout)
 

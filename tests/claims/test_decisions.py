@@ -20,14 +20,15 @@ from findingaid.claims.model import Action, Circulation, Review, Standing, Truth
 from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.errors import QueryError
 from findingaid.store import Store, schemas
+from tests.conftest import ReadyMade
 
 CLAIMS = [letter * 4 for letter in "abcd"]
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> DecisionLog:
+def log(tmp_path: Path, ready_made: ReadyMade) -> DecisionLog:
     store = Store(str(tmp_path / "index"))
-    store.prepare(4)
+    ready_made("empty", lambda: store.prepare(4))
     return DecisionLog(store)
 
 

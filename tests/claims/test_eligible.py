@@ -10,6 +10,7 @@ from findingaid import FindingAid, Hit, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.eligible import ReviewPolicy
 from findingaid.claims.model import Action, Claim, Evidence, Tier
+from tests.conftest import ReadyMade
 from tests.support.claims import claim, write
 
 TRUSTED = claim("The ledger is kept by hand.")
@@ -20,10 +21,14 @@ EVERY = list(Tier)
 
 
 @pytest.fixture
-def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
+def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
     aid = make_aid(synthesizer=None)
-    aid.index()
-    write(aid, [TRUSTED, MODEL, BARE, FORGED], members=[TRUSTED.claim_id, MODEL.claim_id])
+
+    def build() -> None:
+        aid.index()
+        write(aid, [TRUSTED, MODEL, BARE, FORGED], members=[TRUSTED.claim_id, MODEL.claim_id])
+
+    ready_made("claims of every tier", build)
     return aid
 
 

@@ -27,7 +27,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.claims.test_review_end_to_end import SECRET, Gossips, Says, says
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, ReadyMade, text_about
 from tests.paths import ROOT
 from tests.support.claims import claim
 
@@ -68,9 +68,15 @@ def aid_of(store: str, secret: str = SECRET, synthesizer: Synthesizer | None = N
     return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus})
 
 
-def built(store: Path) -> FindingAid:
+@pytest.fixture
+def built(tmp_path: Path, ready_made: ReadyMade) -> FindingAid:
     """An index in which the words are also in a cached call of an earlier text, and in an earlier summary."""
-    aid = aid_of(str(store))
+    aid = aid_of(str(tmp_path / "index"))
+    ready_made("words to redact", lambda: build(aid))
+    return aid
+
+
+def build(aid: FindingAid) -> None:
     aid.index()
     remember_call(aid.store, "earlier", json.dumps({"points": [f"It is known: {SECRET.upper()}"]}))
     summary = {
@@ -78,7 +84,6 @@ def built(store: Path) -> FindingAid:
         "summary": json.dumps([SECRET]), "producer_id": "gossips", "at": datetime.now(UTC),
     }  # fmt: skip
     aid.store.append("summaries", pa.Table.from_pylist([summary], schema=schemas.SUMMARIES))
-    return aid
 
 
 def remember_call(store: Store, key: str, text: str, producer: str = "gossips", state: str | None = None) -> None:
@@ -119,21 +124,32 @@ def assert_completed_by_the_next_run(store: Path) -> None:
     assert [d.action for d in aid.claims.history()] == ["redact"]
 
 
-def test_a_redaction_that_was_killed_is_named_by_verify_and_completed_by_the_next_run(tmp_path: Path) -> None:
-    built(tmp_path / "index")
-
+def test_a_redaction_that_was_killed_is_named_by_verify_and_completed_by_the_next_run(
+    built: FindingAid, tmp_path: Path
+) -> None:
+    """Its decision holds no word of what it redacts, and the chain holds before and after."""
     died = redact_and_die(tmp_path / "index", after=1)
 
     aid = aid_of(str(tmp_path / "index"), secret="")
     assert died.returncode == -signal.SIGKILL
     assert tables_with(aid.store, "Zebedee") >= {"synopses", "calls", "claims", "records"}
-    assert f"the redaction of claim {CLAIM} was interrupted: run `findingaid index`" in aid.verify()
+    problems = aid.verify()
+    assert f"the redaction of claim {CLAIM} was interrupted: run `findingaid index`" in problems
+    assert [line for line in problems if "decision" in line] == []
+    (begun,) = aid.claims.history()
+    assert begun.said.keys() == {"synopses", "calls"}
+    assert "zebedee" not in str(begun).lower()
+
     assert_completed_by_the_next_run(tmp_path / "index")
+    (done,) = aid.claims.history()
+    assert (done.details, done.hash) == (None, begun.hash)
 
 
-def test_a_redaction_removes_the_words_at_once_from_all_that_no_run_writes_again(tmp_path: Path) -> None:
+def test_a_redaction_removes_the_words_at_once_from_all_that_no_run_writes_again(
+    built: FindingAid, tmp_path: Path
+) -> None:
     """Also from cached calls of earlier texts, and from earlier summaries; the rest is named until it is written."""
-    aid = built(tmp_path / "index")
+    aid = built
 
     aid.claims.redact(CLAIM, reason="names a person")
 
@@ -157,21 +173,6 @@ def test_a_purge_waits_for_the_run_that_writes_the_synopsis_anew(tmp_path: Path)
 
     with pytest.raises(StoreError, match=r"1 artifacts whose records are not rewritten: docs/ledger.md: run"):
         aid.purge()
-
-
-def test_the_decision_of_a_redaction_holds_no_word_and_the_chain_holds_before_and_after(tmp_path: Path) -> None:
-    built(tmp_path / "index")
-    redact_and_die(tmp_path / "index", after=1)
-    aid = aid_of(str(tmp_path / "index"), secret="")
-
-    (begun,) = aid.claims.history()
-    aid.open_run().prepare()
-    (done,) = aid.claims.history()
-
-    assert begun.said.keys() == {"synopses", "calls"}
-    assert "zebedee" not in str(begun).lower()
-    assert (done.details, done.hash) == (None, begun.hash)
-    assert [line for line in aid.verify() if "decision" in line] == []
 
 
 def test_a_synopsis_may_say_what_its_artifact_says_itself(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from findingaid.protocols import Extraction
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource
+from tests.conftest import ReadyMade
 from tests.support.claims import claim, write
 
 TRUSTED = claim("The ledger is kept by hand.")
@@ -41,10 +42,14 @@ class Silent:
 
 
 @pytest.fixture
-def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
+def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
     aid = make_aid(synthesizer=None, claims=Claiming(Silent()))
-    aid.index()
-    write(aid, [TRUSTED, MODEL, FORGED])
+
+    def build() -> None:
+        aid.index()
+        write(aid, [TRUSTED, MODEL, FORGED])
+
+    ready_made("claims to review", build)
     return aid
 
 
@@ -61,9 +66,9 @@ def test_claims_are_listed_with_where_they_stand(aid: FindingAid) -> None:
     assert (decision.actor, decision.reason, decision.text, decision.quote) == ("ann", "read it", MODEL.text, "in ink")
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
+def test_lists_are_filtered(aid: FindingAid) -> None:
+    aid.claims.approve(MODEL.claim_id)
+    expected: list[tuple[dict[str, Any], list[Claim]]] = [
         ({"review": "approved"}, [MODEL]),
         ({"tier": "policy"}, [TRUSTED]),
         ({"evidence": "forged"}, [FORGED]),
@@ -72,12 +77,10 @@ def test_claims_are_listed_with_where_they_stand(aid: FindingAid) -> None:
         ({"artifact": "ledger.md", "expired": False}, [TRUSTED, MODEL, FORGED]),
         ({"artifact": "vector.md"}, []),
         ({"expired": True}, []),
-    ],
-)
-def test_lists_are_filtered(aid: FindingAid, filters: dict[str, str], expected: list[Claim]) -> None:
-    aid.claims.approve(MODEL.claim_id)
+    ]
 
-    assert [view.claim_id for view in aid.claims.list(**filters)] == [c.claim_id for c in expected]  # type: ignore[arg-type]
+    for filters, claims in expected:
+        assert [view.claim_id for view in aid.claims.list(**filters)] == [c.claim_id for c in claims], filters
 
 
 def test_what_is_forged_is_not_approved_and_a_rejection_needs_a_reason(aid: FindingAid) -> None:
@@ -254,11 +257,18 @@ def test_a_caller_limited_to_a_corpus_learns_nothing_of_others(tmp_path: Path) -
     assert [view.claim_id for view in limited.list()] == [own.claim_id]
     assert limited.history() == []
     unknown = "no claim '{}': `findingaid claims list` shows ids"
-    for wanted in (hidden.claim_id, hidden.claim_id[:8], "nope-at-all"):
-        for ask in (limited.show, limited.history, limited.archive, lambda i: limited.contest((own.claim_id, i))):
-            with pytest.raises(QueryError) as told:
-                ask(wanted)
-            assert str(told.value) == unknown.format(wanted)
+    asks: list[Callable[[str], object]] = [
+        limited.show, limited.history, limited.archive, lambda i: limited.contest((own.claim_id, i)),
+    ]  # fmt: skip
+    asked = [
+        *((ask, hidden.claim_id) for ask in asks),
+        (limited.show, hidden.claim_id[:8]),
+        (limited.show, "nope-it-is"),
+    ]
+    for ask, wanted in asked:
+        with pytest.raises(QueryError) as told:
+            ask(wanted)
+        assert str(told.value) == unknown.format(wanted)
     with pytest.raises(ConfigError, match=r"unknown corpus 'closed'. Known: open$"):
         limited.propose(ProposedClaim("closed", "a.md", "A claim."))
     with pytest.raises(ConfigError, match=r"unknown corpus 'closed'. Known: open$"):
@@ -364,9 +374,8 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
     assert "undo 5" in reviewing.run("history")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_what_cannot_be_decided_is_one_line(reviewing: Reviewing) -> None:
+    refused: list[tuple[list[str], str]] = [
         (["reject", TRUSTED.claim_id], "reject: a reason is required"),
         (["contest", TRUSTED.claim_id], f"contest: expected two ids, got 1: {TRUSTED.claim_id}"),
         (["approve"], "nothing to decide: name a claim"),
@@ -376,13 +385,13 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
         (["undo", "x"], "undo: 'x' is not the number of a decision: `findingaid claims history` shows numbers"),
         (["undo", "7"], "no decision 7: `findingaid claims history` shows numbers"),
         (["list", "--corpus", "nope"], "unknown corpus 'nope'. Known: docs"),
-    ],
-)
-def test_what_cannot_be_decided_is_one_line(reviewing: Reviewing, arguments: list[str], message: str) -> None:
-    line, see = reviewing.run(*arguments, stdin="").splitlines()
+    ]
 
-    assert line == f"Error: {message}"
-    assert see.startswith("See: findingaid help ")
+    for arguments, message in refused:
+        line, see = reviewing.run(*arguments, stdin="").splitlines()
+
+        assert line == f"Error: {message}"
+        assert see.startswith("See: findingaid help ")
 
 
 def test_a_log_that_is_gone_stops_runs_and_shows_no_claim(aid: FindingAid) -> None:

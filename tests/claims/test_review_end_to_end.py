@@ -22,7 +22,7 @@ from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import MemorySource
-from tests.conftest import text_about
+from tests.conftest import ReadyMade, text_about
 
 Make = Callable[..., FindingAid]
 EVERY = list(Tier)
@@ -69,9 +69,14 @@ def found(aid: FindingAid, kind: str = "claim") -> set[str]:
 
 
 @pytest.fixture
-def reviewed(make_aid: Make) -> FindingAid:
+def reviewed(make_aid: Make, ready_made: ReadyMade) -> FindingAid:
     """Three artifacts, each with claims; approved, rejected, contested, proposed, superseded."""
     aid = make_aid(claims=Claiming(Says([says(t) for t in ("ledger", "vector", "reader", "ledger again")])))
+    ready_made("reviewed claims", lambda: _review(aid))
+    return aid
+
+
+def _review(aid: FindingAid) -> None:
     aid.index()
     ids = {text: view.claim_id for text, view in by_text(aid).items()}
     aid.claims.approve(ids[sentence("ledger")], truth="actionable", actor="ann", reason="read it")
@@ -82,7 +87,6 @@ def reviewed(make_aid: Make) -> FindingAid:
     )
     aid.claims.approve(proposed.claim_id, actor="ann")
     aid.claims.supersede((ids[sentence("ledger again")], proposed.claim_id), actor="ann")
-    return aid
 
 
 def standing(aid: FindingAid) -> dict[str, tuple[Any, ...]]:
@@ -227,7 +231,7 @@ def test_whatever_is_decided_every_read_path_follows_at_once(make_aid: Make, tmp
     copies = count()
 
     @given(steps=STEPS, run=st.booleans())
-    @settings(max_examples=30)
+    @settings(max_examples=15)
     def follows(steps: list[tuple[Action, int, int]], run: bool) -> None:
         store = shutil.copytree(made.store.uri, tmp_path / f"copy{next(copies)}")
         aid = FindingAid(Store(str(store)), made.embedder, made.corpora)
