@@ -124,11 +124,11 @@ def ready_made(tmp_path: Path, kept_stores: Path) -> ReadyMade:
 
 
 @pytest.fixture
-def indexed(aid: FindingAid, make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
+def indexed(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
     """The aid over a store that has its three artifacts, for tests of what comes after the first run."""
     others = {"embedder": CountingEmbedder(), "synthesizer": ScriptedSynthesizer()}
     ready_made("indexed", lambda: make_aid(**others).index())
-    return aid
+    return make_aid()
 
 
 class Cli:

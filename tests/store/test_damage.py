@@ -14,10 +14,8 @@ from findingaid.reports import NO_CALLS
 from findingaid.store import Store
 from findingaid.store.skipped import skipped_rows
 from findingaid.testing import MemorySource
-from tests.conftest import Cli, error_of, text_about
+from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
-
-TABLES = ("artifacts", "surfaces", "synopses", "records", "ledger")
 
 
 def lose(folder: Path) -> None:
@@ -38,12 +36,19 @@ def cut_manifest(folder: Path) -> None:
         path.write_bytes(path.read_bytes()[:10])
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("harm", [lose, lose_data, cut_data, cut_manifest])
+@pytest.mark.parametrize(
+    ("table", "harm"),
+    [
+        ("artifacts", lose),
+        ("surfaces", lose_data),
+        ("synopses", cut_data),
+        ("ledger", cut_manifest),
+        *(("records", harm) for harm in (lose, lose_data, cut_data, cut_manifest)),
+    ],
+)
 def test_a_harmed_table_is_noticed_and_healed(
-    make_aid: Callable[..., FindingAid], tmp_path: Path, table: str, harm: Callable[[Path], None]
+    indexed: FindingAid, make_aid: Callable[..., FindingAid], tmp_path: Path, table: str, harm: Callable[[Path], None]
 ) -> None:
-    make_aid().index()
     before = records(make_aid())
     harm(tmp_path / "index" / f"{table}.lance")
 
@@ -58,7 +63,7 @@ def test_a_harmed_table_is_noticed_and_healed(
     assert make_aid().verify() == []
 
 
-@pytest.mark.parametrize("harm", [lose, lose_data, cut_data, cut_manifest])
+@pytest.mark.parametrize("harm", [lose, cut_data])
 def test_harm_between_two_runs_of_a_process_is_noticed_and_healed(
     aid: FindingAid, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -101,8 +106,8 @@ def _share_session(store: Store) -> bool:
 
 
 @pytest.mark.parametrize("table", ["artifacts", "surfaces", "synopses", "records"])
-def test_lost_rows_are_noticed_and_healed(aid: FindingAid, table: str) -> None:
-    aid.index()
+def test_lost_rows_are_noticed_and_healed(indexed: FindingAid, table: str) -> None:
+    aid = indexed
     before = records(aid)
     aid.store.dataset(table).delete("artifact_id = 'ledger.md'")
 
@@ -117,9 +122,8 @@ def test_lost_rows_are_noticed_and_healed(aid: FindingAid, table: str) -> None:
 
 
 def test_a_lost_ledger_leaves_no_ghosts(
-    make_aid: Callable[..., FindingAid], source: MemorySource, tmp_path: Path
+    indexed: FindingAid, make_aid: Callable[..., FindingAid], source: MemorySource, tmp_path: Path
 ) -> None:
-    make_aid().index()
     lose(tmp_path / "index" / "ledger.lance")
     del source.payloads["ledger.md"]
 
@@ -129,11 +133,10 @@ def test_a_lost_ledger_leaves_no_ghosts(
     assert make_aid().verify() == []
 
 
-def test_a_damaged_table_is_kept_aside(aid: FindingAid, tmp_path: Path) -> None:
-    aid.index()
+def test_a_damaged_table_is_kept_aside(indexed: FindingAid, tmp_path: Path) -> None:
     cut_data(tmp_path / "index" / "surfaces.lance")
 
-    aid.index()
+    indexed.index()
 
     assert (tmp_path / "index" / "surfaces.damaged-1").is_dir()
 
@@ -145,9 +148,10 @@ def test_searching_before_indexing_says_what_to_do(aid: FindingAid, tmp_path: Pa
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_torn_artifact_is_told_from_an_unknown_one(make_aid: Callable[..., FindingAid], lost: int) -> None:
-    aid = make_aid()
-    aid.index()
+def test_a_torn_artifact_is_told_from_an_unknown_one(
+    indexed: FindingAid, make_aid: Callable[..., FindingAid], lost: int
+) -> None:
+    aid = indexed
     aid.store.dataset("records").delete(f"artifact_id = 'ledger.md' AND surface_index = {lost}")
     aid.publisher.publish(aid.store.dataset("records").version)
 
@@ -189,18 +193,16 @@ def alter(folder: Path, old: bytes, new: bytes) -> None:
         ("records", "1 artifacts with an altered text in their records: docs/ledger.md"),
     ],
 )
-def test_an_altered_word_on_disk_is_noticed(aid: FindingAid, tmp_path: Path, table: str, problem: str) -> None:
-    aid.index()
-    assert aid.verify() == []
-
+def test_an_altered_word_on_disk_is_noticed(indexed: FindingAid, tmp_path: Path, table: str, problem: str) -> None:
     alter(tmp_path / "index" / f"{table}.lance", b"The ledger", b"The lodger")
 
-    (found,) = aid.verify()
+    (found,) = indexed.verify()
     assert problem in found
 
 
-def test_an_altered_place_of_a_record_is_noticed(aid: FindingAid) -> None:
-    aid.index()
+def test_an_altered_place_of_a_record_is_noticed(indexed: FindingAid) -> None:
+    aid = indexed
+    assert aid.verify() == []
     aid.store.dataset("records").update({"surface_index": "7"}, "artifact_id = 'ledger.md' AND surface_index = 1")
     aid.publisher.publish()
 
@@ -221,10 +223,20 @@ def test_texts_in_context_and_claims_are_compared_too(cli: Cli, tmp_path: Path) 
     assert "with an altered text in their records: docs/ledger.md" in cli.run("verify").stdout
 
 
-@pytest.mark.parametrize("part", ["tokens", "docs", "invert", "metadata"])
-def test_a_damaged_index_is_one_line_to_searches_and_is_named_and_healed(cli: Cli, tmp_path: Path, part: str) -> None:
+@pytest.fixture
+def of_one(cli: Cli, ready_made: ReadyMade) -> Cli:
+    """The command line over an index of one document."""
     cli.write("a.md", text_about("ledger"))
-    cli.run("index")
+    cli.configure()
+    ready_made("of one document", lambda: cli.run("index"))
+    return cli
+
+
+@pytest.mark.parametrize("part", ["tokens", "metadata"])
+def test_a_damaged_index_is_one_line_to_searches_and_is_named_and_healed(
+    of_one: Cli, tmp_path: Path, part: str
+) -> None:
+    cli = of_one
     (path,) = (tmp_path / "index" / "records.lance" / "_indices").rglob(f"*{part}.lance")
     path.write_bytes(path.read_bytes()[:50])
 
@@ -241,19 +253,16 @@ def test_a_damaged_index_is_one_line_to_searches_and_is_named_and_healed(cli: Cl
 
 @pytest.mark.parametrize("harm", [lose_data, cut_data])
 def test_damaged_records_are_one_line_to_whoever_reads_them(
-    cli: Cli, tmp_path: Path, harm: Callable[[Path], None]
+    of_one: Cli, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
-    cli.write("a.md", text_about("ledger"))
-    cli.run("index")
     harm(tmp_path / "index" / "records.lance")
 
     for command in (["search", "ledger"], ["show", "a.md"]):
-        assert "is damaged: " in error_of(cli.run(*command))
+        assert "is damaged: " in error_of(of_one.run(*command))
 
 
-def test_a_damaged_tag_is_a_problem_and_not_a_traceback(cli: Cli, tmp_path: Path) -> None:
-    cli.write("a.md", text_about("ledger"))
-    cli.run("index")
+def test_a_damaged_tag_is_a_problem_and_not_a_traceback(of_one: Cli, tmp_path: Path) -> None:
+    cli = of_one
     (tmp_path / "index" / "records.lance" / "_refs" / "tags" / "published.json").write_bytes(b"{")
 
     for command in (["search", "ledger"], ["versions"], ["status"], ["index"]):

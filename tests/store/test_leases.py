@@ -37,11 +37,11 @@ from findingaid.store.store import TABLES
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
-from tests.conftest import Cli, error_of, text_about
+from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
 
-ARTIFACTS = 220
+ARTIFACTS = 96
 
 RUN = """
 import sys, time
@@ -136,8 +136,8 @@ def elsewhere(*artifact_ids: str, seconds: float = 3600) -> Held:
 
 
 @pytest.fixture
-def store(aid: FindingAid) -> Store:
-    aid.open_run().prepare()
+def store(aid: FindingAid, ready_made: ReadyMade) -> Store:
+    ready_made("prepared", aid.open_run().prepare)
     return aid.store
 
 
@@ -163,7 +163,7 @@ def test_two_runs_at_once_pay_for_everything_once(tmp_path: Path, scheme: str) -
 def test_a_run_takes_over_at_once_from_one_that_was_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = str(tmp_path / "index")
     killed = start(store, "killed")
-    while len(paid(store)) < 300:
+    while len(paid(store)) < 130:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
@@ -576,7 +576,7 @@ def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
 ) -> None:
     """Without the locks of one machine, where each of many writers may lose many times in a row."""
     mine, theirs = Leases(Store(f"file://{store.uri}")), Leases(Store(f"file://{store.uri}"))
-    before = iter(range(20))
+    before = iter(range(8))
 
     def late(rows: list[Held]) -> list[Held]:
         if (i := next(before, None)) is not None:
@@ -585,7 +585,7 @@ def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
 
     mine.edit(late)
 
-    assert [i for row in mine.held() for i in row.artifact_ids] == [*(f"{i}" for i in range(20)), "mine"]
+    assert [i for row in mine.held() for i in row.artifact_ids] == [*(f"{i}" for i in range(8)), "mine"]
 
     monkeypatch.setattr("findingaid.store.store.PATIENCE_SECONDS", 0.0)
     before = iter(range(1))

@@ -22,16 +22,22 @@ from findingaid.indexing.release import Release
 from findingaid.model import Vectors
 from findingaid.store import Publisher, Store
 from findingaid.testing import CountingEmbedder, MemorySource
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, ReadyMade, text_about
 
 
 @pytest.fixture
-def aid(make_aid: Callable[..., FindingAid], source: MemorySource) -> FindingAid:
+def aid(make_aid: Callable[..., FindingAid], source: MemorySource, ready_made: ReadyMade) -> FindingAid:
     """An index with two published versions, the second with an artifact more."""
     aid = replace(make_aid(), retain=2)
-    aid.index()
-    source.payloads["added.md"] = text_about("added")
-    aid.index()
+    added = {"added.md": text_about("added")}
+
+    def build() -> None:
+        aid.index()
+        source.payloads |= added
+        aid.index()
+
+    ready_made("two versions", build)
+    source.payloads |= added
     return aid
 
 
@@ -73,7 +79,7 @@ def test_publish_ends_a_rollback(aid: FindingAid) -> None:
 
 
 def test_only_so_many_versions_are_kept(aid: FindingAid, source: MemorySource) -> None:
-    for i in range(4):
+    for i in range(2):
         source.payloads[f"{i}.md"] = text_about(str(i))
         aid.index()
 
@@ -88,11 +94,9 @@ def test_a_version_that_is_not_kept_is_named_with_those_that_are(aid: FindingAid
         aid.rollback(99)
 
 
-def test_with_one_version_kept_there_is_nothing_to_go_back_to(make_aid: Callable[..., FindingAid]) -> None:
-    make_aid().index()
-
+def test_with_one_version_kept_there_is_nothing_to_go_back_to(indexed: FindingAid) -> None:
     with pytest.raises(StoreError, match="Set `retain` to 2 or more"):
-        make_aid().rollback()
+        indexed.rollback()
 
 
 def test_the_commands_do_the_same(cli: Cli) -> None:
@@ -138,7 +142,7 @@ def test_tags_are_read_while_another_run_removes_some(aid: FindingAid) -> None:
     with ThreadPoolExecutor(1) as pool:
         removing = pool.submit(remove)
         try:
-            for _ in range(2000):
+            for _ in range(300):
                 assert aid.publisher.served() == aid.searcher.reader().records.version
         finally:
             done.set()
@@ -274,15 +278,22 @@ def test_rows_for_a_table_that_was_made_anew_for_others_are_refused_in_one_line(
         aid.indexer("docs").build(aid.open_run().plan("docs", force=True).stale, BuildOptions(force=True))
 
 
-@pytest.mark.parametrize("step", ["hold", "_serve"])
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("step", "after"), [pytest.param("hold", False, marks=pytest.mark.slow), ("_serve", False), ("_serve", True)]
+)
 def test_a_rollback_killed_at_any_step_is_made_or_not_made_and_no_idle_run_changes_that(
-    tmp_path: Path, step: str, after: bool
+    tmp_path: Path, ready_made: ReadyMade, step: str, after: bool
 ) -> None:
     cli = Cli(tmp_path)
     cli.settings["retain"] = 3
-    cli.write("a.md", text_about("good"))
-    cli.run("index")
+
+    def build() -> None:
+        cli.write("a.md", text_about("good"))
+        cli.run("index")
+        cli.write("a.md", text_about("bad"))
+        cli.run("index")
+
+    ready_made("good and bad", build)
     cli.write("a.md", text_about("bad"))
     cli.run("index")
     published = [version["version"] for version in cli.json("versions")]
