@@ -166,6 +166,11 @@ def visible(text: str) -> str:
     return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def visible_line(text: str) -> str:
+    """Return a text as one line: as `visible`, with tabs and line feeds as escapes too. An id may contain either."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def brief(text: str, most: int = 80) -> str:
     """Quote a text for an error message, cut after `most` characters."""
     return repr(text if len(text) <= most else f"{text[:most]}…")

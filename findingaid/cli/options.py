@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import click
 
+from findingaid.cli.streams import keep_output
+
 
 class HelpGroup(click.Group):
     """Command group whose help lists its commands in whole sentences."""
@@ -35,8 +37,12 @@ def join_overrides(context: click.Context, _: click.Parameter, values: tuple[str
     return tuple(context.meta["--set"])
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables.")
-csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV for programs instead of tables.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=keep_output, help="Print JSON for programs instead of tables."
+)
+csv_option = click.option(
+    "--csv", "as_csv", is_flag=True, callback=keep_output, help="Print CSV for programs instead of tables."
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no notes on stderr.")
 set_option = click.option(
     "--set",

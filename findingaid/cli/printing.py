@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,8 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from findingaid.errors import UNSEEN, visible
+from findingaid.cli.streams import output
+from findingaid.errors import UNSEEN, visible, visible_line
 from findingaid.model import Stage
 from findingaid.reports import duration
 
@@ -43,15 +45,21 @@ IMPORTED = time.monotonic()
 NO_TERMINAL = 160
 """Width of output that goes to a file or a program."""
 
+NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
+"""List of numbers in indented JSON, such as a span, which is easier to read on one line."""
+
 SNIPPET = 160
 """Characters of a hit's text that a table shows."""
 
 
 class PlainTable(Table):
-    """A table whose cells show control and invisible characters as escapes, so that the terminal does not obey them."""
+    """A table whose cells show control and invisible characters as escapes, so that the terminal does not obey them.
+
+    Texts are shown on one line. Give a cell of several lines as `lines`.
+    """
 
     def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
-        shown = (visible(cell) if isinstance(cell, str) else cell for cell in cells)
+        shown = (visible_line(cell) if isinstance(cell, str) else cell for cell in cells)
         super().add_row(*shown, style=style, end_section=end_section)
 
 
@@ -61,6 +69,16 @@ def plain_table(*columns: str) -> PlainTable:
     for column in columns:
         table.add_column(column.lstrip(">"), overflow="fold", justify="right" if column.startswith(">") else "left")
     return table
+
+
+def lines(*texts: str) -> Text:
+    """Return a cell of a table that has a line for each text."""
+    return Text("\n".join(map(visible_line, texts)))
+
+
+def say_line(text: str) -> None:
+    """Print a text that names artifacts on one line, whatever their ids contain."""
+    say(escape(visible_line(text)))
 
 
 def say(what: RenderableType, line: int = 1) -> None:
@@ -86,9 +104,12 @@ def _page(text: str, height: int, line: int) -> None:
 
 
 def say_json(value: dict[str, Any] | Sequence[Any]) -> None:
-    """Print JSON for programs."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    click.echo(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # such characters occur only within strings
+    """Print JSON for programs. Numbers that JSON does not have, such as NaN, become null."""
+    plain = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+    text = json.dumps(plain, ensure_ascii=False, indent=2)
+    # A text within the JSON has no line end, so that this finds lists only; nor has it, outside, what _write escapes.
+    text = NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
+    _write(f"{text}\n")
 
 
 def say_plain(text: str, err: bool = False) -> None:
@@ -103,7 +124,12 @@ def say_csv(rows: Sequence[Mapping[str, Any]]) -> None:
         written.writerow(rows[0])
     for row in rows:
         written.writerow([_csv_cell(value) for value in row.values()])
-    click.echo(UNSEEN.sub(lambda each: f"\\u{ord(each[0]):04x}", found.getvalue()), nl=False)
+    _write(found.getvalue())
+
+
+def _write(text: str) -> None:
+    """Write a text for programs, with control and invisible characters as escapes of JSON."""
+    click.echo(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text), output(), nl=False)
 
 
 def _csv_cell(value: Any) -> Any:

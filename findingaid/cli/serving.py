@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from findingaid.cli.common import missing_extra, one_line_errors
 from findingaid.cli.options import HelpGroup, config_option, set_option
+from findingaid.cli.streams import take_streams
 from findingaid.cli.watching import watching
 from findingaid.config.loading import load, parse_override
 
@@ -41,11 +42,17 @@ def serve() -> None:
 
 
 def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all servers have; call the command with a session and settings."""
+    """Add the options that all servers have; call the command with a session and settings.
+
+    A server on standard streams also gets these, `streams`. They are taken before any user code is loaded.
+    """
 
     def run(
         config: str | None, overrides: tuple[str, ...], corpora: tuple[str, ...], write: bool, watch: bool, **more: Any
     ) -> Any:
+        transport = more.pop("transport", "http" if command.__name__ == "http" else "stdio")
+        if transport == "stdio":
+            more["streams"] = take_streams()
         own = {name: more.pop(name) for name in SETTING_OPTIONS & more.keys()}
         said: dict[str, Any] = {f"serve.{name}": value for name, value in own.items() if value is not None}
         said |= {"serve.corpora": list(corpora)} if corpora else {}
@@ -125,7 +132,7 @@ def http(session: Session, settings: ServeSettings) -> None:
 )
 @port_options
 @session_options
-def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
+def mcp(session: Session, settings: ServeSettings, streams: tuple[BinaryIO, BinaryIO] | None = None) -> None:
     """Serve agents over MCP: tools, and artifacts as resources.
 
     \b
@@ -138,18 +145,18 @@ def mcp(session: Session, settings: ServeSettings, transport: str) -> None:
     try:
         from findingaid.serve import mcp as over_mcp
 
-        if transport == "http":
+        if streams is None:
             from findingaid.serve.http import serve_http
     except ImportError as error:
-        raise missing_extra("mcp,serve" if transport == "http" else "mcp", error) from None
-    if transport == "stdio":
-        return over_mcp.serve_mcp(session, settings)
+        raise missing_extra("mcp" if streams else "mcp,serve", error) from None
+    if streams:
+        return over_mcp.serve_mcp(session, settings, *streams)
     return serve_http(session, settings, mcp=True)
 
 
 @serve.command(cls=ServeCommand)
 @session_options
-def jsonl(session: Session, settings: ServeSettings) -> None:
+def jsonl(session: Session, settings: ServeSettings, streams: tuple[BinaryIO, BinaryIO]) -> None:
     """Serve a program over standard input and output: one request per line, {"id": …, "method": …, "params": {…}}.
 
     \b
@@ -159,4 +166,4 @@ def jsonl(session: Session, settings: ServeSettings) -> None:
     """
     from findingaid.serve.jsonl import serve_jsonl
 
-    serve_jsonl(session, settings)
+    serve_jsonl(session, settings, *streams)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 import uvicorn
@@ -162,8 +163,14 @@ async def _page(name: str, _: Request) -> Response:
 
 def _read_query(request: Request, several: frozenset[str]) -> dict[str, Any]:
     """Return the parameters of a query string; if one that is not in `several` is repeated, its last value counts."""
-    asked = request.query_params
-    return {name: asked.getlist(name) if name in several else asked[name] for name in asked}
+    try:
+        pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:  # Starlette would put other characters in their place
+        raise InputError("the query string is not UTF-8: encode it as UTF-8, with %") from None
+    asked: dict[str, Any] = {}
+    for name, value in pairs:
+        asked[name] = [*asked.get(name, []), value] if name in several else value
+    return asked
 
 
 async def _read_body(request: Request) -> Any:

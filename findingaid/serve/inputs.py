@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -13,6 +14,8 @@ from findingaid.query.lookup.reading import CHARS
 
 MOST = 1_000
 """Maximum number of hits of one page. To get all records, read the table."""
+
+EMPTY: Sequence[Any] = (None, "", [], {})
 
 TierName = Literal["approved", "policy", "unreviewed"]
 RouteName = Annotated[
@@ -45,9 +48,23 @@ Where = Annotated[
 
 
 class Input(BaseModel):
-    """Base of all inputs. Types are not converted, and unknown fields are errors."""
+    """Base of all inputs. Types are not converted, and unknown fields are errors, as are NaN and infinity."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
+    """Return given values without the optional ones that are empty: null, "", [] or {}, and lists of them.
+
+    Models and forms fill inputs that they do not use. In lists of optional inputs, "" and null are left out.
+    """
+    optional = {name for name, field in input_.model_fields.items() if not field.is_required()}
+    filled = {name: _filled(value) if name in optional else value for name, value in given.items()}
+    return {name: value for name, value in filled.items() if name not in optional or value not in EMPTY}
+
+
+def _filled(value: Any) -> Any:
+    return [each for each in value if each not in EMPTY] if isinstance(value, list) else value
 
 
 class RecencyInput(Input):

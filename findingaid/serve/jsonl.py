@@ -10,10 +10,8 @@ session.
 
 from __future__ import annotations
 
+import json
 import logging
-import os
-import sys
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -22,59 +20,42 @@ import orjson
 from findingaid.config.settings import ServeSettings
 from findingaid.serve.errors import InputError, TooLargeError, problem_of
 from findingaid.serve.limits import WorkerPool
+from findingaid.serve.lines import escape_line_ends, message_id, read_lines
 from findingaid.serve.session import Session
 
 log = logging.getLogger("findingaid.serve")
 
 
-def serve_jsonl(session: Session, settings: ServeSettings) -> None:
-    """Answer requests from standard input until it ends.
-
-    Responses go to a copy of standard output. Standard output itself is redirected to standard error, so that prints of
-    other code cannot mix with the responses.
-    """
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep other code's prints out of the responses
-        try:
-            answer_requests(session, settings, sys.stdin.buffer, output)
-        except BrokenPipeError:  # the reader closed the pipe
-            log.info("the output was closed")
+def serve_jsonl(session: Session, settings: ServeSettings, input_: BinaryIO, output: BinaryIO) -> None:
+    """Answer requests until the input ends, or until nobody reads the output any more."""
+    try:
+        answer_requests(session, settings, input_, output)
+    except BrokenPipeError:  # the reader closed the pipe
+        log.info("the output was closed")
 
 
 def answer_requests(session: Session, settings: ServeSettings, input_: BinaryIO, output: BinaryIO) -> None:
     """Answer the requests of `input_` on `output`, one line at a time."""
     work = WorkerPool.of_one(settings)
     try:
-        for line in _lines(input_, settings.body_bytes):
-            if line is None or line.strip():
-                answer = _answer(session, work, line, settings.body_bytes)
-                output.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
-                output.flush()
+        for line in read_lines(input_, settings.body_bytes):
+            answer = orjson.dumps(_answer(session, work, line, settings.body_bytes))
+            output.write(escape_line_ends(f"{answer.decode()}\n").encode())
+            output.flush()
     finally:
         work.close()
 
 
-def _lines(input_: BinaryIO, most: int) -> Iterator[bytes | None]:
-    """Yield the lines of an input, or None for a line longer than `most` bytes, whose content is discarded."""
-    while line := input_.readline(most + 1):
-        if len(line) <= most or line.endswith(b"\n"):
-            yield line
-            continue
-        while line and not line.endswith(b"\n"):
-            line = input_.readline(most)
-        yield None
-
-
 def _answer(session: Session, work: WorkerPool, line: bytes | None, most: int) -> dict[str, Any]:
-    said: Any = None
+    sent = {"id": orjson.Fragment(json.dumps(message_id(line or b"")))}
     try:
         said = _read(line, most)
-        return {"id": said.get("id"), "result": work.wait(partial(_called, session, said))}
+        return {**sent, "result": work.wait(partial(_called, session, said))}
     except Exception as error:  # any error becomes a response, so that the session continues
         problem = problem_of(error)
         if problem.kind == "internal":
             log.exception("a request failed")
-        return {"id": said.get("id") if isinstance(said, dict) else None, **problem.to_dict()}
+        return {**sent, **problem.to_dict()}
 
 
 def _read(line: bytes | None, most: int) -> dict[str, Any]:
@@ -87,9 +68,10 @@ def _read(line: bytes | None, most: int) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise InputError('expected an object such as {"id": 1, "method": "search", "params": {"query": "…"}}')
     try:
-        return said | {"id": orjson.Fragment(orjson.dumps(said.get("id")))}
+        orjson.dumps(said.get("id"))
     except TypeError:  # orjson parses deeper nesting than it can serialize
         raise InputError("the id is nested too deeply") from None
+    return said
 
 
 def _called(session: Session, said: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -24,7 +25,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import ValidationError
+from pydantic_core import from_json
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from findingaid import __version__
@@ -33,6 +38,7 @@ from findingaid.serve.calls import call_of, literal
 from findingaid.serve.capabilities import Capability, published_version
 from findingaid.serve.errors import problem_of
 from findingaid.serve.limits import WorkerPool
+from findingaid.serve.lines import escape_line_ends, message_id, read_lines
 from findingaid.serve.profiles import capabilities_of
 from findingaid.serve.publications import PUBLISHED_URI, Publications
 from findingaid.serve.request_context import set_traceparent
@@ -45,6 +51,9 @@ from findingaid.serve.view import SCHEME, resource_uri
 log = logging.getLogger("findingaid.serve")
 
 T = TypeVar("T")
+
+UNPAIRED = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, such as half an emoji, which no text in UTF-8 can hold."""
 
 Context = ServerRequestContext[Any, Any]
 
@@ -157,6 +166,8 @@ class Mcp:
         corpus, artifact_id = _parse_uri(asked.uri)
         given = {"id": artifact_id, "corpus": corpus, "level": "body"}
         shown = await self._run(partial(self._session.call, "show", given))
+        if shown["artifact_id"] != artifact_id:  # `show` also takes a part of an id
+            raise MCPError(types.INVALID_PARAMS, f"unknown resource {asked.uri[:200]!r}: list the resources")
         text, most = shown["body"], int(self._settings.max_tokens * BYTES_PER_TOKEN)
         if len(text.encode()) > most:
             kept = text.encode()[:most].decode(errors="ignore")
@@ -291,21 +302,111 @@ class Streamable:
 
         If the SDK read the body, it would turn problems with it into errors and tracebacks of its own.
         """
-        read = iter([{"type": "http.request", "body": await Request(scope, receive).body()}])
+        body = await Request(scope, receive).body()
+        if refused := refuse_message(body):
+            await Response(_json(refused), 400, media_type="application/json")(scope, receive, send)
+            return
+        read = iter([{"type": "http.request", "body": body}])
 
         async def again() -> Message:
             return next(read, None) or await receive()
 
-        await self._manager.handle_request(scope, again, send)
+        await self._manager.handle_request(scope, again, _send_lines(send))
 
 
-def serve_mcp(session: Session, settings: ServeSettings) -> None:
-    """Serve MCP on standard input and output until the input ends."""
+def _send_lines(send: Send) -> Send:
+    """Return `send` for events without the line ends of Unicode, at which some clients cut them."""
+    events = False
+
+    async def send_lines(message: Message) -> None:
+        nonlocal events
+        if message["type"] == "http.response.start":
+            events = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+        elif events:
+            message = {**message, "body": escape_line_ends(message.get("body", b"").decode()).encode()}
+        await send(message)
+
+    return send_lines
+
+
+def refuse_message(text: bytes | None) -> types.JSONRPCError | None:
+    """Return the error that answers a text that is not a message of JSON-RPC, or None, a text that is too long.
+
+    Return None for a message. The SDK gives no reply to a line that it cannot read, reads NaN and invalid UTF-8, and
+    takes a request for a notification if its id is neither a text nor an integer.
+    """
+    if text is None:
+        return _error(types.INVALID_REQUEST, "the line is too long", None)
+    try:
+        message = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        return _error(types.PARSE_ERROR, f"not JSON: {error}", message_id(text))
+    if not isinstance(message, dict):
+        return _error(types.INVALID_REQUEST, "expected one message, an object: MCP has no batches", None)
+    sent = message.get("id")
+    if "id" in message and "method" in message and not _is_id(sent):
+        return _error(types.INVALID_REQUEST, "id must be a text or an integer", None)
+    try:
+        types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+    except ValidationError:
+        return _error(types.INVALID_REQUEST, 'a message has jsonrpc: "2.0", and method and params, or result', sent)
+    return None
+
+
+def _error(code: int, message: str, sent: Any) -> types.JSONRPCError:
+    error = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=sent if _is_id(sent) else None, error=error)
+
+
+def _is_id(sent: Any) -> bool:
+    return isinstance(sent, int | str) and not isinstance(sent, bool) and not UNPAIRED.search(str(sent))
+
+
+def _json(message: types.JSONRPCError) -> str:
+    return message.model_dump_json(by_alias=True, exclude_unset=True)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Standard streams as the transport of the SDK takes them. Lines that are not messages are answered here."""
+
+    input: BinaryIO
+    output: BinaryIO
+    most: int
+    """Maximum bytes of a line."""
+
+    _writing: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        lines = read_lines(self.input, self.most)
+        while (line := await anyio.to_thread.run_sync(next, lines, b"")) != b"":
+            if refused := refuse_message(line):
+                await self.write(f"{_json(refused)}\n")
+            elif line:
+                yield line.decode()
+
+    async def write(self, line: str) -> None:
+        """Write a whole line."""
+
+        def write() -> None:
+            self.output.write(escape_line_ends(line).encode())
+            self.output.flush()
+
+        async with self._writing:
+            await anyio.to_thread.run_sync(write)
+
+    async def flush(self) -> None:
+        """Do nothing: lines are flushed as they are written."""
+
+
+def serve_mcp(session: Session, settings: ServeSettings, input_: BinaryIO, output: BinaryIO) -> None:
+    """Serve MCP on standard streams until the input ends."""
 
     async def speak() -> None:
         work = WorkerPool.of_one(settings)
         server = Mcp(session, work, settings, subscribable=True).server
-        async with stdio_server() as (incoming, outgoing):
+        wire: Any = Wire(input_, output, settings.body_bytes)
+        async with stdio_server(wire, wire) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
         work.close()
 

@@ -16,6 +16,7 @@ from findingaid.errors import FindingAidError, brief
 from findingaid.query.search.untrusted_filters import restrict_filter
 from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
+from findingaid.serve.inputs import without_unused
 from findingaid.serve.truncation import truncate, without_empty
 from findingaid.serve.view import View
 
@@ -62,7 +63,8 @@ class Session(View):
     def call(self, name: str, given: object, *, texts: bool = False) -> dict[str, Any]:
         """Call a capability and return its result as JSON values.
 
-        With `texts`, all given values are strings, as in a URL, and are converted. Raises InputError when the input
+        With `texts`, all given values are strings, as in a URL, and are converted. Optional inputs that are empty count
+        as not given. Raises InputError when the input
         does not match the schema, UnknownCapabilityError when no such capability is served, and the errors of the
         library.
         """
@@ -70,8 +72,8 @@ class Session(View):
         if capability is None:
             known = ", ".join(self.capabilities)
             raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{self._way_to(name)}")
-        if isinstance(given, Mapping):  # some clients send null for each input that they leave out
-            given = {**given, **{n: default for n, default in capability.defaults.items() if given.get(n) is None}}
+        if isinstance(given, Mapping):
+            given = {**capability.defaults, **without_unused(given, capability.input)}
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:

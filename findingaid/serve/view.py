@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from findingaid.errors import NotFoundError, brief
 from findingaid.query.lookup.places import source_url
 from findingaid.serve.request_context import BASE_URL
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.query.lookup.reading import Reading
 
 SCHEME = "findingaid://"
 
@@ -28,6 +30,17 @@ class View:
     actor: str | None = None
     dagster: str | None = None
     elsewhere: bool = False
+
+    def read_exactly(self, corpus: str, artifact_id: str, offset: int, chars: int) -> Reading:
+        """Return a part of the text of the artifact with this id. Raises NotFoundError for anything else than its id.
+
+        A name that people type may be a part of an id. A program passes the ids of results, and another document must
+        not take the place of one that is gone.
+        """
+        found = self.aid.read(artifact_id, corpus, offset=offset, chars=chars)
+        if found.artifact_id != artifact_id:
+            raise NotFoundError(f"{corpus}: no published artifact {brief(artifact_id)}: pass the id of a search result")
+        return found
 
     def url_of(self, corpus: str, artifact_id: str) -> str:
         """Return the URL at which the client can open an artifact.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -230,9 +228,10 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert "_FINDINGAID_COMPLETE" in done.stdout
 
 
-def test_the_completion_of_bash_offers_the_commands() -> None:
-    asked = os.environ | {"_FINDINGAID_COMPLETE": "bash_complete", "COMP_WORDS": "findingaid sea", "COMP_CWORD": "1"}
+@pytest.mark.parametrize(
+    ("words", "completed"), [("findingaid sea", "plain,search"), ("findingaid search --json --mod", "plain,--mode")]
+)
+def test_the_completion_of_bash_offers_commands_and_options(words: str, completed: str) -> None:
+    asked = {"_FINDINGAID_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
 
-    done = subprocess.run([sys.executable, "-m", "findingaid"], env=asked, capture_output=True, text=True, check=False)
-
-    assert "plain,search" in done.stdout.replace("\r", "") or done.stdout == ""
+    assert CliRunner().invoke(main, prog_name="findingaid", env=asked).stdout.splitlines() == [completed]

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import httpx2
 import orjson
 import pytest
-from mcp import Client, MCPError
+from mcp import MCPError
 
 from findingaid import Corpus, FindingAid, QueryError
 from findingaid.config.settings import ServeSettings
@@ -37,7 +36,7 @@ from findingaid.strategies.claude import ClaudeSession
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.paths import ROOT
-from tests.support.serving import indexed, post_mcp, served
+from tests.support.serving import http_post, indexed, mcp_client, post_mcp, served
 
 SMALL = 430
 """Tokens of a result, at 3.5 bytes each."""
@@ -58,7 +57,7 @@ def asked(address: str, *questions: tuple[str, Any]) -> list[Any]:
     """Return the responses to the SDK's own client by method name, including errors."""
 
     async def ask() -> list[Any]:
-        async with Client(f"{address}/mcp", cache=None) as client:
+        async with mcp_client(address) as client:
             return [await answered(getattr(client, name)(*arguments)) for name, arguments in questions]
 
     return anyio.run(ask)
@@ -285,9 +284,9 @@ def test_a_cursor_that_was_not_given_is_refused(address: str, cursor: str) -> No
 def test_the_guards_of_http_stand_before_mcp_too(session: Session) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     with served(session, token="secret", mcp=True, body_bytes=1_000) as address:
-        unknown = httpx2.post(f"{address}/mcp", json=body)
-        large = httpx2.post(f"{address}/mcp", json={**body, "params": {"x": "x" * 2_000}})
-        page = httpx2.post(f"{address}/mcp", json=body, headers={"Origin": "http://evil.example"})
+        unknown = http_post(f"{address}/mcp", json=body)
+        large = http_post(f"{address}/mcp", json={**body, "params": {"x": "x" * 2_000}})
+        page = http_post(f"{address}/mcp", json=body, headers={"Origin": "http://evil.example"})
 
     assert [unknown.status_code, large.status_code, page.status_code] == [401, 413, 403]
 
@@ -390,7 +389,7 @@ def test_an_error_is_one_line_that_is_not_long(session: Session) -> None:
 
 def test_no_id_is_nobodys(session: Session) -> None:
     """Not everything's that has none of its own."""
-    for method in ("show", "why", "impact", "neighbours"):
+    for method in ("show", "why", "impact"):
         (answer,) = spoken(session, orjson.dumps({"method": method, "params": {"id": ""}}))
 
         assert answer["error"]["kind"] == "not_found"
