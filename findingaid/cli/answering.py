@@ -11,8 +11,9 @@ from rich.markup import escape
 
 from findingaid.claims.model import Tier, Truth
 from findingaid.cli.common import common, corpus_option, fresh_option, query_argument, where_option
-from findingaid.cli.printing import plain_table, say, say_json, snippet
+from findingaid.cli.printing import plain_table, say, say_json, say_line, snippet
 from findingaid.cli.results import fresh_words, told_fresh
+from findingaid.errors import visible_line
 from findingaid.query.answers.relevance import percent
 
 if TYPE_CHECKING:
@@ -163,19 +164,19 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
     for passage in passages:
         part = f"[{passage.span[0]}:{passage.span[1]}]" if passage.span else f"({passage.surface_kind})"
         place = f"{passage.corpus}/{passage.artifact_id} {part}{fresh_words(passage)}"
-        say(escape(f"    {place}  “{snippet(passage.text)}”"))
+        say_line(f"    {place}  “{snippet(passage.text)}”")
 
 
 def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" [{place.span[0]}:{place.span[1]}]" if place.span else ""
-        say(escape(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”"))
+        say_line(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
 
 
 def _print_quote(number: int, quote: Quote) -> None:
     place = f"{quote.corpus}/{quote.artifact_id} [{quote.span[0]}:{quote.span[1]}]{fresh_words(quote)}"
-    say(escape(f"[{number}] passage  {place}  “{snippet(quote.quote)}”"))
+    say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
 
 
 def _status(tier: Tier, truth: Truth) -> str:
@@ -203,7 +204,8 @@ def _print_passage(view: ClaimPassages, passage: Passage) -> None:
     line = f":{passage.line}" if passage.line else ""
     span = f"  [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
     by = f"  by {passage.producer_id}" if passage.producer_id else ""
-    say(escape(f"\n{view.corpus}/{passage.artifact_id}{line}{span}  {passage.evidence}{by}{fresh_words(passage)}"))
+    say("")
+    say_line(f"{view.corpus}/{passage.artifact_id}{line}{span}  {passage.evidence}{by}{fresh_words(passage)}")
     say(f"{escape(passage.before)}[reverse]>>{escape(passage.quote)}<<[/reverse]{escape(passage.after)}")
     if passage.broken:
         say(escape(f"broken: {passage.broken}"))
@@ -213,13 +215,13 @@ def _print_link(link: Link, depth: int) -> None:
     absent = link.what.startswith("no ")
     said = f"  {link.said if absent else snippet(link.said)}" if link.said else ""
     broken = f"  BROKEN: {link.broken}" if link.broken else ""
-    say(escape(f"{'  ' * depth}{f'{link.what} {link.id}'.rstrip()}{said}{broken}"))
+    say_line(f"{'  ' * depth}{f'{link.what} {link.id}'.rstrip()}{said}{broken}")
     for below in link.links:
         _print_link(below, depth + 1)
 
 
 def _print_impact(found: Impact) -> None:
-    say(f"[bold]{found.corpus}/{escape(found.artifact_id)}[/bold]  version {found.version}")
+    say(f"[bold]{found.corpus}/{escape(visible_line(found.artifact_id))}[/bold]  version {found.version}")
     say(escape("records: " + ", ".join(f"{count:,} {kind}" for kind, count in found.records.items())))
     for name, standing in (("claims", found.claims), ("summary nodes", found.nodes)):
         if standing:
@@ -234,9 +236,9 @@ def _print_impact(found: Impact) -> None:
         say(table)
     for name, edges in (("refers to", found.refers_to), ("referred to by", found.referred_by)):
         if edges:
-            say(escape(f"{name}: " + ", ".join(f"{edge.corpus}/{edge.artifact_id}" for edge in edges)))
+            say_line(f"{name}: " + ", ".join(f"{edge.corpus}/{edge.artifact_id}" for edge in edges))
 
 
 def _print_standing(one: Dependant) -> None:
     also = f"  (also in {', '.join(one.also)})" if one.also else ""
-    say(escape(f"  {one.id}  {snippet(one.text)}{also}"))
+    say_line(f"  {one.id}  {snippet(one.text)}{also}")

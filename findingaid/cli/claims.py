@@ -14,7 +14,7 @@ from rich.markup import escape
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.options import HelpGroup, csv_option
-from findingaid.cli.printing import plain_table, say, say_csv, say_json, snippet
+from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_line, snippet
 from findingaid.errors import QueryError
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ def _print_absences(aid: FindingAid, corpora: Sequence[str], artifact: str | Non
     if artifact is None:
         for corpus, unclaimed in aid.unclaimed(corpora).items():
             if str(unclaimed):
-                say(escape(f"{corpus}: {unclaimed}"))
+                say_line(f"{corpus}: {unclaimed}")
     elif none:
         for corpus in corpora or aid.corpora:
             for absence in aid.absences(artifact, corpus):
                 if absence.what == "claims":
-                    say(escape(f"{corpus}/{artifact}: {absence.reason}"))
+                    say_line(f"{corpus}/{artifact}: {absence.reason}")
 
 
 @claims.command()
@@ -149,7 +149,8 @@ def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -
     for evidence in view.evidences if view.text else ():
         at = f" [{evidence.span[0]}:{evidence.span[1]}]" if evidence.span else ""
         by = f"  by {evidence.producer_id}" if evidence.producer_id else ""
-        say(escape(f"\n{evidence.artifact_id}{at}  {evidence.evidence}{by}"))
+        say("")
+        say_line(f"{evidence.artifact_id}{at}  {evidence.evidence}{by}")
         if evidence.quote:
             say(escape(f"  {' '.join(evidence.quote.split())}"))
     if history:
@@ -393,11 +394,9 @@ def _print_claims(found: Sequence[ClaimView], as_json: bool) -> None:
         return say_json([view.to_dict() for view in found])
     table = plain_table("claim", "corpus", "artifact", "standing", "evidence", "text")
     for view in found:
-        artifacts = "\n".join(dict.fromkeys(claim.artifact_id for claim in view.evidences))
+        artifacts = lines(*dict.fromkeys(claim.artifact_id for claim in view.evidences))
         text = snippet(view.text) or "(redacted)"
-        table.add_row(
-            view.claim_id[:SHORT_ID], view.corpus, escape(artifacts), _standing(view), view.evidence, escape(text)
-        )
+        table.add_row(view.claim_id[:SHORT_ID], view.corpus, artifacts, _standing(view), view.evidence, escape(text))
     return say(table if found else "no claims")
 
 

@@ -11,7 +11,7 @@ import click
 import findingaid
 from findingaid.cli.options import config_option, json_option, set_option
 from findingaid.config.loading import parse_override
-from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible
+from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible_line
 from findingaid.explain import explanations
 from findingaid.model import Mode
 from findingaid.query.lookup.freshness import VERIFY, FreshnessOption
@@ -25,7 +25,7 @@ class OneLine(click.ClickException):
     """Exception that click prints as one line on stderr, with the command that explains it below; exit status 1."""
 
     def __init__(self, error: FindingAidError) -> None:
-        super().__init__(visible(str(error)))
+        super().__init__(visible_line(str(error)))
         self._see = help_on(error)
 
     def show(self, file: IO[Any] | None = None) -> None:
@@ -35,9 +35,9 @@ class OneLine(click.ClickException):
 
 def print_problems(problems: Iterable[str], kinds: Iterable[str] = ()) -> None:
     """Print the problems of a partly successful run, a line each, and the command that explains their kinds."""
-    if lines := [f"Error: {problem}" for problem in problems]:
+    if lines := [f"Error: {visible_line(problem)}" for problem in problems]:
         explained = " ".join(kind for kind in kinds if kind in explanations()) or ArtifactError.__name__
-        click.echo(visible("\n".join([*lines, f"See: findingaid help {explained}"])), err=True)
+        click.echo("\n".join([*lines, f"See: findingaid help {explained}"]), err=True)
 
 
 def missing_extra(extra: str, error: ImportError) -> ConfigError:

@@ -19,8 +19,9 @@ from findingaid.cli.common import (
     where_option,
 )
 from findingaid.cli.options import quiet_option
-from findingaid.cli.printing import plain_table, say, say_json, say_plain
+from findingaid.cli.printing import lines, plain_table, say, say_json, say_plain
 from findingaid.cli.searching import parse_spec, step_options
+from findingaid.errors import visible_line
 from findingaid.query.context.rendering import Form
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def summary(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> Non
     if as_json:
         return say_json(node.to_dict())
     say(
-        f"[bold]{node.node_id}[/bold]  {node.corpus}/{escape(node.artifact_id)}  by {node.producer_id}"
+        f"[bold]{node.node_id}[/bold]  {node.corpus}/{escape(visible_line(node.artifact_id))}  by {node.producer_id}"
         f"  confidence {node.confidence:.2f}"
     )
     if node.themes:
@@ -146,8 +147,8 @@ def summary(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> Non
     table = plain_table("point", "claims", ">span")
     for bullet in node.bullets:
         spans = [members[i].span for i in bullet.members]
-        shown = "\n".join(f"{span[0]}:{span[1]}" if span else "-" for span in spans)
-        table.add_row(escape(bullet.text), "\n".join(bullet.members), shown)
+        shown = lines(*(f"{span[0]}:{span[1]}" if span else "-" for span in spans))
+        table.add_row(escape(bullet.text), lines(*bullet.members), shown)
     say(table)
     say(f"of {len(node.members)} claims")
     for event in node.events:

@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option, executor_option, print_problems
-from findingaid.cli.printing import plain_table, progress_bars, say, say_json, seconds_since_start
+from findingaid.cli.printing import plain_table, progress_bars, say, say_json, say_line, seconds_since_start
 from findingaid.reports import duration
 
 if TYPE_CHECKING:
@@ -101,10 +100,10 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, sp
         pace = f"{texts / report.embed_seconds:,.0f} a second, measured on a few of them"
         say(f"embedding {texts:,} texts takes about {duration(report.embed_seconds)} here ({pace})")
     for line in report.repaired:
-        say(escape(line))
+        say_line(line)
     for name, c in report.corpora.items():
         for line in filter(None, (*c.notes, c.warning, c.spent and f"{spent}{c.spent}", c.left, str(c.unclaimed))):
-            say(escape(f"{name}: {line}"))
+            say_line(f"{name}: {line}")
     print_problems(report.problems(), report.kinds())
     return None
 

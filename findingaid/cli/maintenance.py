@@ -10,7 +10,7 @@ import click
 from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option
-from findingaid.cli.printing import plain_table, say, say_json
+from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.query.search.filters import FILTER_COLUMNS
 from findingaid.reports import group_failures, skipped_lines
 
@@ -59,7 +59,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     for s in found:
         waits = (f"waits for {batch}" for batch in s.batches)
         for line in (*skipped_lines(s.skipped), *([s.of_claims] if s.extracted else []), *s.usage, *waits):
-            say(escape(f"{s.corpus}: {line}"))
+            say_line(f"{s.corpus}: {line}")
     for quality in {s.vector_index for s in found if s.vector_index}:
         say(escape(f"vectors: {quality}"))
     return _print_lines(found, group_failures)
@@ -68,7 +68,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
 def _print_lines(found: Sequence[CorpusStatus], lines_of: Callable[[Sequence[Failure]], Iterable[str]]) -> None:
     for s in found:
         for line in lines_of(s.failed):
-            say(escape(f"{s.corpus}: {line}"))
+            say_line(f"{s.corpus}: {line}")
 
 
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
@@ -97,7 +97,7 @@ def verify(aid: FindingAid, as_json: bool) -> None:
         say_json({"ok": not problems, "problems": problems})
     else:
         for problem in problems or ["ok"]:
-            say(escape(problem))
+            say_line(problem)
     if problems:
         sys.exit(1)
 

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from findingaid.errors import ConfigError, visible
+from findingaid.errors import ConfigError, visible, visible_line
 from findingaid.model import Hit, Mode
 from findingaid.query.lookup.freshness import Marked
 from findingaid.query.lookup.places import Location
@@ -96,8 +96,8 @@ def _render_group(
     marks = [("  weak", "yellow")] if hit.weak else []
     marks += [(visible(fresh_words(hit)), "dim" if hit.fresh == "current" else "yellow")] if hit.fresh else []
     yield Text.assemble(
-        (f"{number:<{indent}}", "dim"), (visible(str(location)), "bold"), f"  {hit.score:.3f}", *marks,
-        (visible(f"  {_describe(hit, location)}"), "dim"),
+        (f"{number:<{indent}}", "dim"), (visible_line(str(location)), "bold"), f"  {hit.score:.3f}", *marks,
+        (visible_line(f"  {_describe(hit, location)}"), "dim"),
     )  # fmt: skip
     yield Padding(words.highlight(visible(words.excerpt(hit.text))), (0, 0, 0, indent))
     if group.others:

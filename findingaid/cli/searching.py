@@ -21,10 +21,10 @@ from findingaid.cli.common import (
     where_option,
 )
 from findingaid.cli.options import csv_option, quiet_option
-from findingaid.cli.printing import plain_table, say, say_csv, say_json, say_plain, snippet
+from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_plain, snippet
 from findingaid.cli.results import Highlighter, fresh_words, mark_passage, open_in_editor, render_hits, told_fresh
 from findingaid.config.loading import parse_part
-from findingaid.errors import ConfigError, FindingAidError, QueryError
+from findingaid.errors import ConfigError, FindingAidError, QueryError, visible_line
 from findingaid.query.lookup.disclosure import Level
 from findingaid.query.lookup.places import line_of, span_of_line
 from findingaid.query.lookup.resolve import parse_place
@@ -277,7 +277,7 @@ def _print_text(aid: FindingAid, view: ArtifactView, span: tuple[int, int] | Non
 
 def _print_heading(view: ArtifactView) -> None:
     say(
-        f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(view.artifact_id)}"
+        f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(visible_line(view.artifact_id))}"
         f"  version {view.artifact_version}{fresh_words(view)}"
     )
 
@@ -287,8 +287,8 @@ def _print_pieces(view: ArtifactView) -> None:
     table = plain_table(">#", "kind", ">span", "text")
     for record in view.records:
         span = f"{record.span[0]}:{record.span[1]}" if record.span else ""
-        kind = record.surface_kind + (f"\nby {record.producer_id}" if record.producer_id else "")
-        table.add_row(str(record.surface_index), escape(kind), span, escape(snippet(record.text)))
+        kind = lines(record.surface_kind, *([f"by {record.producer_id}"] if record.producer_id else []))
+        table.add_row(str(record.surface_index), kind, span, escape(snippet(record.text)))
     say(table)
     return
 
@@ -310,7 +310,7 @@ def _print_disclosure(found: Disclosure, as_json: bool) -> None:
     if found.text is not None:
         return say_plain(found.text)
     say(
-        f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(found.artifact_id)}"
+        f"[bold]{escape(found.title)}[/bold]  {found.corpus}/{escape(visible_line(found.artifact_id))}"
         f"  version {found.artifact_version}{fresh_words(found)}"
     )
     if found.description:

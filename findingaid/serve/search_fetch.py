@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from findingaid.errors import NotFoundError
+from findingaid.errors import NotFoundError, brief
 from findingaid.query.lookup.reading import Reading
 from findingaid.serve.capabilities import Capability
 from findingaid.serve.inputs import Input
@@ -20,8 +20,11 @@ RESULTS = 10
 TEXT_CHARS = 24_000
 """Most characters of a fetched text, less than the 25,000 tokens that clients accept, whatever its script."""
 
-PART = re.compile(r"(?s)(.+)#([0-9]{1,9})")
-"""Id of a document, and the offset at which a part of it begins."""
+ID = re.compile(r"(?s)(?P<corpus>[^/#]+)(?:#(?P<offset>[0-9]{1,9}))?/(?P<artifact_id>.+)")
+"""Id of a document, or of the part of it that begins at an offset.
+
+The offset is in front, where no name of a file can take its place: the name of a corpus has no "#".
+"""
 
 
 class QueryInput(Input):
@@ -81,25 +84,15 @@ def _fetch(view: View, asked: FetchInput) -> dict[str, Any]:
 
 def part_id(corpus: str, artifact_id: str, offset: int) -> str:
     """Return the id by which `fetch` returns the part of a document that begins at an offset."""
-    return f"{corpus}/{artifact_id}#{offset}"
+    return f"{corpus}#{offset}/{artifact_id}"
 
 
 def _read(view: View, wanted: str) -> Reading:
-    """Read a document, or the part of it that begins at the offset after "#". Raises NotFoundError."""
-    try:
-        return _read_from(view, wanted, 0)
-    except NotFoundError:
-        parsed = PART.fullmatch(wanted)
-        if parsed is None:
-            raise
-        return _read_from(view, parsed[1], int(parsed[2]))
-
-
-def _read_from(view: View, wanted: str, offset: int) -> Reading:
-    corpus, slash, artifact_id = wanted.partition("/")
-    if not slash or corpus not in view.aid.corpora:
-        raise NotFoundError(f"unknown id {wanted[:200]!r}: pass the id of a search result, CORPUS/ARTIFACT")
-    return view.aid.read(artifact_id, corpus, offset=offset, chars=TEXT_CHARS)
+    """Read a document, or a part of it. Raises NotFoundError for an id that no result of this session has."""
+    parsed = ID.fullmatch(wanted)
+    if parsed is None or parsed["corpus"] not in view.aid.corpora:
+        raise NotFoundError(f"unknown id {brief(wanted)}: pass the id of a search result, CORPUS/ARTIFACT")
+    return view.read_exactly(parsed["corpus"], parsed["artifact_id"], int(parsed["offset"] or 0), TEXT_CHARS)
 
 
 SEARCH_FETCH: Sequence[Capability] = (

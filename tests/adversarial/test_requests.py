@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx2
 import pytest
 
 from findingaid.serve.session import Session
-from tests.support.serving import indexed, post, served
+from tests.support.serving import http_get, indexed, post, served
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +134,7 @@ def test_a_flood_of_whole_requests_of_one_caller_leaves_others_their_share(sessi
     ):
         flood = [pool.submit(post, address, "search", {**NORMAL, "k": 1_000}) for _ in range(120)]
         normal = [post(address, "search", NORMAL, **{"X-Forwarded-For": "192.0.2.1"}).status_code for _ in range(5)]
-        ready = httpx2.get(f"{address}/readyz", timeout=60).status_code
+        ready = http_get(f"{address}/readyz", timeout=60).status_code
         statuses = {each.result().status_code for each in flood}
 
     assert normal == [200] * 5

@@ -40,7 +40,7 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import text_about
-from tests.support.serving import indexed, post, post_mcp, served
+from tests.support.serving import http_client, http_get, http_head, http_post, indexed, post, post_mcp, served
 
 TOKEN = "correct horse battery staple"
 
@@ -95,12 +95,12 @@ def test_a_search_is_answered_by_post(address: str) -> None:
 
 def test_what_an_address_can_hold_is_answered_by_get_as_by_post(address: str) -> None:
     asked = {"id": "auth.md", "kinds": ["REF", "LINK"]}
-    got = httpx2.get(f"{address}/v1/neighbours", params={**asked, "reverse": "true"})
+    got = http_get(f"{address}/v1/neighbours", params={**asked, "reverse": "true"})
 
     assert got.json() == post(address, "neighbours", {**asked, "reverse": True}).json()
     assert got.json()["neighbours"]
-    assert httpx2.get(f"{address}/v1/search").status_code == 405
-    assert kind(httpx2.get(f"{address}/v1/status/")) == "not_found"
+    assert http_get(f"{address}/v1/search").status_code == 405
+    assert kind(http_get(f"{address}/v1/status/")) == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_body_that_is_no_json_is_refused(address: str) -> None:
         (b'{"query": "x"}', {"content-type": "text/plain"}),
         (b"\xff\xfe", {"content-type": "application/json"}),
     ):
-        response = httpx2.post(f"{address}/v1/search", content=body, headers=headers)
+        response = http_post(f"{address}/v1/search", content=body, headers=headers)
 
         assert (response.status_code, kind(response)) == (422, "input")
 
@@ -154,11 +154,11 @@ def test_nothing_is_ready_before_something_is_published(tmp_path: Path) -> None:
     corpus = Corpus("open", MemorySource({"a.md": "# A\n\nTokens expire."}), Chunked())
     aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
     with served(Session.of(aid)) as address:
-        before = httpx2.get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
-        alive = httpx2.get(f"{address}/healthz")
-        status = httpx2.get(f"{address}/v1/status")
+        before = http_get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
+        alive = http_get(f"{address}/healthz")
+        status = http_get(f"{address}/v1/status")
         aid.index()
-        after = httpx2.get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
+        after = http_get(f"{address}/readyz"), post(address, "search", {"query": "tokens"})
 
     assert [r.status_code for r in before] == [503, 503]
     assert [kind(r) for r in before] == ["store", "store"]
@@ -176,7 +176,7 @@ def test_what_is_published_is_served_without_a_restart(tmp_path: Path) -> None:
         source.payloads["b.md"] = text_about("vector")
         replace(aid).index()
         second = post(address, "search", {"query": "vector", "mode": "lexical"}).json()["hits"]
-        shown = httpx2.get(f"{address}/v1/show", params={"id": "b.md"})
+        shown = http_get(f"{address}/v1/show", params={"id": "b.md"})
 
     assert [hit["artifact_id"] for hit in first] == []
     assert [hit["artifact_id"] for hit in second] == ["b.md"]
@@ -234,18 +234,18 @@ def test_nothing_fails_and_nothing_is_half_while_the_index_is_rebuilt_and_publis
 def test_a_token_is_needed_where_one_is_set(locked: str) -> None:
     for authorization in (None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"):
         headers = {} if authorization is None else {"Authorization": authorization.encode("utf-8")}
-        response = httpx2.get(f"{locked}/v1/status", headers=headers)  # type: ignore[arg-type]  # bytes are taken
+        response = http_get(f"{locked}/v1/status", headers=headers)  # type: ignore[arg-type]  # bytes are taken
 
         assert (response.status_code, kind(response)) == (401, "unauthorized")
         assert response.headers["www-authenticate"] == "Bearer"
-    assert httpx2.get(f"{locked}/v1/status", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert http_get(f"{locked}/v1/status", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
 def test_without_a_token_only_what_tells_nothing_of_the_index_is_open(locked: str) -> None:
     for path in ("/healthz", "/readyz", "/openapi.json"):
-        assert httpx2.get(f"{locked}{path}").status_code == 200
+        assert http_get(f"{locked}{path}").status_code == 200
     for path in ("/metrics", "/v1/corpora", "/v1/show?id=auth.md", "/nothing"):
-        assert httpx2.get(f"{locked}{path}").status_code == 401
+        assert http_get(f"{locked}{path}").status_code == 401
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.org", "127.0.0.1.example.org", ""])
@@ -269,11 +269,11 @@ def test_a_token_that_is_not_set_is_no_token(session: Session, monkeypatch: pyte
 
 def test_pages_of_other_hosts_cannot_ask(address: str) -> None:
     """Neither one that a browser has open, nor one whose name was pointed at this machine."""
-    own = httpx2.get(f"{address}/v1/status", headers={"Origin": address})
-    other = httpx2.get(f"{address}/v1/status", headers={"Origin": "http://evil.example"})
-    null = httpx2.get(f"{address}/v1/status", headers={"Origin": "null"})
-    rebound = httpx2.get(f"{address}/v1/status", headers={"Host": "evil.example"})
-    neither = [httpx2.get(f"{address}/v1/status", headers=h) for h in ({"Host": "["}, {"Origin": "http://["})]
+    own = http_get(f"{address}/v1/status", headers={"Origin": address})
+    other = http_get(f"{address}/v1/status", headers={"Origin": "http://evil.example"})
+    null = http_get(f"{address}/v1/status", headers={"Origin": "null"})
+    rebound = http_get(f"{address}/v1/status", headers={"Host": "evil.example"})
+    neither = [http_get(f"{address}/v1/status", headers=h) for h in ({"Host": "["}, {"Origin": "http://["})]
 
     assert own.status_code == 200
     assert [(r.status_code, kind(r)) for r in (other, null, rebound, *neither)] == [(403, "forbidden")] * 5
@@ -307,13 +307,13 @@ def test_no_get_asks_a_model_and_none_writes(tmp_path: Path) -> None:
     given = {"id": "a.md", "query": "ledger", "llm": "true", "corpus": "open", "corpora": "open"}
     statuses = {}
     with served(Session.of(aid, actor="tester")) as address:
-        for name, operations in httpx2.get(f"{address}/openapi.json").json()["paths"].items():
+        for name, operations in http_get(f"{address}/openapi.json").json()["paths"].items():
             known = {each["name"] for each in operations.get("get", {}).get("parameters", ())}
             params = {key: value for key, value in given.items() if "get" not in operations or key in known}
-            statuses[name] = httpx2.get(address + name, params=params).status_code
+            statuses[name] = http_get(address + name, params=params).status_code
         assert embedder.asked == []
         for _ in range(3):
-            assert httpx2.get(f"{address}/readyz").status_code == 200
+            assert http_get(f"{address}/readyz").status_code == 200
 
     refused = {"/v1/search", "/v1/answer", "/v1/context", "/v1/propose_claim"}
     assert statuses == {name: 405 if name in refused else 200 for name in statuses}
@@ -327,18 +327,18 @@ def test_browsers_ask_nothing_for_pages_of_other_hosts_and_ports(address: str, s
     visit = headers | {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     frame = visit | {"Sec-Fetch-Dest": "iframe"}
     paths = ["/v1/status", "/v1/show?id=auth.md", "/metrics", "/readyz", "/openapi.json", "/page/page.js"]
-    refused = [httpx2.get(address + path, headers=h) for path in paths for h in (headers, visit, frame)]
-    refused += [httpx2.get(f"{address}/", headers=h) for h in (headers, frame, visit | {"Origin": "null"})]
-    refused += [httpx2.head(f"{address}/", headers=visit), post(address, "search", {"query": "tokens"}, **headers)]
+    refused = [http_get(address + path, headers=h) for path in paths for h in (headers, visit, frame)]
+    refused += [http_get(f"{address}/", headers=h) for h in (headers, frame, visit | {"Origin": "null"})]
+    refused += [http_head(f"{address}/", headers=visit), post(address, "search", {"query": "tokens"}, **headers)]
 
     assert {r.status_code for r in refused} == {403}
-    assert httpx2.get(f"{address}/", headers=visit).status_code == 200
+    assert http_get(f"{address}/", headers=visit).status_code == 200
     for own in ("same-origin", "none"):
-        assert httpx2.get(f"{address}/v1/status", headers=headers | {"Sec-Fetch-Site": own}).status_code == 200
+        assert http_get(f"{address}/v1/status", headers=headers | {"Sec-Fetch-Site": own}).status_code == 200
 
 
 def test_a_page_that_opened_the_search_page_cannot_lead_it_on(address: str) -> None:
-    page = httpx2.get(f"{address}/")
+    page = http_get(f"{address}/")
 
     assert page.headers["cross-origin-opener-policy"] == "same-origin"
     assert page.headers["cross-origin-resource-policy"] == "same-origin"
@@ -408,8 +408,8 @@ def test_callers_elsewhere_are_told_of_no_place_on_this_machine(tmp_path: Path) 
 
     def told(address: str, **headers: str) -> list[str]:
         names = ("why", "show", "impact")
-        asked = [httpx2.get(f"{address}/v1/{name}", params={"id": "a.md"}, headers=headers) for name in names]
-        return [r.text for r in (*asked, httpx2.get(f"{address}/readyz"))]
+        asked = [http_get(f"{address}/v1/{name}", params={"id": "a.md"}, headers=headers) for name in names]
+        return [r.text for r in (*asked, http_get(f"{address}/readyz"))]
 
     with served(session) as here, served(session, token=TOKEN) as there:
         before = told(here), told(there, **bearer)
@@ -439,7 +439,7 @@ def test_a_body_that_is_too_large_is_refused_announced_or_not(address: str) -> N
         yield b'"}'
 
     announced = post(address, "search", {"query": "x" * 3_000})
-    streamed = httpx2.post(f"{address}/v1/search", content=chunks(), headers={"content-type": "application/json"})
+    streamed = http_post(f"{address}/v1/search", content=chunks(), headers={"content-type": "application/json"})
 
     assert [(r.status_code, kind(r)) for r in (announced, streamed)] == [(413, "too_large")] * 2
 
@@ -458,7 +458,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(session: Session) -> None:
 
 
 def test_an_address_that_is_too_long_is_refused(address: str) -> None:
-    response = httpx2.get(f"{address}/v1/show", params={"id": "x" * 600})
+    response = http_get(f"{address}/v1/show", params={"id": "x" * 600})
 
     assert (response.status_code, kind(response)) == (414, "too_long")
 
@@ -471,9 +471,9 @@ def test_what_is_late_is_said_to_be_and_more_than_may_wait_is_sent_away(tmp_path
     with served(Session.of(aid), at_once=1, waiting=1, timeout=0.5) as address, ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(post, address, "search", {"query": f"slow {i}", "mode": "dense"}) for i in range(4)]
         answers = sorted((r.status_code, kind(r)) for r in (each.result() for each in asked))
-        alive = httpx2.get(f"{address}/healthz")
+        alive = http_get(f"{address}/healthz")
         slow.may.set()
-        while httpx2.get(f"{address}/readyz").status_code != 200:
+        while http_get(f"{address}/readyz").status_code != 200:
             time.sleep(0.05)
         recovered = post(address, "search", {"query": "slow", "mode": "dense"})
 
@@ -504,7 +504,7 @@ def test_who_leaves_before_the_end_of_a_body_is_no_error_of_the_server(
         with socket.create_connection((host, int(port))) as connection:
             said = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900"
             connection.sendall(f"{said}\r\n\r\n{{".encode())
-        while f'route="{path}"' not in (told := httpx2.get(f"{address}/metrics").text):
+        while f'route="{path}"' not in (told := http_get(f"{address}/metrics").text):
             time.sleep(0.02)
 
     assert f'route="{path}",status="499"' in told
@@ -552,16 +552,16 @@ def test_headers_that_do_not_come_are_not_waited_for_though_bytes_come_one_by_on
     with served(session, header_timeout=0.5) as address, connected(address) as silent, connected(address) as slow:
         assert drip(slow, b"G", 30)
         assert silent.recv(1) == b""
-        assert httpx2.get(f"{address}/healthz").status_code == 200
+        assert http_get(f"{address}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("half", [b"", b"GET /healthz HTTP/1.1\r\nX-a: ", HALF_A_BODY])
 def test_connections_that_ask_nothing_make_room_for_those_that_ask(session: Session, half: bytes) -> None:
-    with served(session, connections=8) as address, contextlib.ExitStack() as held, httpx2.Client() as known:
+    with served(session, connections=8) as address, contextlib.ExitStack() as held, http_client() as known:
         assert known.get(f"{address}/v1/status").status_code == 200
         for _ in range(40):
             held.enter_context(connected(address)).sendall(half)
-        answers = [httpx2.get(f"{address}/healthz"), post(address, "search", {"query": "tokens"})]
+        answers = [http_get(f"{address}/healthz"), post(address, "search", {"query": "tokens"})]
 
     assert [r.status_code for r in answers] == [200, 200]
 
@@ -583,13 +583,13 @@ def test_a_caller_that_does_not_read_its_answers_is_left(session: Session) -> No
     ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with served(session, timeout=0.5) as address, connected(address) as reader:
         assert drip(reader, ask * 100, 60)
-        assert httpx2.get(f"{address}/healthz").status_code == 200
+        assert http_get(f"{address}/healthz").status_code == 200
 
 
 def test_one_that_streams_is_told_that_streams_are_not_served(session: Session) -> None:
     """A stream that is never ended would keep its connection."""
     with served(session, mcp=True) as address:
-        assert httpx2.get(f"{address}/mcp", headers={"Accept": "text/event-stream"}).status_code == 405
+        assert http_get(f"{address}/mcp", headers={"Accept": "text/event-stream"}).status_code == 405
 
 
 def test_one_caller_over_http_and_mcp_has_one_share(tmp_path: Path) -> None:
@@ -604,11 +604,11 @@ def test_one_caller_over_http_and_mcp_has_one_share(tmp_path: Path) -> None:
         ThreadPoolExecutor(1) as pool,
     ):
         late = pool.submit(post, address, "search", {"query": "slow", "mode": "dense"})
-        while "findingaid_calls 1.0" not in httpx2.get(f"{address}/metrics").text:
+        while "findingaid_calls 1.0" not in http_get(f"{address}/metrics").text:
             time.sleep(0.02)
         own = [post(address, "corpora", {}).json(), post_mcp(address, asked)]
         other = post(address, "search", {"query": "ledger"}, **{"X-Forwarded-For": "192.0.2.1"})
-        ready = httpx2.get(f"{address}/readyz")
+        ready = http_get(f"{address}/readyz")
         slow.may.set()
 
         assert late.result().status_code == 200
@@ -678,8 +678,8 @@ def test_callers_take_turns_and_the_longest_queue_makes_room() -> None:
 
 
 def test_every_response_has_an_id_the_callers_own_where_it_is_one(address: str) -> None:
-    own = httpx2.get(f"{address}/healthz", headers={"X-Request-ID": "abc-123"})
-    odd = httpx2.get(f"{address}/v1/nothing", headers={"X-Request-ID": "a b\tc"})
+    own = http_get(f"{address}/healthz", headers={"X-Request-ID": "abc-123"})
+    odd = http_get(f"{address}/v1/nothing", headers={"X-Request-ID": "a b\tc"})
     none = post(address, "search", {})
 
     assert own.headers["x-request-id"] == "abc-123"
@@ -693,8 +693,8 @@ def test_requests_are_counted_by_route_and_status_and_unknown_paths_as_one(sessi
         post(address, "search", {"query": "tokens"})
         post(address, "search", {})
         for path in ("/a", "/b", "/v1/c"):
-            httpx2.get(address + path)
-        told = httpx2.get(f"{address}/metrics").text
+            http_get(address + path)
+        told = http_get(f"{address}/metrics").text
 
     assert 'findingaid_requests_total{route="/v1/search",status="200"} 1.0' in told
     assert 'findingaid_requests_total{route="/v1/search",status="422"} 1.0' in told
@@ -729,7 +729,7 @@ def test_an_error_that_is_not_findingaids_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_the_document_describes_every_capability_and_what_it_answers(session: Session, address: str) -> None:
-    described = httpx2.get(f"{address}/openapi.json").json()
+    described = http_get(f"{address}/openapi.json").json()
     capabilities = session.capabilities
 
     assert described == openapi_document(capabilities.values(), locked=False)
@@ -787,8 +787,8 @@ def test_hits_and_texts_say_by_post_and_get_whether_their_source_changed(tmp_pat
     with served(Session.of(aid)) as address:
         (tmp_path / "docs" / "a.md").write_text("# Another")
         found = post(address, "search", {"query": "ledger", "fresh": True}).json()
-        shown = httpx2.get(f"{address}/v1/show", params={"id": "a.md", "fresh": "true"}).json()
-        verified = httpx2.get(f"{address}/v1/show", params={"id": "a.md", "fresh": "verify"}).json()
+        shown = http_get(f"{address}/v1/show", params={"id": "a.md", "fresh": "true"}).json()
+        verified = http_get(f"{address}/v1/show", params={"id": "a.md", "fresh": "verify"}).json()
         wrong = post(address, "search", {"query": "ledger", "fresh": "now"})
 
     assert {hit["fresh"] for hit in found["hits"]} == {"changed"}

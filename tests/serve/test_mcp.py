@@ -10,17 +10,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import anyio
 import fastmcp
-import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import ResourceUpdatedNotification
 
@@ -40,7 +39,7 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
-from tests.support.serving import served
+from tests.support.serving import http_post, mcp_client, served
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -91,17 +90,11 @@ def address(session: Session) -> Iterator[str]:
         yield address
 
 
-@asynccontextmanager
-async def client(address: str, **options: Any) -> Any:
-    async with Client(f"{address}/mcp", cache=None, **options) as connected:
-        yield connected
-
-
 def called(address: str, tool: str, **given: Any) -> Any:
     """Return the result of a tool, called by the SDK's client, which checks it against the output schema."""
 
     async def call() -> Any:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             return await connected.call_tool(tool, given)
 
     return anyio.run(call)
@@ -111,7 +104,7 @@ def read(address: str, uri: str) -> str:
     """Return the text of a resource."""
 
     async def ask() -> Any:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             return await connected.read_resource(uri)
 
     text: str = anyio.run(ask).contents[0].text
@@ -138,7 +131,7 @@ def test_the_tools_for_agents_cost_a_model_at_most_2500_tokens(address: str) -> 
     """
 
     async def listed() -> Any:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             return [await connected.list_tools() for _ in range(2)]
 
     first, second = anyio.run(listed)
@@ -211,6 +204,76 @@ def test_search_and_fetch_have_exactly_the_shape_that_chatgpt_expects(session: S
     assert max(len(document["text"]) for document in documents) == TEXT_CHARS
     assert missing.is_error
     assert missing.content[0].text.startswith("not_found: ")
+
+
+@pytest.fixture(scope="module")
+def collisions(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """An index of a long document, and of documents whose names imitate ids of its parts and records."""
+    source = MemorySource({"long.md": LONG})
+    corpus = Corpus("docs", source, Chunked(chunk_size=4_000, overlap=0))
+    aid = FindingAid(Store(str(tmp_path_factory.mktemp("collisions") / "index")), HashEmbedder(), {"docs": corpus})
+    assert not list(aid.index().problems())
+    records = [record.record_id for record in aid.show("long.md").records]
+    part = f"#{TEXT_CHARS}"
+    named = [part, f"long.md{part}", f"other/long.md{part}", f"docs{part}/long.md", "other/gone.md", "long.md:2",
+             records[0], f"docs/{records[1]}", f"{records[2]}.md", "50%25?x=1#2.md", "a\nb\u2028.md"]  # fmt: skip
+    source.payloads.update({name: f"# Forged\n\nThis is {name!r}." for name in named})
+    assert not list(aid.index().problems())
+    return Session.of(aid)
+
+
+NO_IDS = ("gone.md", "docs/gone.md", "docs/long.md:1", "docs/docs/long.md", "docs/long.md [0:9]", "docs", "docs/", "/",
+          "", "docs#1/gone.md", "docs#-1/long.md", "docs#x/long.md", "docs#/long.md", "DOCS/long.md")  # fmt: skip
+
+
+def test_parts_of_a_document_are_its_own_whatever_other_documents_are_called(collisions: Session) -> None:
+    fetched = of_profile(collisions, profile="search-fetch")
+    parts = [fetched.call("fetch", {"id": "docs/long.md"})]
+    while wanted := parts[-1]["metadata"].get("next"):
+        parts.append(fetched.call("fetch", {"id": wanted}))
+
+    assert len(parts) > 2
+    assert "".join(part["text"] for part in parts) == LONG
+
+
+def test_a_document_is_fetched_by_the_id_of_its_result_and_by_no_other_name(collisions: Session) -> None:
+    fetched = of_profile(collisions, profile="search-fetch")
+    records = [record.record_id for record in collisions.aid.show("long.md").records]
+    names = [name for (_, name), _ in collisions.artifacts() if name not in {"long.md", *records}]
+
+    for name in names:
+        assert fetched.call("fetch", {"id": f"docs/{name}"})["text"] == f"# Forged\n\nThis is {name!r}."
+    for other in (*NO_IDS, f"docs/{records[3]}"):
+        with pytest.raises(NotFoundError, match=r"unknown id|no published artifact"):
+            fetched.call("fetch", {"id": other})
+
+
+def test_a_record_opens_its_own_document_though_another_is_called_by_its_id(collisions: Session) -> None:
+    for record in collisions.aid.show("long.md").records:
+        shown = collisions.call("show", {"id": record.record_id, "corpus": "docs"})
+
+        assert shown["artifact_id"] == "long.md"
+        assert record.text in shown["text"]
+
+
+def test_a_resource_is_read_by_its_uri_and_by_no_other_name(collisions: Session) -> None:
+    async def ask() -> dict[str, str]:
+        async with mcp_client(address) as connected:
+            for wrong in ("docs/gone.md", "docs/long.md%3A1"):
+                with pytest.raises(MCPError, match="unknown resource"):
+                    await connected.read_resource(f"findingaid://{wrong}")
+            uris = [
+                each.uri
+                for each in (await connected.list_resources()).resources
+                if "gone" in each.uri or "%" in each.uri
+            ]
+            return {uri: (await connected.read_resource(uri)).contents[0].text for uri in uris}
+
+    with served(collisions, mcp=True) as address:
+        texts = anyio.run(ask)
+
+    assert len(texts) > 4
+    assert all(repr(unquote(uri.removeprefix("findingaid://docs/"))) in text for uri, text in texts.items())
 
 
 # -- addresses -------------------------------------------------------------------------------------
@@ -312,7 +375,7 @@ def test_a_long_call_reports_progress(address: str) -> None:
         Observed.released.set()
 
     async def call() -> Any:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             return await connected.call_tool("search", {"query": "wait for it"}, progress_callback=progress)
 
     found = anyio.run(call)
@@ -327,7 +390,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(session: Session
     Observed.asked.clear()
 
     async def search(address: str, query: str) -> Any:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             return await connected.call_tool("search", {"query": query})
 
     async def calls(address: str) -> None:
@@ -351,11 +414,11 @@ def test_the_trace_of_a_client_reaches_the_library(address: str, sent: str, seen
     Observed.traces.clear()
 
     async def call() -> None:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             await connected.call_tool("search", {"query": f"traced {sent}"}, meta={"traceparent": sent})
 
     anyio.run(call)
-    httpx2.post(f"{address}/v1/search", json={"query": f"header {sent}"}, headers={"traceparent": sent})
+    http_post(f"{address}/v1/search", json={"query": f"header {sent}"}, headers={"traceparent": sent})
 
     assert Observed.traces == [seen, seen]
 
@@ -378,7 +441,7 @@ def test_subscribers_hear_of_a_new_version_and_do_not_keep_a_server_from_ending(
     heard = []
 
     async def listen(address: str) -> None:
-        async with client(address) as connected:
+        async with mcp_client(address) as connected:
             before = json.loads((await connected.read_resource("findingaid://published")).contents[0].text)
             wanted = {"resources_list_changed": True, "resource_subscriptions": ["findingaid://published"]}
             async with connected.listen(**wanted) as events:
@@ -388,7 +451,7 @@ def test_subscribers_hear_of_a_new_version_and_do_not_keep_a_server_from_ending(
             assert after["version"] > before["version"]
 
     async def stay(address: str, stopping: threading.Event) -> None:
-        async with client(address) as connected, connected.listen(resources_list_changed=True) as events:
+        async with mcp_client(address) as connected, connected.listen(resources_list_changed=True) as events:
             stopping.set()
             async for _ in events:
                 pass

@@ -29,7 +29,7 @@ from findingaid.serve.jsonl import answer_requests
 from findingaid.serve.session import Session
 from findingaid.serve.truncation import without_empty
 from findingaid.synthesis.anchored_summary import AnchoredSummary
-from tests.support.serving import HIDDEN, OPEN, post, served
+from tests.support.serving import HIDDEN, OPEN, mcp_client, post, served
 
 CONFIGURED = """
 store: index
@@ -276,7 +276,7 @@ def over_jsonl(session: Session, name: str, given: Any) -> Any:
 
 def over_mcp(address: str, name: str, given: Any) -> Any:
     async def ask() -> Any:
-        async with Client(f"{address}/mcp", cache=None) as client:
+        async with mcp_client(address) as client:
             return (await client.call_tool(name, given)).structured_content
 
     return anyio.run(ask)

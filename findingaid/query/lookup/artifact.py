@@ -12,7 +12,7 @@ from findingaid.errors import NotFoundError, QueryError, TornError, brief
 from findingaid.model import Fresh
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store, history
-from findingaid.store.sql import equals, of_artifacts, one_of
+from findingaid.store.sql import any_of, equals, of_artifacts, one_of
 from findingaid.synthesis.anchored_summary import AnchoredSummary
 
 if TYPE_CHECKING:
@@ -73,10 +73,11 @@ class AnchoredSummaryView:
 def read_artifact(
     store: Store, wanted: str, corpora: Sequence[str] | None = None, eligible: Eligible | None = None
 ) -> ArtifactView:
-    """Return the artifact with this id, or the one that a record with this id belongs to.
+    """Return the artifact that a record with this id belongs to, or the one with this id.
 
-    `corpora` limits the lookup to these corpora. Claims and summary nodes are included if they are `eligible`; without
-    `eligible` there are none.
+    A record goes first: its id is a hash, which nobody can choose as they can choose the name of a file. `corpora`
+    limits the lookup to these corpora. Claims and summary nodes are included if they are `eligible`; without `eligible`
+    there are none.
 
     Raises QueryError for an id that is unknown or in several corpora, TornError for an artifact that has lost records.
     """
@@ -97,9 +98,9 @@ def _read_artifact(
         return found
 
     within = "" if corpora is None else f" AND {one_of('corpus', corpora)}"
-    rows = find(equals("artifact_id", wanted) + within)
-    if not rows and (record := find(equals("record_id", wanted) + within)):
-        rows = find(f"{equals('artifact_id', record[0]['artifact_id'])} AND {equals('corpus', record[0]['corpus'])}")
+    rows = find(any_of(equals("artifact_id", wanted), equals("record_id", wanted)) + within)
+    if record := next((row for row in rows if row["record_id"] == wanted), None):
+        rows = find(of_artifacts([(record["corpus"], record["artifact_id"])]))
     if not rows and (skipped := SkippedArtifacts(store).why(wanted, corpora)):
         raise NotFoundError(skipped)
     if not rows:

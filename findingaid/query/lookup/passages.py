@@ -12,6 +12,7 @@ from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError
 from findingaid.model import Artifact, Fresh
 from findingaid.query.answers.evidence import best_tier, claim_from_row, read_claim_records
+from findingaid.query.lookup.artifact import read_titles
 from findingaid.query.search.reader import Key
 from findingaid.store import Store
 from findingaid.store.artifacts import stored
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from findingaid.claims.decisions import Decision
     from findingaid.claims.eligible import Eligible
 
-ID = re.compile(r"[0-9a-f]{6,32}")
+CLAIM_ID_CHARS = 32
+
+ID = re.compile(rf"[0-9a-f]{{6,{CLAIM_ID_CHARS}}}")
 """Claim id, possibly abbreviated."""
 
 AROUND = 300
@@ -87,6 +90,8 @@ def find_passages(
     The id may be abbreviated. `within` names the corpora that may be searched. Raises QueryError for a claim that may
     not be shown; the error names its status, and nothing that the claim says.
     """
+    if names_artifact(store, claim_id, within):
+        return None
     rows = store.retried(lambda: read_claim_rows(store, claim_id, eligible, within))
     if not rows:
         require_shown(claim_id, eligible, decisions, within)
@@ -98,6 +103,14 @@ def find_passages(
     shown = [build_passage(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
     standing = eligible.standing(first.claim_id)
     return ClaimPassages(first.claim_id, first.corpus, first.text, first.type, tier, standing, shown)
+
+
+def names_artifact(store: Store, wanted: str, within: Sequence[str]) -> bool:
+    """Return whether an artifact has this id, which as an abbreviation could also be that of a claim."""
+    if len(wanted) == CLAIM_ID_CHARS or not ID.fullmatch(wanted):
+        return False
+    keys = [(corpus, wanted) for corpus in within]
+    return bool(store.retried(lambda: read_titles(store.published(), keys)))
 
 
 def read_claim_rows(store: Store, claim_id: str, eligible: Eligible, within: Sequence[str]) -> list[dict[str, Any]]:

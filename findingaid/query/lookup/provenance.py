@@ -23,6 +23,7 @@ from findingaid.query.lookup.passages import (
     CHANGED,
     StoredArtifact,
     missing_reason,
+    names_artifact,
     read_claim_rows,
     read_stored_artifacts,
     require_shown,
@@ -120,9 +121,11 @@ class Provenance:
 
         For an id that several artifacts have, there is one link for each.
         """
-        if rows := self.store.retried(lambda: read_claim_rows(self.store, wanted, self.eligible, self.within)):
-            return [self._claim(rows[0]["claim_id"], rows)]
-        require_shown(wanted, self.eligible, self.decisions, self.within)
+        if not names_artifact(self.store, wanted, self.within):
+            rows = self.store.retried(lambda: read_claim_rows(self.store, wanted, self.eligible, self.within))
+            if rows:
+                return [self._claim(rows[0]["claim_id"], rows)]
+            require_shown(wanted, self.eligible, self.decisions, self.within)
         named = both(f"NOT {NEITHER}", equals("claim_id", wanted))  # otherwise "" would match most records
         if rows := self._records(any_of(equals("record_id", wanted), named)):
             return [self._record(row) for row in rows]

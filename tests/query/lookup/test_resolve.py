@@ -15,7 +15,9 @@ from findingaid.query.lookup.resolve import NamedPlace, parse_place
 from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
+from findingaid.testing import MemorySource
 from tests.conftest import Cli
+from tests.support.serving import indexed
 
 FILES = {
     "mine": {"py/secrets.py": "def key():\n    return 1\n", "a/notes.md": "# Notes of a\n", "odd:7": "A name.\n"},
@@ -124,6 +126,24 @@ def test_a_limited_caller_finds_and_is_suggested_nothing_of_other_corpora(
         look_up(aid.within(["theirs"]), name)
     assert "mine" not in str(raised.value).replace(name, "")
     assert "did you mean" not in str(raised.value)
+
+
+def test_an_artifact_called_like_the_beginning_of_a_claim_id_is_found_by_its_id(tmp_path: Path) -> None:
+    aid = indexed(tmp_path, "open")
+    claim = aid.claims.list()[0].claim_id
+    source = aid.corpora["open"].source
+    assert isinstance(source, MemorySource)
+    source.payloads[claim[:8]] = "# Facade\n\nThis is a document, and no claim."
+    aid.index()
+
+    assert aid.passages(claim[:8]) is None
+    assert aid.show(claim[:8]).artifact_id == claim[:8]
+    assert [link.what for link in aid.why(claim[:8])] == ["artifact"]
+    for named in (claim, claim[:9]):
+        passages = aid.passages(named)
+        assert passages
+        assert passages.claim_id == claim
+        assert [link.what for link in aid.why(named)] == ["claim"]
 
 
 def test_the_path_of_a_file_names_its_artifact(aid: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
