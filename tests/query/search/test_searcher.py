@@ -472,7 +472,7 @@ def test_pages_are_cut_from_one_order(crowd: FindingAid, mode: Any, how: dict[st
     every = [hit.record_id for hit in crowd.search(k=10_000, **asked)]
 
     assert len(every) == len(set(every))
-    for size in (7, 90):
+    for size in (37, 90):
         pages = [crowd.search(k=size, offset=start, **asked) for start in range(0, len(every) + size, size)]
         assert [hit.record_id for page in pages for hit in page] == every
         scores = [hit.score for page in pages for hit in page]
