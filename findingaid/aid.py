@@ -24,6 +24,7 @@ from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.ray_workers import RayExecutor
 from findingaid.indexing.release import Release
 from findingaid.indexing.run import ProgressOf, Run
+from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor
 from findingaid.metrics import Remembering
 from findingaid.model import Hit, Mode
@@ -768,7 +769,7 @@ class FindingAid:
 
     def verify(self) -> list[str]:
         """Return all problems of the tables, one line each; [] if they are complete and consistent."""
-        problems = verify(self.store, self.embedder.dim)
+        problems = verify(self.store, dimensions_of(self.embedder, self.store))
         if self.store.problem("decisions"):
             return problems
         try:

@@ -11,6 +11,7 @@ from findingaid.errors import SourceError, SynthesisError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.batch_jobs import BatchSynthesizer, find_ended
 from findingaid.indexing.synopses import synthesizers_of
+from findingaid.indexing.vectors import dimensions_of
 from findingaid.model import Stage
 from findingaid.store import Ledger, OpenBatch
 from findingaid_dagster.assets import (
@@ -250,7 +251,7 @@ def sends_batches(aid: FindingAid) -> bool:
 
 def _done(aid: FindingAid) -> tuple[list[OpenBatch], list[str]]:
     """Return the batches that are done, and a reason for each endpoint that failed to answer."""
-    aid.store.inspect(aid.embedder.dim)
+    aid.store.inspect(dimensions_of(aid.embedder, aid.store))
     done: list[OpenBatch] = []
     reasons: list[str] = []
     for synthesizer in synthesizers_of(aid.corpora.values()).values():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Gt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from findingaid.embedding.prompts import Prompts, preset_of
 from findingaid.embedding.shortening import shorten
@@ -27,9 +28,23 @@ DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "t
 """Length of the vectors of known models. That of other models is learned by a request."""
 
 
+PROBE = "dimensions"
+"""Text that every model can embed."""
+
+
+def _decoded(embedding: Any) -> Any:
+    """Return the numbers of a vector in base64, the form that some servers use whatever was asked for."""
+    if not isinstance(embedding, str):
+        return embedding
+    try:
+        return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4").tolist()
+    except ValueError:
+        raise ValueError("expected numbers, or float32 in base64") from None
+
+
 class _Vector(BaseModel):
     index: int
-    embedding: list[float]
+    embedding: Annotated[list[float], BeforeValidator(_decoded)]
 
 
 class _Vectors(BaseModel):
@@ -52,6 +67,7 @@ class OpenAIEmbedder(EndpointParameters):
     dimensions: Annotated[int, Gt(0)] | None = None
     max_tokens: Annotated[int, Gt(0)] | None = None
     batch_size: Annotated[int, Gt(0)] = 64
+    too_long: ClassVar[str] = "set embedder.max_tokens to what the model reads"
 
     @property
     def id(self) -> str:
@@ -60,7 +76,7 @@ class OpenAIEmbedder(EndpointParameters):
 
     @cached_property
     def dim(self) -> int:
-        return self.dimensions or DIMENSIONS.get(self.model) or len(self._request(["dimensions"])[0])
+        return self.dimensions or DIMENSIONS.get(self.model) or len(self._request([PROBE])[0])
 
     def count_tokens(self, text: str) -> int:
         return math.ceil(len(text) / CHARACTERS)
@@ -83,28 +99,40 @@ class OpenAIEmbedder(EndpointParameters):
     def _request(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of these texts, as the endpoint gives them."""
         connection = connection_of(self, self.endpoint, self.limits)
-        # An empty text is an error for most servers.
-        body = {"model": self.model, "input": [text or " " for text in texts], "encoding_format": "float"}
+        probe = None if texts == [PROBE] else self._body([PROBE])
         try:
-            answer = connection.loop.submit(connection.post("/embeddings", body)).result()
+            answer = connection.loop.submit(connection.post("/embeddings", self._body(texts), probe=probe)).result()
             found = _Vectors.model_validate(answer).data
         except SynthesisError as error:
-            raise self._error(error) from None
+            raise self._error(error, texts) from None
         except ValidationError:
             raise EmbedError(f"{self._where}: the answer has no data with index and embedding", "parse") from None
         by_index = {vector.index: vector.embedding for vector in found}
-        if sorted(by_index) != list(range(len(texts))) or len({len(vector) for vector in by_index.values()}) > 1:
+        places = list(range(len(texts)))
+        if sorted(vector.index for vector in found) != places or len({len(v) for v in by_index.values()}) > 1:
             raise EmbedError(
                 f"{self._where}: expected a vector of the same length for each of {len(texts)} texts", "parse"
             )
-        return np.asarray([by_index[place] for place in range(len(texts))], np.float32)
+        return np.asarray([by_index[place] for place in places], np.float32)
 
-    def _error(self, error: SynthesisError) -> Exception:
+    def _body(self, texts: Sequence[str]) -> dict[str, Any]:
+        # An empty text is an error for most servers.
+        return {"model": self.model, "input": [text or " " for text in texts], "encoding_format": "float"}
+
+    def _error(self, error: SynthesisError, texts: Sequence[str]) -> Exception:
         """Return an error of the configuration if no text can be embedded, else one of these texts."""
         message = f"{self._where}: {error}"
-        return (
-            ConfigError(f"embedder: {message}") if error.kind in {"auth", "budget"} else EmbedError(message, error.kind)
-        )
+        if error.kind in {"auth", "budget"} and (texts == [PROBE] or not self._answers()):
+            return ConfigError(f"embedder: {message}")
+        return EmbedError(message, error.kind)
+
+    def _answers(self) -> bool:
+        """Return whether the endpoint embeds any text. A firewall before it may forbid single texts."""
+        try:
+            self._request([PROBE])
+        except (ConfigError, EmbedError):
+            return False
+        return True
 
     @property
     def _where(self) -> str:

@@ -6,6 +6,7 @@ rows in the other files were checked before they were published.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.corpus import Corpus, Quality
-from findingaid.errors import CasesError, ConfigError, QueryError
+from findingaid.embedding.validation import query_vector
+from findingaid.errors import CasesError, ConfigError, QueryError, one_line
+from findingaid.indexing.vectors import dimensions_of
 from findingaid.metrics import Searching, evaluate_search, load_cases
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import Embedder
@@ -34,6 +37,8 @@ from findingaid.store.vectors import STREAM
 
 if TYPE_CHECKING:
     from lance import LanceDataset, LanceFragment
+
+LOGGER = logging.getLogger("findingaid")
 
 COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_id")
 
@@ -141,6 +146,7 @@ class Checker:
     def __init__(self, store: Store, embedder: Embedder, everything: bool = False) -> None:
         self.store = store
         self.embedder = embedder
+        self.dim = dimensions_of(embedder, store)
         self.everything = everything
         self.newest = store.dataset("records")
         self.edges = store.dataset("edges")
@@ -152,11 +158,11 @@ class Checker:
     def misfit(self) -> str | None:
         """Reason why the embedder cannot check these records at all: their vectors have another length. Else None."""
         dim = self.newest.schema.field("vector").type.list_size
-        if dim == self.embedder.dim:
+        if dim == self.dim:
             return None
         return (
             f"another run rebuilt the records for vectors of {dim} dimensions, those of {self.embedder.id} have"
-            f" {self.embedder.dim}: give each embedder its own store"
+            f" {self.dim}: give each embedder its own store"
         )
 
     def agrees(self) -> bool:
@@ -184,10 +190,10 @@ class Checker:
             (FAILURES, *self._failures(corpus, ledger)),
             (ORPHANS, self._orphans(corpus, ledger, rows), {"rows checked": len(rows)}),
             (SYNOPSES, *self._written(corpus, ledger, Stage.SYNOPSES)),
-            (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.embedder.dim}),
+            (VECTORS, self._vectors(corpus, rows), {"vectors checked": len(rows), "dimension": self.dim}),
             (LEDGER, self._ledger(siblings, ledger), {"records checked": len(siblings)}),
             (UNIQUE, verify.duplicate_ids(siblings), {"records checked": len(siblings)}),
-            (FINDS, self._finds(corpus, rows), {"records searched for": len(_sample(rows))}),
+            (FINDS, *self._finds(corpus, rows)),
             *(
                 (check, *self._written(corpus, ledger, check.stage))
                 for check in OF_SOME
@@ -243,7 +249,7 @@ class Checker:
         if self.fragments:
             columns = ["corpus", "record_id", "vector"]
             for batch in self.newest.scanner(columns=columns, fragments=self.fragments, **STREAM).to_batches():
-                for i in verify.unsound(batch["vector"], self.embedder.dim):
+                for i in verify.unsound(batch["vector"], self.dim):
                     found[batch["corpus"][i].as_py()].append(batch["record_id"][i].as_py())
         return found
 
@@ -315,7 +321,12 @@ class Checker:
             set(rows["artifact_id"].filter(others).to_pylist()),
         )
 
-    def _finds(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
+    def _finds(self, corpus: Corpus, rows: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
+        """Return problems and facts. An embedder that does not answer says nothing about the records."""
+        facts = {"records searched for": len(_sample(rows))}
+        return self._unfound(corpus, rows, facts), facts
+
+    def _unfound(self, corpus: Corpus, rows: pa.Table, facts: dict[str, int]) -> Iterator[str]:
         here = equals("corpus", corpus.name)
         sample = dict(_sample(rows))
         if not sample or self.misfit:
@@ -327,9 +338,12 @@ class Checker:
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()
             try:
-                vector = self.embedder.embed_query(text)
-            except Exception as error:  # noqa: BLE001  # it may raise anything, and readers would meet it too
-                yield f"the embedder fails on record {record_id} of {artifact_id}: {type(error).__name__}"
+                vector = query_vector(self.embedder.embed_query(text))
+            except Exception as error:  # noqa: BLE001  # it may raise anything
+                LOGGER.warning(
+                    "%s: check %s: not made, as the embedder fails: %s", corpus.name, FINDS.name, one_line(error)
+                )
+                facts["records not searched for"] = facts.pop("records searched for")
                 return
             near = reader.nearest(vector, AMONG, here)
             if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:

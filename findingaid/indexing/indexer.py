@@ -49,7 +49,7 @@ from findingaid.indexing.rows import (
     synopsis_rows,
 )
 from findingaid.indexing.stages import decompose, prepare_extraction, put_in_context, read_artifacts, synthesize
-from findingaid.indexing.vectors import Embeddings
+from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.indexing.watchdog import Watch
 from findingaid.model import EDGES, INPUTS, PARTS, SYNOPSIS, WRITTEN, Artifact, Failure, Listing, Outcome, Stage
 from findingaid.protocols import Embedder, Free, ResumableSource, Strategy
@@ -136,6 +136,11 @@ class Indexer:
     @property
     def corpus(self) -> str:
         return self.of.name
+
+    @cached_property
+    def dim(self) -> int:
+        """Dimensions of the embedder's vectors."""
+        return dimensions_of(self.embedder, self.store)
 
     @property
     def ledger(self) -> Ledger:
@@ -299,7 +304,7 @@ class Indexer:
         ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
         rows = self.ledger.rows(self.corpus, ids).values()
         written = self._put([row.writing([Stage.RECORDS]) for row in rows], lease)
-        none = schemas.records(self.embedder.dim).empty_table()
+        none = schemas.records(self.dim).empty_table()
         self.store.replace("records", self.corpus, ids, none, lease.check_commit)
         self._put([replace(row, n_records=0) for row in written], lease)
 
@@ -322,7 +327,7 @@ class Indexer:
         if options.needs(Stage.SURFACES):
             wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
-        embeddings = Embeddings(self.embedder, self.store)
+        embeddings = Embeddings(self.embedder, self.store, self.dim)
         early = self._before_synopses(batch, embeddings, options)
         with embeddings.making(early, options.progress) as made, self._span(Stage.SYNOPSES, len(batch.shown)):
             synopses = self._synthesize(batch, options)

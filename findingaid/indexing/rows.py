@@ -139,9 +139,9 @@ def record_rows(
         "claim_id": [record.claim_id for _, record in placed],
         "evidence": [record.evidence for _, record in placed],
         "embedder_id": [embedder.id] * len(placed),
-        "vector": pa.FixedSizeListArray.from_arrays(vectors, embedder.dim),
+        "vector": pa.FixedSizeListArray.from_arrays(vectors, embeddings.dim),
     }
-    return _ordered(columns, schemas.records(embedder.dim))
+    return _ordered(columns, schemas.records(embeddings.dim))
 
 
 @dataclass(frozen=True, slots=True)

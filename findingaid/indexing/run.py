@@ -39,6 +39,7 @@ from findingaid.indexing.plan import COMPARED, CorpusPlan, plan_corpus, refuse_l
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
+from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
@@ -89,7 +90,8 @@ class Run:
         """
         with ExitStack() as here:
             join = partial(self._join, here if until is None else until)
-            repaired = self.store.prepare(self.embedder.dim, allow_loss=allow_loss, before_making=join)
+            dim = dimensions_of(self.embedder, self.store)
+            repaired = self.store.prepare(dim, allow_loss=allow_loss, before_making=join)
             complete(self.store, self.log, extractors(self.corpora.values()))
             self._inspected = True
             return repaired
@@ -291,7 +293,7 @@ class Run:
     def _inspect(self) -> None:
         """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""
         if not self._inspected:
-            self.store.inspect(self.embedder.dim)
+            self.store.inspect(dimensions_of(self.embedder, self.store))
             self._inspected = True
 
     # -- purging ---------------------------------------------------------------------------------------

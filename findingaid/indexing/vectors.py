@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from findingaid.errors import ArtifactError, ConfigError
+from findingaid.embedding.validation import UNSOUND, changed_dimensions, require_shape, sound_rows
+from findingaid.errors import ConfigError, EmbedError, StoreError, failure_kind
 from findingaid.identity.hashes import call_key
+from findingaid.indexing.batch_jobs import UNAVAILABLE
 from findingaid.indexing.calls import Progress
 from findingaid.model import Stage, Vectors
 from findingaid.protocols import Embedder, Free
 from findingaid.store import Lease, Leases, Store, schemas
+from findingaid.store.sql import equals
 
 GROUP_SECONDS = 5.0
 """Vectors are stored at least this often: the most embedding work that a crash loses, in seconds."""
@@ -25,24 +30,42 @@ GROUP_SECONDS = 5.0
 EMBED_GROUP = 64
 """Texts sent to the embedder at once. Progress is shown between groups."""
 
+SPLIT = 8
+"""Parts into which a group is divided that the embedder fails."""
+
+
+def dimensions_of(embedder: Embedder, store: Store) -> int:
+    """Return the dimensions of an embedder's vectors: of those in the cache, or else as the embedder says.
+
+    So an endpoint is asked once for each store, and a model that another one replaced is noticed.
+    """
+    found = None
+    with suppress(StoreError, OSError, ValueError, RuntimeError):  # no table yet, or a damaged one
+        where = equals("producer_id", embedder.id)
+        found = store.dataset("embeddings").to_table(columns=["vector"], filter=where, limit=1)["vector"]
+    return len(found[0]) if found else embedder.dim
+
 
 class Embeddings:
-    """Vectors by text hash, from the cache or from the model."""
+    """Vectors by text hash, from the cache or from the model; each has `dim` numbers and length 1."""
 
-    def __init__(self, embedder: Embedder, store: Store) -> None:
+    def __init__(self, embedder: Embedder, store: Store, dim: int | None = None) -> None:
         self.embedder = embedder
         self._store = store
+        self._dim = dim
         self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float16]]] = {}
         self.failures: dict[str, BaseException] = {}
         self._stopped = False
 
     def load(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Load cached vectors; return the texts that are not cached."""
+        """Load cached vectors; return the texts that are not cached. One that is not sound counts as not cached."""
         keys = {call_key(self.embedder.id, h): h for h in texts if h not in self._vectors}
         found = self._store.lookup("embeddings", "key", keys, ("key", "vector"))
-        vectors = found["vector"].combine_chunks()
-        matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1) if len(found) else ()
-        self._vectors |= {keys[key]: vector for key, vector in zip(found["key"].to_pylist(), matrix, strict=True)}
+        if len(found):
+            found = found.filter(pc.equal(pc.list_value_length(found["vector"]), self.dim))
+            matrix = found["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dim)
+            rows = zip(found["key"].to_pylist(), matrix, sound_rows(matrix), strict=True)
+            self._vectors |= {keys[key]: vector for key, vector, sound in rows if sound}
         return {h: text for h, text in texts.items() if h not in self._vectors}
 
     def make(self, texts: Mapping[str, str], progress: Progress | None = None) -> int:
@@ -95,6 +118,11 @@ class Embeddings:
                 progress(Stage.EMBEDDINGS.value, 0, len(group))
         return len(hashes)
 
+    @cached_property
+    def dim(self) -> int:
+        """Dimensions of the vectors."""
+        return self._dim or dimensions_of(self.embedder, self._store)
+
     @property
     def vectors(self) -> Mapping[str, Any]:
         """The vectors loaded or made so far, by the hashes of their texts."""
@@ -102,27 +130,46 @@ class Embeddings:
 
     def matrix(self, hashes: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float16]]:
         """Return the vectors of these texts, shape (len(hashes), dim), float16."""
-        return np.stack([self._vectors[h] for h in hashes]) if hashes else np.empty((0, self.embedder.dim), np.float16)
+        return np.stack([self._vectors[h] for h in hashes]) if hashes else np.empty((0, self.dim), np.float16)
 
     def _embed(self, texts: Mapping[str, str]) -> None:
+        """Embed texts in one call. Those that fail, or get no sound vector, are tried again in smaller groups."""
         try:
-            vectors = validate_vectors(self.embedder.embed(list(texts.values())), len(texts), self.embedder.dim)
+            vectors = self._require_dim(self.embedder.embed(list(texts.values())), len(texts))
         except ConfigError:  # no text can be embedded at all
             raise
         except Exception as error:  # noqa: BLE001  # one bad text must not fail its whole group
-            if len(texts) == 1:
-                self.failures[next(iter(texts))] = error
-                return
-            for h, text in texts.items():
-                self._embed({h: text})
-        else:
-            self._vectors |= dict(zip(texts, vectors.astype(np.float16), strict=True))
+            self._again(texts, error, len(texts))
+            return
+        with np.errstate(over="ignore"):  # such a vector is not of length 1
+            halved = vectors.astype(np.float16)
+        rows = list(zip(texts, halved, sound_rows(halved), strict=True))
+        self._vectors |= {h: vector for h, vector, sound in rows if sound}
+        if bad := {h: texts[h] for h, _, sound in rows if not sound}:
+            self._again(bad, EmbedError(UNSOUND, "parse"), len(texts))
+
+    def _again(self, texts: Mapping[str, str], error: Exception, asked: int) -> None:
+        """Embed texts again that failed among `asked` texts; a text that fails alone has failed."""
+        if asked == 1 or failure_kind(error) == UNAVAILABLE:
+            self.failures |= dict.fromkeys(texts, error)
+            return
+        hashes = list(texts)
+        size = max(1, len(hashes) // SPLIT)
+        for start in range(0, len(hashes), size):
+            self._embed({h: texts[h] for h in hashes[start : start + size]})
+
+    def _require_dim(self, vectors: Any, count: int) -> Vectors:
+        """Return vectors of shape (count, dim). Raises ConfigError if the embedder's model was replaced by another."""
+        found = np.asarray(vectors, np.float32)
+        if found.ndim == 2 and found.shape[1] != self.dim != self.embedder.dim:
+            raise ConfigError(f"embedder: {changed_dimensions(self.embedder.id, self.embedder.dim, self.dim)}")
+        return require_shape(found, count, self.dim)
 
     def _keep(self, hashes: Sequence[str]) -> None:
         done = [h for h in hashes if h in self._vectors]
         if not done:
             return
-        dim = self.embedder.dim
+        dim = self.dim
         flat = pa.array(np.concatenate([self._vectors[h] for h in done]), pa.float16())
         offsets = pa.array(np.arange(0, dim * len(done) + 1, dim, dtype=np.int32))
         columns = {
@@ -131,12 +178,3 @@ class Embeddings:
             "vector": pa.ListArray.from_arrays(offsets, flat),
         }
         self._store.append("embeddings", pa.table(columns, schema=schemas.EMBEDDINGS))
-
-
-def validate_vectors(vectors: Vectors, count: int, dim: int) -> Vectors:
-    """Return the vectors. Raises ArtifactError unless they are `count` finite vectors of `dim` numbers."""
-    if vectors.shape != (count, dim):
-        raise ArtifactError(f"the embedder returned shape {vectors.shape}, expected {(count, dim)}")
-    if not np.isfinite(vectors).all():
-        raise ArtifactError("the embedder returned a vector that is not finite")
-    return vectors

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from findingaid.errors import SynthesisError
+from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity.hashes import content_hash
 from findingaid.llm.api_errors import interpret_exception, interpret_status
 from findingaid.llm.caller import ChatRequest, Parse
 from findingaid.llm.completions import parse_completion
-from findingaid.llm.endpoint import Endpoint
+from findingaid.llm.endpoint import Endpoint, start_client
 from findingaid.llm.prompts import Prompt, estimate_tokens
 from findingaid.model import Outcome, Shown, Synopsis
 
@@ -238,11 +238,12 @@ class BatchClient:
         body = response.get("body")
         if response.get("status_code") == 200:
             return line["custom_id"], parse_completion(body, self.parse).to_synopsis()
-        error = line.get("error") or (body.get("error") if isinstance(body, Mapping) else None) or {}
+        error = line.get("error") or {}
         if not response:
             message = f"not tried: {error.get('code')}: {error.get('message')}"
             return line["custom_id"], Synopsis(Outcome.FAILED, kind="unavailable", message=message)
-        failure = interpret_status(response.get("status_code", 0), error, {})
+        failure = interpret_status(response.get("status_code", 0), body or error, {}, self.endpoint.too_long)
+        failure = failure.without(self.endpoint.secrets)
         return line["custom_id"], Synopsis(Outcome.FAILED, kind=failure.kind, message=failure.message)
 
     @contextmanager
@@ -252,15 +253,16 @@ class BatchClient:
 
         try:
             yield
-        except (openai.OpenAIError, orjson.JSONDecodeError) as error:
+        except (ConfigError, openai.OpenAIError, orjson.JSONDecodeError) as error:
             failure = interpret_exception(error, self.endpoint.where).without(self.endpoint.secrets)
             raise SynthesisError(failure.message, failure.kind) from None
 
     @cached_property
     def _client(self) -> OpenAI:
-        from openai import OpenAI
+        from openai import DefaultHttpxClient, OpenAI
 
-        return OpenAI(**self.endpoint.client_options() | {"max_retries": CLIENT_RETRIES})
+        options = self.endpoint.client_options() | {"max_retries": CLIENT_RETRIES}
+        return OpenAI(**options, http_client=start_client(DefaultHttpxClient, self.endpoint.timeout))
 
 
 def _file_name(tag: str) -> str:

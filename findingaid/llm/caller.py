@@ -16,7 +16,7 @@ from findingaid.errors import SynthesisError
 from findingaid.llm.completions import parse_completion
 from findingaid.llm.endpoint import Connection, ModelEndpoint, connection_of
 from findingaid.llm.prompts import BYTES_A_TOKEN, Messages, Prompt, estimate_tokens
-from findingaid.llm.rate_limits import Limits, NotWantedError, Wanted, always
+from findingaid.llm.rate_limits import SUBJECT, Limits, NotWantedError, Wanted, always
 from findingaid.llm.tracing import chat_span
 from findingaid.model import NO_USAGE, CallResult, Usage
 
@@ -169,10 +169,15 @@ class Caller:
         return self.connection.loop.submit(self._result(given, key, work, always)).result()
 
     def run_all(
-        self, inputs: Iterable[Input], key: Callable[[Input], str], work: Work[Input, T]
+        self,
+        inputs: Iterable[Input],
+        key: Callable[[Input], str],
+        work: Work[Input, T],
+        subject: Callable[[Input], str] | None = None,
     ) -> Generator[tuple[int, CallResult[T]]]:
         """Run `work` for many inputs; yield results in the order in which they arrive, with the index of the input.
 
+        `subject` names what an input is about, if several are about the same; see `rate_limits.SUBJECT`.
         The background thread takes an input whenever a request slot is free. If `inputs` end early, no more requests
         are sent, and the results under way are still yielded. If the iterator is closed instead, results that arrive
         within a few seconds are kept for the next request with the same `key`.
@@ -185,6 +190,7 @@ class Caller:
             while not closed.is_set() and (place := next(places, None)):
                 index, given = place
                 name = key(given)
+                SUBJECT.set(subject(given) if subject else name)
                 try:
                     result = await self._result(given, name, work, lambda: not closed.is_set())
                 except NotWantedError:

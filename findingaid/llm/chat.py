@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
 from annotated_types import Ge, Gt
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from findingaid.errors import ModelError, SynthesisError
 from findingaid.llm.caller import Caller, ChatRequest
-from findingaid.llm.completions import response_format, strip_fence
+from findingaid.llm.completions import parse_json, response_format
 from findingaid.llm.parameters import EndpointParameters
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -27,19 +28,13 @@ class Chat(Generic[Answer]):
         """Ask the model and parse its answer. Raises ModelError."""
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
-            return self.caller.ask(messages, self._parse).get()
+            return self.caller.ask(messages, partial(parse_json, self.answer)).get()
         except SynthesisError as error:
             raise self.error(str(error), error.kind) from None
 
     def error(self, message: str, kind: str = "parse") -> ModelError:
         """Return an error whose message starts with the model and the host."""
         return ModelError(f"{self.caller.request.model} at {self.caller.endpoint.where}: {message}", kind)
-
-    def _parse(self, content: str) -> Answer:
-        try:
-            return self.answer.model_validate_json(strip_fence(content))
-        except ValidationError:
-            raise SynthesisError("the answer is not the requested JSON", "parse") from None
 
 
 @dataclass(frozen=True, kw_only=True)

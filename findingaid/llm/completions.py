@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from findingaid.errors import SynthesisError
+from findingaid.llm.api_errors import interpret_status, reported_error, server_words
+from findingaid.llm.prompts import estimate_tokens, to_one_line
+from findingaid.llm.thoughts import without_thoughts
 from findingaid.model import CallResult, Usage
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-"""Thoughts that some local servers leave before the answer of a reasoning model."""
-
-FENCE = "```"
-
 TEXT: Mapping[str, Any] = {"type": "string"}
+
+WHOLE = frozenset({"complete", "done", "end", "end_turn", "eos", "eos_token", "stop", "stop_sequence", "stop_string"})
+"""Finish reasons of whole answers, in lower case: those of OpenAI, and of servers that have words of their own."""
+
+CUT = frozenset({"length", "max_length", "max_output_tokens", "max_tokens", "model_length"})
+WITHHELD = frozenset(
+    {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "sensitive", "spii"}
+)
+CALLED = frozenset({"function_call", "tool_call", "tool_calls", "tool_use"})
+
+PART_OF_TEXT = frozenset({"output_text", "text"})
+PART_OF_THOUGHTS = frozenset({"reasoning", "reasoning_content", "redacted_thinking", "thinking"})
+
+THOUGHTS_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+"""Fields of a message in which servers return thoughts."""
+
+REFUSAL = re.compile(
+    r"(?:(?:i'?m|i am|we are|we're)\s(?:so |very |really )?sorry|sorry|i apologi[sz]e|my apologies)\b[^.!?]{0,60}?"
+    r"\b(?:i|we)(?:\s(?:can't|cannot|can not|won't|will not|am unable|am not able|are unable)|'m (?:unable|not able))\b"
+    r"|i (?:can't|cannot|can not|won't|will not|am unable to|am not able to)"
+    r" (?:help|assist|comply|fulfil|provide|process)\b",
+    re.IGNORECASE,
+)
+"""Beginning of an answer in which a model refuses."""
+
+NOTHING = re.compile(r"\W{0,9}nothing(?: to say)?\W{0,9}", re.IGNORECASE)
+"""Answer of a model that has nothing to say, where it was not asked for JSON."""
+
+PLACE_CHARACTERS = 60
+"""Maximum length of the place that an error message names: a key in an answer may be of any length."""
 
 
 def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,8 +71,14 @@ def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Message(BaseModel):
-    content: str | None = None
+    model_config = ConfigDict(extra="allow")
+    content: Any = None
     refusal: str | None = None
+
+    @property
+    def thought(self) -> bool:
+        """Whether the server returned thoughts in a field of their own."""
+        return any((self.model_extra or {}).get(name) for name in THOUGHTS_FIELDS)
 
 
 class _Choice(BaseModel):
@@ -67,39 +101,120 @@ def parse_completion(completion: Any, parse: Callable[[str], T]) -> CallResult[T
 
 
 def answer_text(completion: Any) -> str:
-    """Return the text of a completion, without thoughts. Raises SynthesisError if it is missing, refused or cut off."""
+    """Return the text of a completion, without thoughts.
+
+    Raises SynthesisError unless the text is whole: an error instead, refused, cut off, without any words.
+    """
+    if status := reported_error(completion):
+        error = interpret_status(status, completion, {})
+        raise SynthesisError(error.message, error.kind)
     try:
         choice = _Completion.model_validate(completion).choices[0]
     except (ValidationError, IndexError):
-        raise SynthesisError("the answer is not a chat completion with a choice", "parse") from None
-    content = choice.message.content
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        raise SynthesisError("the model or a filter refused to write about this text", "refused")
-    if choice.finish_reason == "length":
-        raise SynthesisError("the answer ends at the token limit: raise max_output_tokens", "truncated")
+        said = server_words(completion)
+        raise SynthesisError(
+            f"the answer is not a chat completion with a choice{said and f': {said}'}", "parse"
+        ) from None
+    _require_whole(choice)
+    content = _content_text(choice.message.content)
     if content is None:
         raise SynthesisError("the answer has no content", "parse")
-    return THOUGHTS.sub("", content).strip()
+    text = without_thoughts(content)
+    if not to_one_line(text):
+        thought = choice.message.thought or bool(content.strip())
+        raise SynthesisError(
+            f"the answer is {'thoughts alone: raise max_output_tokens' if thought else 'empty'}", "parse"
+        )
+    return text
 
 
-def strip_fence(content: str) -> str:
-    """Return JSON without the Markdown fence that some models put around it."""
-    if not (content.startswith(FENCE) and content.endswith(FENCE)):
+def _require_whole(choice: _Choice) -> None:
+    """Raise SynthesisError if the model refused, or did not end its answer. A server may give no reason at all."""
+    reason = (choice.finish_reason or "").strip().lower().replace("-", "_").removeprefix("finish_reason_")
+    if choice.message.refusal or reason in WITHHELD:
+        raise SynthesisError("the model or a filter refused to write about this text", "refused")
+    if reason in CUT:
+        raise SynthesisError("the answer ends at the token limit: raise max_output_tokens", "truncated")
+    if reason in CALLED:
+        raise SynthesisError("the model called a tool instead of an answer", "parse")
+    if reason and reason not in WHOLE:
+        raise SynthesisError(f"the answer was broken off: finish_reason is {_named(reason)}", "transport")
+
+
+def _content_text(content: Any) -> str | None:
+    """Return the content of a message, which may be in parts; None without any. Raises SynthesisError."""
+    if content is None or isinstance(content, str):
         return content
-    first, _, rest = content.removeprefix(FENCE).partition("\n")
-    body, _, last = rest.rpartition("\n")
-    return content if first.strip() not in {"", "json"} or last.strip() != FENCE else body
+    parts = content if isinstance(content, list) else [content]
+    return "".join(map(_part_text, parts)) if parts else None
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    kind = str(part.get("type", "text")) if isinstance(part, Mapping) else type(part).__name__
+    if kind in PART_OF_THOUGHTS:
+        return ""
+    if kind == "refusal":
+        raise SynthesisError("the model or a filter refused to write about this text", "refused")
+    text = part.get("text") if isinstance(part, Mapping) else None
+    if isinstance(text, Mapping):
+        text = text.get("value")
+    if kind not in PART_OF_TEXT or not isinstance(text, str):
+        raise SynthesisError(f"the answer has a part that is not text, but {_named(kind)}", "parse")
+    return text
+
+
+def _named(said: str) -> str:
+    return to_one_line(said)[:PLACE_CHARACTERS]
+
+
+def short_text(said: str, tokens: int, what: str) -> str:
+    """Return a text that a model wrote, on one line; "" if it is the one word NOTHING.
+
+    Raises SynthesisError for a text of more than `tokens` tokens, a refusal, and one without words. `what` names the
+    text in messages.
+    """
+    text = to_one_line(without_thoughts(said))
+    if NOTHING.fullmatch(text):
+        return ""
+    if REFUSAL.match(text.replace("\u2019", "'")):
+        raise SynthesisError("the model refused to write about this text", "refused")
+    if not any(map(str.isalnum, text)):
+        raise SynthesisError("the answer has no words", "parse")
+    if estimate_tokens(text) > tokens:
+        raise SynthesisError(f"the answer has {len(text):,} characters, too many for {what}", "parse")
+    return text
 
 
 def parse_json(form: type[M], content: str) -> M:
-    """Parse the JSON that a model wrote. Raises SynthesisError."""
-    try:
-        return form.model_validate_json(strip_fence(content))
-    except ValidationError:
-        raise SynthesisError(
-            "the answer is not the requested JSON; if the server does not support json_schema, set structured: false",
-            "parse",
-        ) from None
+    """Parse the JSON that a model wrote, with or without words around it. Raises SynthesisError."""
+    problem = "there is no JSON object in it"
+    for text in _json_texts(content):
+        try:
+            return form.model_validate_json(text)
+        except ValidationError as error:
+            problem = _problem(error)
+    raise SynthesisError(
+        f"the answer is not the requested JSON: {problem}; if the server does not support json_schema, set"
+        " structured: false",
+        "parse",
+    )
+
+
+def _json_texts(content: str) -> Iterator[str]:
+    """Yield the parts of an answer that may be the JSON asked for: all of it, or from its first to its last brace."""
+    if content[:1] in {"{", "["}:
+        yield content
+    start, end = content.find("{"), content.rfind("}")
+    if 0 <= start < end and (start, end + 1) != (0, len(content)):
+        yield content[start : end + 1]
+
+
+def _problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = _named(".".join(map(str, first["loc"])))
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
 def completion_usage(completion: Any) -> Usage:

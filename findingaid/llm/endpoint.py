@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+import unicodedata
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
 from pydantic import SecretStr
 
 from findingaid.errors import ConfigError
+from findingaid.llm.api_errors import ReportedError, reported_error
 from findingaid.llm.background import BackgroundLoop
 from findingaid.llm.metering import pay_for
 from findingaid.llm.rate_limits import Limits, Sender, Wanted, always
@@ -23,8 +25,13 @@ from findingaid.model import NO_USAGE, Usage
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+T = TypeVar("T")
+
 OPENAI_URL = "https://api.openai.com/v1"
 BASE_URL_ENV = "OPENAI_BASE_URL"
+
+PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 _LOCK = threading.Lock()
 
@@ -36,12 +43,20 @@ class Connection(Protocol):
     loop: BackgroundLoop
 
     async def post(
-        self, path: str, body: Mapping[str, Any], tokens: int = 0, most: Usage = NO_USAGE, wanted: Wanted = always
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        tokens: int = 0,
+        most: Usage = NO_USAGE,
+        wanted: Wanted = always,
+        probe: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and return the JSON of its answer. Raises SynthesisError, NotWantedError.
 
         `tokens` is the estimated size of the request, for the rate limit. Each attempt is paid for as `most`, until its
-        usage is known.
+        usage is known. An error that the answer reports in place of a result is raised. `probe` is the body of a
+        request that only an endpoint that is down fails: without one, it counts as down when requests about several
+        subjects fail in a row.
         """
 
 
@@ -69,6 +84,8 @@ class Endpoint:
     api_key_env: str = "OPENAI_API_KEY"
     default_headers: Mapping[str, SecretStr | str] = field(default_factory=dict, repr=False)
     timeout: float = 120.0
+    too_long: str = ""
+    """What to do about a text that is too long for the model, for messages."""
 
     def check(self) -> None:
         """Raise ConfigError if the address is not valid or holds a password."""
@@ -88,10 +105,16 @@ class Endpoint:
         return HttpConnection(self, limits)
 
     def client_options(self) -> dict[str, Any]:
-        """Return the arguments of an openai client. They include the key."""
-        key = _plain(self.api_key) if self.api_key else os.environ.get(self.api_key_env)
+        """Return the arguments of an openai client. They include the key.
+
+        Raises ConfigError if the key or a header cannot be sent.
+        """
+        key = (_plain(self.api_key) if self.api_key else os.environ.get(self.api_key_env, "")).strip()
         own = self.base_url or os.environ.get(BASE_URL_ENV)
-        headers = {name: _plain(value) for name, value in self.default_headers.items()}
+        headers = {name: _plain(value).strip() for name, value in self.default_headers.items()}
+        _require_header("api_key" if self.api_key else f"${self.api_key_env}", key)
+        for name, value in headers.items():
+            _require_header(f"default_headers.{name}", value)
         # A self-hosted server needs no key, but the client insists on one; for OpenAI itself it is right to.
         return {
             "api_key": key or ("none" if own or headers else None),
@@ -109,10 +132,8 @@ class Endpoint:
     @property
     def secrets(self) -> list[str]:
         """Values that no message may contain."""
-        options = self.client_options()
-        return [
-            value for value in (options["api_key"], *options["default_headers"].values()) if value not in {None, "none"}
-        ]
+        key = self.api_key or os.environ.get(self.api_key_env, "")
+        return [_plain(value).strip() for value in (key, *self.default_headers.values())]
 
 
 class HttpConnection:
@@ -123,29 +144,41 @@ class HttpConnection:
 
         self.process = os.getpid()
         self.loop = BackgroundLoop()
-        self.sender = Sender(limits, endpoint.where, endpoint.secrets)
-        self._options = endpoint.client_options()
+        self.sender = Sender(limits, endpoint.where, endpoint.secrets, endpoint.too_long)
+        self._endpoint = endpoint
 
     @cached_property
     def client(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
+        """Client of the endpoint. Raises ConfigError if it cannot be made, and OpenAIError without a key."""
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        client = AsyncOpenAI(**self._options)
-        self.loop.at_close = client.close
-        return client
+        options = self._endpoint.client_options()
+        http = start_client(DefaultAsyncHttpxClient, self._endpoint.timeout)
+        self.loop.at_close = http.aclose
+        return AsyncOpenAI(**options, http_client=http)
 
     async def post(
-        self, path: str, body: Mapping[str, Any], tokens: int = 0, most: Usage = NO_USAGE, wanted: Wanted = always
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        tokens: int = 0,
+        most: Usage = NO_USAGE,
+        wanted: Wanted = always,
+        probe: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request, with retries."""
 
-        async def request() -> Any:
+        async def request(body: Mapping[str, Any]) -> Any:
+            client = self.client  # before it is paid for
             with pay_for(most) as answered:
-                answer = orjson.loads(await self.client.post(path, cast_to=bytes, body=body))
+                answer = orjson.loads(await client.post(path, cast_to=bytes, body=body))
                 answered(answer)
+                if status := reported_error(answer):
+                    raise ReportedError(status, answer)
             return answer
 
-        return await self.sender.send(request, tokens, wanted)
+        asked = None if probe is None else partial(request, probe)
+        return await self.sender.send(partial(request, body), tokens, wanted, asked)
 
 
 def connection_of(owner: Any, endpoint: ModelEndpoint, limits: Limits) -> Connection:
@@ -160,6 +193,39 @@ def connection_of(owner: Any, endpoint: ModelEndpoint, limits: Limits) -> Connec
             owner.__dict__["_connection"] = connection
             weakref.finalize(owner, connection.loop.close)
     return connection
+
+
+def _require_header(where: str, value: str) -> None:
+    """Raise ConfigError if a value cannot be sent in a header. The message does not show the value."""
+    wrong = next((character for character in value if not " " <= character <= "~"), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"{where}: character {value.index(wrong) + 1} is {wrong.encode('unicode_escape').decode()}"
+            f" ({unicodedata.name(wrong, 'a control character').lower()}), which no header of a request can hold: copy"
+            " the key again, without quotes and line feeds"
+        )
+
+
+def start_client(kind: Callable[..., T], timeout: float) -> T:
+    """Return an HTTP client of this class, for a client of openai, which would leave a half-made one behind.
+
+    Raises ConfigError if a proxy or certificates in the environment do not allow one.
+    """
+    try:
+        return kind(timeout=timeout)
+    except Exception as error:  # noqa: BLE001  # proxies and certificates raise what they like
+        raise ConfigError(_cannot_start(error)) from None
+
+
+def _cannot_start(error: Exception) -> str:
+    """Return a message that names the variables of the environment that the client was made from, without values."""
+    names = CERTIFICATES if isinstance(error, OSError) else PROXIES
+    given = [name for name in names if os.environ.get(name) or os.environ.get(name.lower())]
+    reason = f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) else type(error).__name__
+    if isinstance(error, ImportError):
+        reason = "a proxy of this kind needs a package that is not installed, socksio for socks5"
+    cause = f"check {' and '.join(f'${name}' for name in given)}" if given else "check its proxy and its certificates"
+    return f"the HTTP client cannot start ({reason}): {cause}"
 
 
 def _plain(value: SecretStr | str) -> str:

@@ -109,7 +109,13 @@ class LocalConnection:
         self._endpoint = endpoint
 
     async def post(
-        self, path: str, body: Mapping[str, Any], tokens: int = 0, most: Usage = NO_USAGE, wanted: Wanted = always
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        tokens: int = 0,
+        most: Usage = NO_USAGE,
+        wanted: Wanted = always,
+        probe: Mapping[str, Any] | None = None,
     ) -> Any:
         """Write a completion. Raises ConfigError if the model does not load."""
         model = await asyncio.to_thread(load_model, self._endpoint)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, MinLen
 from pydantic import SecretStr
@@ -47,6 +47,8 @@ class EndpointParameters:
     default_headers: dict[str, SecretStr] = field(default_factory=dict, repr=False)
     timeout: Annotated[float, Gt(0)] = 30.0
     retries: Annotated[int, Ge(0)] = 2
+    too_long: ClassVar[str] = ""
+    """What to do about a text that is too long for the model, for messages."""
 
     def __post_init__(self) -> None:
         if isinstance(self.api_key, str):
@@ -56,7 +58,9 @@ class EndpointParameters:
     @property
     def endpoint(self) -> Endpoint:
         """Address and credentials of the endpoint."""
-        return Endpoint(self.base_url, self.api_key, self.api_key_env, self.default_headers, self.timeout)
+        return Endpoint(
+            self.base_url, self.api_key, self.api_key_env, self.default_headers, self.timeout, self.too_long
+        )
 
     @property
     def limits(self) -> Limits:
@@ -126,6 +130,7 @@ class ProducerParameters(ModelParameters, EndpointParameters):
     tokens_per_minute: Annotated[int, Gt(0)] | None = None
     timeout: Annotated[float, Gt(0)] = 120.0
     retries: Annotated[int, Ge(0)] = 5
+    too_long: ClassVar[str] = "lower context_tokens"
     batch_from: Annotated[int, Gt(0)] | None = None
 
     def __post_init__(self) -> None:

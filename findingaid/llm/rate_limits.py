@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from random import uniform
 from time import monotonic
@@ -23,7 +24,10 @@ Wanted = Callable[[], bool]
 """Function that returns whether the answer to a request is still wanted."""
 
 FAILURES = 5
-"""Consecutive failures after which the endpoint counts as down. Failures caused by the request itself do not count."""
+"""Subjects whose requests fail without a success in between, after which the endpoint counts as down.
+
+Failures caused by the request itself do not count.
+"""
 
 DOWN_SECONDS = 60.0
 """Seconds during which nothing is sent to an endpoint that is down. After that, one more failure is enough."""
@@ -36,6 +40,13 @@ PATIENCE = 120.0
 
 RATE_LIMITED_SHARE = 4
 """Factor for the retries of a rate-limited request: its endpoint works, and says when to come again."""
+
+
+SUBJECT: ContextVar[str | None] = ContextVar("subject", default=None)
+"""What requests are about, such as one document. One whose requests all fail says nothing about the endpoint."""
+
+Probe = Callable[[], Awaitable[object]]
+"""Coroutine function that sends a request which only an endpoint that is down fails."""
 
 
 class NotWantedError(Exception):
@@ -139,20 +150,26 @@ class Limits:
 class Sender:
     """Sender of requests to one endpoint, within its limits; belongs to one event loop."""
 
-    def __init__(self, limits: Limits, where: str, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, limits: Limits, where: str, secrets: Iterable[str] = (), too_long: str = "") -> None:
         self._limits = limits
         self._where = where
         self._secrets = list(secrets)
+        self._too_long = too_long
         self._concurrency = ConcurrencyLimiter(limits.concurrency)
         self._rates = Rates(limits.requests_per_minute, limits.tokens_per_minute)
         self._paused_until = 0.0
-        self._failures = 0
+        self._failed: set[object] = set()
         self._down = asyncio.Event()
         self._down_until = 0.0
         self._reason = ""
 
-    async def send(self, request: Callable[[], Awaitable[T]], tokens: int, wanted: Wanted) -> T:
-        """Return the result of `request`, with retries while they may help. Raises SynthesisError, NotWantedError."""
+    async def send(
+        self, request: Callable[[], Awaitable[T]], tokens: int, wanted: Wanted, probe: Probe | None = None
+    ) -> T:
+        """Return the result of `request`, with retries while they may help. Raises SynthesisError, NotWantedError.
+
+        With a `probe`, the endpoint counts as down only if that fails, too.
+        """
         failures = rejected = 0
         sent = 0.0
         while True:
@@ -165,9 +182,9 @@ class Sender:
             except (SynthesisError, NotWantedError):
                 raise
             except Exception as raised:  # noqa: BLE001  # a client may raise anything; this request fails, not the run
-                error = interpret_exception(raised, self._where).without(self._secrets)
+                error = interpret_exception(raised, self._where, self._too_long).without(self._secrets)
             else:
-                self._failures = 0
+                self._failed.clear()
                 self._concurrency.succeeded()
                 return answer
             if error.pause:
@@ -175,7 +192,7 @@ class Sender:
             failures, rejected = failures + (not error.pause), rejected + error.pause
             worthwhile = failures <= self._limits.retries and rejected <= self._limits.retries * RATE_LIMITED_SHARE
             if not (error.retryable and worthwhile and await self._wait_again(error, failures + rejected)):
-                self._count(error)
+                await self._count(error, probe)
                 raise SynthesisError(error.message, error.kind) from None
 
     async def _turn(self, tokens: int, wanted: Wanted) -> None:
@@ -207,7 +224,7 @@ class Sender:
             if monotonic() < self._down_until:
                 raise SynthesisError(f"not tried: {self._reason}", "unavailable")
             self._down.clear()
-            self._failures = FAILURES - 1
+            self._failed = set(range(FAILURES - 1))
 
     async def _wait_again(self, error: APIError, tried: int) -> bool:
         """Wait before a request is sent again; return whether it is worth sending."""
@@ -221,15 +238,27 @@ class Sender:
             await self._sleep(wait)
         return not self._down.is_set()
 
-    def _count(self, error: APIError) -> None:
+    async def _count(self, error: APIError, probe: Probe | None) -> None:
         """Count the final failure of a request, and stop sending if the endpoint is down."""
-        if error.request_only or error.kind == "parse":
+        if error.request_only:
             return
-        self._failures += 1
+        self._failed.add(SUBJECT.get() or object())
         if error.stop:
             self._stop(error.message)
-        elif self._failures >= FAILURES:
-            self._stop(f"{self._failures} requests failed in a row, the last: {error.message}")
+        elif len(self._failed) >= FAILURES:
+            if probe and await self._answers(probe):
+                self._failed.clear()
+            else:
+                self._stop(f"{len(self._failed)} requests failed in a row, the last: {error.message}")
+
+    async def _answers(self, probe: Probe) -> bool:
+        """Return whether the endpoint answers a request that only one that is down fails."""
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                await probe()
+        except Exception:  # noqa: BLE001  # a client may raise anything
+            return False
+        return True
 
     def _stop(self, reason: str) -> None:
         if not self._down.is_set():

@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import orjson
 
+from findingaid.embedding.validation import query_vector
 from findingaid.errors import IdentityError, QueryError, StoreError
 from findingaid.identity.fingerprints import fingerprint
 from findingaid.identity.hashes import bytes_hash, content_hash, text_hash
@@ -103,7 +104,7 @@ class Remembering:
     def embed_query(self, text: str) -> Vectors:
         key = text_hash(text)
         if key not in self.vectors:
-            self.vectors[key] = self.of.embed_query(text)
+            self.vectors[key] = query_vector(self.of.embed_query(text))
         return self.vectors[key]
 
     def keep(self) -> None:

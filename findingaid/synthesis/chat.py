@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 from pydantic import BaseModel
 
-from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import text_hash
 from findingaid.llm.caller import Caller
-from findingaid.llm.completions import TEXT, object_schema, parse_json, response_format
+from findingaid.llm.completions import TEXT, object_schema, parse_json, response_format, short_text
 from findingaid.llm.parameters import ModelParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, split_text, to_one_line
 from findingaid.llm.rate_limits import Wanted
@@ -26,9 +25,6 @@ SYNOPSIS_TOKENS = 1_000
 
 EXPECTED_TOKENS = 160
 """Expected tokens of one answer, for a plan: the 120 words asked for."""
-
-NOTHING = "NOTHING"
-"""Answer of a model that has nothing to say, if it was not asked for JSON."""
 
 RESPONSE_FORMAT = response_format("synopsis", object_schema({"synopsis": TEXT}))
 
@@ -134,11 +130,8 @@ class ChatSynthesizer(ModelParameters):
 
     def parse(self, content: str) -> str:
         """Return the synopsis that a model wrote, "" if it has nothing to say. Raises SynthesisError."""
-        if content and self.structured:
+        if self.structured:
             content = parse_json(_Answer, content).synopsis
-        text = to_one_line(content)
-        if not self.structured and text.strip("\"'.*") == NOTHING:
-            return ""
-        if estimate_tokens(text) > SYNOPSIS_TOKENS:
-            raise SynthesisError(f"the answer has {len(text):,} characters, too many for a synopsis", "parse")
-        return text
+            if not to_one_line(content):
+                return ""
+        return short_text(content, SYNOPSIS_TOKENS, "a synopsis")

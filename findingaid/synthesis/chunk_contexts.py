@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import orjson
 
-from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import text_hash, to_json
 from findingaid.llm.caller import Caller
+from findingaid.llm.completions import short_text
 from findingaid.llm.parameters import ModelParameters
-from findingaid.llm.prompts import Prompt, as_data, estimate_tokens, load_template, split_text, to_one_line
+from findingaid.llm.prompts import Prompt, as_data, estimate_tokens, load_template, split_text
 from findingaid.llm.rate_limits import Wanted
 from findingaid.model import CallResult, Shown, Synopsis, Usage
 
@@ -61,7 +61,8 @@ class ChunkContexts:
 
     def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
         """Yield contexts in the order in which they arrive, each with its index in `shown`; see `Caller.run_all`."""
-        with closing(self._caller.run_all((one.text for one in shown), text_hash, self._context)) as results:
+        texts = (one.text for one in shown)
+        with closing(self._caller.run_all(texts, text_hash, self._context, _document_hash)) as results:
             for index, result in results:
                 yield index, result.to_synopsis()
 
@@ -93,9 +94,9 @@ class ChunkContexts:
 
     def _parse(self, content: str) -> str:
         """Return the context that a model wrote, "" if it has nothing to say. Raises SynthesisError."""
-        text = to_one_line(content)
-        if estimate_tokens(text) > CONTEXT_TOKENS:
-            raise SynthesisError(
-                f"the answer has {len(text):,} characters, too many for the context of a chunk", "parse"
-            )
-        return "" if text.strip("\"'.*") == "NOTHING" else text
+        return short_text(content, CONTEXT_TOKENS, "the context of a chunk")
+
+
+def _document_hash(text: str) -> str:
+    """Return the hash of the document of an input, or of the part that the chunk is in."""
+    return text_hash(orjson.loads(text)[0])

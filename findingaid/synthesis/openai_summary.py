@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import to_json
 from findingaid.llm.caller import Caller
-from findingaid.llm.completions import TEXT, array_schema, object_schema, response_format, strip_fence
+from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import (
     Messages,
@@ -33,9 +33,6 @@ SUMMARY_TOKENS = 2_000
 
 EXPECTED_TOKENS = 800
 """Expected tokens of one answer, for a plan: 400 words, and the JSON around them."""
-
-PLACE_CHARACTERS = 60
-"""Maximum length of the place that an error message names: a key in an answer may be of any length."""
 
 AROUND_A_TURN = 60
 """Tokens of the tags and labels of one turn, for a plan."""
@@ -128,11 +125,7 @@ def read(content: str, segments: Sequence[Segment], existing: AnchoredSummary | 
     Turns that the model was not shown are removed, and so are points that cite no other turn. A point without turns is
     kept only in a section that had one before.
     """
-    try:
-        answer = _Answer.model_validate_json(strip_fence(content))
-    except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))[:PLACE_CHARACTERS] or "its beginning"
-        raise SynthesisError(f"the answer is not the requested JSON: see {place}", "parse") from None
+    answer = parse_json(_Answer, content)
     known = {segment.turn for segment in segments}
     known |= {turn for s in existing.sections for point in s.points for turn in point.turns} if existing else set()
     plain = {s.id for s in existing.sections if not all(point.turns for point in s.points)} if existing else set()

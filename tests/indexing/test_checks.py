@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from findingaid import FindingAid, StoreError
+from findingaid.errors import EmbedError
 from findingaid.indexing.checks import CHECKS, Checker
 from findingaid.model import Vectors
 from findingaid.store import Ledger, Store
@@ -35,6 +36,13 @@ class Deaf(CountingEmbedder):
         return super().embed_query("something else entirely")
 
 
+class Silent(CountingEmbedder):
+    """Embeds texts, but no query."""
+
+    def embed_query(self, text: str) -> Vectors:
+        raise EmbedError("no answer", "unavailable")
+
+
 def problems(aid: FindingAid) -> dict[str, str]:
     """Map each failed check to its problems."""
     found = aid.check()
@@ -57,28 +65,46 @@ def test_a_whole_index_passes_every_check(aid: FindingAid) -> None:
     assert {r.check.name: r.facts for r in results}["failures"] == {"artifacts": 3, "failed": 0, "failed again": 0}
 
 
-def test_unsound_vectors_are_not_published(make_aid: Make, source: MemorySource) -> None:
-    make_aid(embedder=Stretched()).index()
+def test_an_unsound_vector_fails_its_artifact_alone(make_aid: Make, source: MemorySource) -> None:
     source.payloads["new.md"] = text_about("stretched")
 
     report = make_aid(embedder=Stretched()).index()
 
-    assert not report.ok
-    assert "check vectors_sound: 2 records whose vector is not finite and of length 1" in str(report.unpublished)
+    assert [(f.artifact_id, f.stage, f.kind) for f in report.corpora["docs"].failed] == [
+        ("new.md", "embeddings", "parse")
+    ]
+    assert report.unpublished is None
     assert {hit.artifact_id for hit in make_aid(embedder=Stretched()).search("ledger", 50)} == {
         "ledger.md", "reader.md", "vector.md",
     }  # fmt: skip
 
 
-def test_what_was_held_back_is_published_once_it_is_mended(make_aid: Make, source: MemorySource) -> None:
-    aid = make_aid(embedder=Stretched())
-    source.payloads["new.md"] = text_about("stretched")
-    assert aid.index().unpublished
+def test_unsound_vectors_are_not_published(aid: FindingAid) -> None:
+    aid.index()
+    column = aid.store.dataset("records").schema.get_field_index("vector")
+    kind = aid.store.dataset("records").schema.field("vector").type
+    zeros = pa.array([[0.0] * kind.list_size] * 2, kind)
+    append(aid, lambda rows: rows.set_column(column, "vector", zeros))
+
+    assert problems(aid)["vectors_sound"].startswith("2 records whose vector is not finite and of length 1")
+
+
+def test_what_was_held_back_is_published_once_it_is_mended(make_aid: Make) -> None:
+    source = MemorySource({f"{i}.md": text_about(f"topic{i}") for i in range(30)})
+    assert make_aid(embedder=Deaf(), source=source).index().unpublished
     source.payloads["new.md"] = text_about("straight")
+    aid = make_aid(embedder=CountingEmbedder(), source=source)
 
     assert aid.index().ok
 
     assert "new.md" in {hit.artifact_id for hit in aid.search("straight", 50)}
+
+
+def test_a_check_is_not_failed_by_an_embedder_that_is_down(make_aid: Make, caplog: pytest.LogCaptureFixture) -> None:
+    report = make_aid(embedder=Silent()).index()
+
+    assert report.ok
+    assert "check finds_itself: not made, as the embedder fails: no answer" in caplog.text
 
 
 def test_a_record_that_is_there_twice_is_noticed_and_healed(aid: FindingAid) -> None:

@@ -904,11 +904,11 @@ class TestHostile:
         [
             ({**NOTHING} | {"intent": [{"text": "x", "turns": [5]}]}, "cites no turn"),
             ({**NOTHING}, "contains nothing of the previous summary"),
-            ({**NOTHING} | {"mood": []}, "not the requested JSON: see mood"),
+            ({**NOTHING} | {"mood": []}, "not the requested JSON: mood"),
             ({**NOTHING} | {"intent": [{"text": "x " * 4 * SUMMARY_TOKENS, "turns": [0]}]}, "too many"),
-            (dict.fromkeys(LABELS, "text"), "not the requested JSON: see intent"),
+            (dict.fromkeys(LABELS, "text"), "not the requested JSON: intent"),
             ("no JSON", "not the requested JSON"),
-            ({**NOTHING} | {"intent": [{"text": "x", "turns": ["no"]}]}, "see intent.0.turns.0"),
+            ({**NOTHING} | {"intent": [{"text": "x", "turns": ["no"]}]}, "intent.0.turns.0"),
         ],
     )
     def test_an_answer_that_is_no_summary_is_refused(self, server: OpenAIServer, answer: Any, message: str) -> None:

@@ -287,7 +287,7 @@ def test_braces_in_a_value_are_not_filled_again(value: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "outcome", "kind"),
     [
-        (faults.empty_content(), Outcome.EMPTY, ""),
+        (faults.empty_content(), Outcome.FAILED, "parse"),
         (faults.content('{"synopsis": " \\u0007 "}'), Outcome.EMPTY, ""),
         (faults.refusal(), Outcome.FAILED, "refused"),
         (faults.content_filter(), Outcome.FAILED, "refused"),
@@ -783,7 +783,7 @@ def test_foreseeing_calls_makes_none(server: OpenAIServer) -> None:
 
 
 def test_parts_with_nothing_to_say_are_left_out(server: OpenAIServer) -> None:
-    server.when(lambda request: "# Section 1" in request.content, faults.empty_content())
+    server.when(lambda request: "# Section 1" in request.content, faults.content('{"synopsis": ""}'))
 
     synopsis = one(made_for(server, context_tokens=2_000), long_text(2, words=1_000))
 

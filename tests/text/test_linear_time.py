@@ -24,7 +24,7 @@ from findingaid.text.clauses import first_clause
 from findingaid.text.words import stems
 from findingaid.sources.packages import _header
 from findingaid.strategies.chunked import Chunked
-from findingaid.llm.completions import answer_text, strip_fence
+from findingaid.llm.completions import REFUSAL, answer_text
 from findingaid.synthesis.extractive import Extractive
 from findingaid.llm.prompts import enclose
 
@@ -33,7 +33,7 @@ UNITS = ("[", "![", "*", "`", "<!--", "a\n", "\r", " ", "\t", "x", "word ", "# "
 for unit in UNITS:
     run = (unit * N)[:N]
     for text in (run, "# Title" + run + "x", "](a " + run, "```" + run + "x", "<" + run + "y", "Name: a" + run + "x"):
-        file_metadata(text, "x.md"), FrontMatter.of(text), without_markup(text), strip_fence(text), enclose(text)
+        file_metadata(text, "x.md"), FrontMatter.of(text), without_markup(text), REFUSAL.match(text), enclose(text)
         list(prose_sentences(text, False)), list(prose_sentences(text, True)), stems([text]), first_clause(text)
         _header(text, "Name")
         for kind in ("text/markdown", "text/x-rst"):

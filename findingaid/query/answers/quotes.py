@@ -11,6 +11,7 @@ import numpy as np
 
 from findingaid.claims.extraction import BEGINS, ENDS, sentences_of
 from findingaid.claims.model import Evidence, claim_id
+from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Fresh, Hit
 from findingaid.query.answers.relevance import OF_SENTENCE, estimate_relevance
@@ -200,8 +201,10 @@ def _measure(
     asked = reader.embed(query)
     asked = asked / (np.linalg.norm(asked) or 1)
     of_records = dict(zip(versions, (unit(records["vector"].combine_chunks()) @ asked).tolist(), strict=True))
-    vectors = np.asarray(searcher.embedder.embed([sentence.text for sentence in sentences]), np.float32)
-    cosines = (vectors @ asked) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
+    vectors = require_shape(
+        searcher.embedder.embed([sentence.text for sentence in sentences]), len(sentences), len(asked)
+    )
+    cosines = np.nan_to_num((vectors @ asked) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9))
     return versions, [
         (scores.above(float(cosine)) or 0.0) + (scores.above(of_records.get(sentence.hit.record_id, 0.0)) or 0.0)
         for sentence, cosine in zip(sentences, cosines, strict=True)

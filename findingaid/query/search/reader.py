@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import orjson
 
+from findingaid.embedding.validation import changed_dimensions, query_vector
 from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Rank, Vectors
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
@@ -151,9 +152,17 @@ class Reader:
             )
 
     def embed(self, query: str) -> Vectors:
-        """Return the vector of a query, shape (dim,). Raises StoreError if another embedder made the index."""
+        """Return the vector of a query, shape (dim,).
+
+        Raises StoreError if another embedder made the index, or another model under its name, and EmbedError for a
+        vector that is not finite or of zeros.
+        """
         self.require_embedder()
-        return self.embedder.embed_query(query)
+        vector = query_vector(self.embedder.embed_query(query))
+        dim = self.records.schema.field("vector").type.list_size
+        if len(vector) != dim:
+            raise StoreError(f"embedder: {changed_dimensions(self.embedder.id, len(vector), dim)}")
+        return vector
 
     def require_embedder(self) -> None:
         """Raise StoreError if another embedder made the index."""

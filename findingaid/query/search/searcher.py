@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
+from findingaid.embedding.validation import query_vector
 from findingaid.errors import QueryError, StoreError, brief
 from findingaid.model import CLAIM, SUMMARY
 from findingaid.protocols import Embedder, Local
@@ -250,7 +251,7 @@ class _CachingEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self.embed_query = lru_cache(QUERIES_KEPT)(embedder.embed_query)
+        self.embed_query = lru_cache(QUERIES_KEPT)(lambda text: query_vector(embedder.embed_query(text)))
 
     @property
     def id(self) -> str:

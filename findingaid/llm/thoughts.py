@@ -1,0 +1,122 @@
+"""Thoughts that some servers leave in the answer of a reasoning model, and their removal.
+
+Servers are meant to put thoughts into a field of their own. Many leave them in the text: between tags, before a closing
+tag whose opening tag is in the chat template, in channels of the harmony format, or in a block that never ends.
+"""
+
+from __future__ import annotations
+
+import re
+
+from findingaid.errors import SynthesisError
+
+NAMES = r"(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
+
+TAG = re.compile(
+    rf"""
+      <(?P<end_xml>/)?(?:\w{{1,20}}:)?{NAMES}>                                  # <think>, </thinking>, <seed:think>
+    | (?-i:\[(?P<end_square>/)?THINK(?:ING)?\])                                # [THINK] of Mistral
+    | \u25c1(?P<end_kimi>/)?think\u25b7                                         # of Kimi
+    | <\|(?:start|begin|(?P<end_token>end))(?:_of)?_{NAMES}\|>      # <|begin_of_thought|>, <|START_THINKING|>
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A tag that opens or closes thoughts."""
+
+CHANNEL = re.compile(
+    r"<\|channel\|>\s{0,9}(analysis|commentary|final)(?:\s{1,9}to=[\w.]{1,80})?\s{0,9}"
+    r"(?:<\|constrain\|>\s{0,9}\w{1,20}\s{0,9})?<\|message\|>"
+)
+"""Head of a message in the harmony format; its group is the channel."""
+
+CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+
+HARMONY = re.compile(r"\s*(?:<\|(?:start|channel)\|>|(?:analysis|commentary)<\|message\|>)")
+"""Beginning of an answer in the harmony format."""
+
+HARMONY_WITHOUT_TOKENS = re.compile(r"\s*analysis(?=[A-Z]).*?(?:assistantfinal|\Z)", re.DOTALL)
+"""Thoughts in the harmony format whose special tokens the server has removed, and the head of the answer after them."""
+
+WRAPPER = re.compile(
+    r"(?:<(answer|response|final|final_answer|output|solution)>(?P<xml>.*)</\1>"
+    r"|<\|(?:start|begin)(?:_of)?_(?:solution|response|text)\|>(?P<token>.*?)"
+    r"(?:<\|end(?:_of)?_(?:solution|response|text)\|>)?)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Tags around the whole answer that follows the thoughts."""
+
+LAST_TOKENS = re.compile(r"(?:\s{0,9}(?:<\|[\w-]{1,40}\|>|</s>|<end_of_turn>)){1,5}\Z")
+"""Tokens that end a message, which a server has left in the text."""
+
+JSON = ("{", "```")
+"""Beginnings of JSON, whose texts may speak of such tags."""
+
+NEAR = 100
+"""Characters beside a tag that are looked at."""
+
+QUOTES = "`'\"\u2018\u201c\u00ab"
+SENTENCE_ENDS = ".!?:;\u2026\u3002)"
+
+
+def without_thoughts(text: str) -> str:
+    """Return the answer in a text, without thoughts; "" if there are only thoughts.
+
+    A tag that the text speaks of, as in "the parser removes <think> tags", is left alone. Raises SynthesisError for
+    thoughts that do not end.
+    """
+    text = _final_channel(text)
+    kept: list[str] = []
+    start, inside = 0, False
+    for tag in TAG.finditer(text):
+        if not inside and text[start : start + NEAR].lstrip().startswith(JSON):
+            break
+        closes = any(tag.groupdict().values())
+        if closes and (inside or _ends_thoughts(text, tag)):
+            # Without an opening tag, which the chat template may have written, all before belongs to the thoughts.
+            kept = kept if inside else []
+            start, inside = tag.end(), False
+        elif not closes and not inside and _opens(text, tag):
+            kept.append(text[start : tag.start()])
+            inside = True
+    if inside:
+        raise SynthesisError("the answer is thoughts that never end: raise max_output_tokens", "truncated")
+    return _unwrapped("".join([*kept, text[start:]]).strip())
+
+
+def _opens(text: str, tag: re.Match[str]) -> bool:
+    """Return whether an opening tag begins thoughts: at the beginning of a line, or if it stands before their text."""
+    before, after = _beside(text, tag)
+    return before in {"", "\n"} or (before not in QUOTES and (after.isalnum() or after == "\n"))
+
+
+def _ends_thoughts(text: str, tag: re.Match[str]) -> bool:
+    """Return whether a closing tag ends thoughts that nothing opened: it does not stand within a sentence."""
+    before, after = _beside(text, tag)
+    if before and before in QUOTES:
+        return False
+    return before in f"\n{SENTENCE_ENDS}" or after.isalnum() or after in "\n\r{[`*"
+
+
+def _beside(text: str, tag: re.Match[str]) -> tuple[str, str]:
+    """Return the character before a tag, not counting blanks, and the one after it; "" if there is none."""
+    before = text[max(0, tag.start() - NEAR) : tag.start()].rstrip(" \t")
+    return before[-1:], text[tag.end() : tag.end() + 1]
+
+
+def _final_channel(text: str) -> str:
+    """Return the last message of the channel "final" of an answer in the harmony format, or the text if it has none."""
+    heads = list(CHANNEL.finditer(text))
+    if not heads:
+        if HARMONY.match(text):
+            return ""
+        return HARMONY_WITHOUT_TOKENS.sub("", text, count=1) if HARMONY_WITHOUT_TOKENS.match(text) else text
+    final = [head.end() for head in heads if head[1] == "final"]
+    if not final:
+        return ""
+    return CHANNEL_END.split(text[final[-1] :], maxsplit=1)[0]
+
+
+def _unwrapped(text: str) -> str:
+    text = LAST_TOKENS.sub("", text)
+    found = WRAPPER.fullmatch(text)
+    return (found["xml"] or found["token"] or "").strip() if found else text

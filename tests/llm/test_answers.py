@@ -1,0 +1,284 @@
+"""Whatever an endpoint answers is a whole answer, or a failure by name that says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from findingaid.errors import ConfigError, SynthesisError
+from findingaid.llm.api_errors import interpret_status, reported_error
+from findingaid.llm.completions import answer_text, parse_json, short_text
+from findingaid.llm.endpoint import Endpoint
+from findingaid.llm.thoughts import without_thoughts
+
+ANSWER = "The ferry leaves at nine."
+
+
+def completion(content: Any, finish: str | None = "stop", **message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}]}
+
+
+class Form(BaseModel, extra="forbid"):
+    synopsis: str
+
+
+# Thoughts
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"<think>Be brief.</think>{ANSWER}",
+        f"\n<think>\n\n</think>\n\n{ANSWER}",
+        f"Okay, the user wants it short.\n</think>\n\n{ANSWER}",
+        f"Be brief.</think>{ANSWER}",
+        f"<thinking>Be brief.</thinking>\n{ANSWER}",
+        f"<think>Be brief.</thinking>\n{ANSWER}",
+        f"<seed:think>Be brief.</seed:think>{ANSWER}",
+        f"<think>One.</think><think>Two.</think>{ANSWER}",
+        f"<think>Be <think>brief</think> now.</think>{ANSWER}",
+        f"[THINK]Be brief.[/THINK]{ANSWER}",
+        f"\u25c1think\u25b7Be brief.\u25c1/think\u25b7{ANSWER}",
+        f"<|begin_of_thought|>Be brief.<|end_of_thought|><|begin_of_solution|>{ANSWER}<|end_of_solution|>",
+        f"<|START_THINKING|>Be brief.<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
+        f"<|channel|>analysis<|message|>Brief.<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}<|return|>",
+        f"<|channel|>final <|constrain|>json<|message|>{ANSWER}",
+        f"analysisWe are brief.assistantfinal{ANSWER}",
+        f"<think>Be brief.</think>\n<answer>\n{ANSWER}\n</answer>",
+        f"{ANSWER}<|im_end|>",
+        ANSWER.replace("leaves", "<think>I will be brief</think>leaves"),
+    ],
+)
+def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
+    assert without_thoughts(content) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The page explains the <think> tag of reasoning models.",
+        "The parser removes everything between <think> and </think>.",
+        "Models write `<think>` before and `</think>` after their thoughts.",
+        "The closing tag </think> ends the thoughts.",
+        "A harmony prompt has <|channel|> tokens such as <|message|>.",
+        "[Thinking] fast and [thinking](slow.md) are two chapters.",
+        "Analysis of the ferries.",
+        '{"synopsis": "<think>is a tag</think> of models"}',
+        'Be brief.</think>\n{"synopsis": "It ends with </think>."}',
+    ],
+)
+def test_a_text_about_such_tags_keeps_them(text: str) -> None:
+    assert without_thoughts(text) == text.removeprefix("Be brief.</think>\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (completion("<think>Okay, the user wants"), "truncated"),
+        (completion(f"{ANSWER} <think>let me"), "truncated"),
+        (completion("<think>Okay.</think>"), "parse"),
+        (completion("Okay.\n</think>\n"), "parse"),
+        (completion("<|channel|>analysis<|message|>Be brief."), "parse"),
+        (completion("analysisWe are brief"), "parse"),
+        (completion("", reasoning_content="The user wants"), "parse"),
+        (completion(" \u200b\n"), "parse"),
+        (completion(None), "parse"),
+        (completion([]), "parse"),
+        (completion([{"type": "thinking", "thinking": [{"type": "text", "text": "Be brief."}]}]), "parse"),
+        (completion([{"type": "image_url", "image_url": {}}]), "parse"),
+        (completion({"synopsis": ANSWER}), "parse"),
+        (completion([{"type": "refusal", "refusal": "No."}]), "refused"),
+        (completion(ANSWER, refusal="No."), "refused"),
+        (completion(ANSWER, "SAFETY"), "refused"),
+        (completion(ANSWER, "MAX_TOKENS"), "truncated"),
+        (completion(ANSWER, "model_length"), "truncated"),
+        (completion(ANSWER, "tool_calls"), "parse"),
+        (completion(ANSWER, "function_call"), "parse"),
+        (completion(ANSWER, "error"), "transport"),
+        (completion(ANSWER, "insufficient_system_resource"), "transport"),
+        (completion(ANSWER, "anything new"), "transport"),
+        ({"choices": [{"message": None}]}, "parse"),
+        ({"choices": [{"text": ANSWER}]}, "parse"),
+        (None, "parse"),
+        ([], "parse"),
+        ("text", "parse"),
+        ({"detail": "not here"}, "parse"),
+        ({"error": {"message": "overloaded", "code": 529}, **completion(ANSWER)}, "transport"),
+        ({"object": "error", "message": "no such adapter", "code": 404}, "other"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_failure(answer: Any, kind: str) -> None:
+    with pytest.raises(SynthesisError) as raised:
+        answer_text(answer)
+
+    assert raised.value.kind == kind
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("finish", ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "COMPLETE", None])
+def test_reasons_of_whole_answers_are_known_and_a_server_may_give_none(finish: str | None) -> None:
+    assert answer_text(completion(ANSWER, finish)) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": ANSWER}],
+        [{"type": "text", "text": "The ferry "}, {"type": "output_text", "text": "leaves at nine."}],
+        ["The ferry ", "leaves at nine."],
+        [{"type": "thinking", "thinking": "Be brief."}, {"type": "text", "text": {"value": ANSWER}}],
+    ],
+)
+def test_content_in_parts_is_the_text_of_its_parts(content: Any) -> None:
+    assert answer_text(completion(content)) == ANSWER
+
+
+@pytest.mark.parametrize("said", ["NOTHING", "Nothing.", '"NOTHING"', "**nothing to say**"])
+def test_the_word_nothing_alone_says_nothing(said: str) -> None:
+    assert short_text(said, 100, "a synopsis") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("I'm sorry, but I can\u2019t help with that.", "refused"),
+        ("I cannot assist with this request.", "refused"),
+        ("...", "parse"),
+        ("word " * 500, "parse"),
+    ],
+)
+def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
+    with pytest.raises(SynthesisError) as raised:
+        short_text(said, 100, "a synopsis")
+
+    assert raised.value.kind == kind
+    assert short_text("Sorry is a card game. I cannot say who won.", 100, "a synopsis")
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"synopsis": "x"}',
+        '```json\n{"synopsis": "x"}\n```',
+        'Sure! Here it is:\n\n```json\n{"synopsis": "x"}\n```\nTell me if you want more.',
+        'Here is the JSON: {"synopsis": "x"}',
+    ],
+)
+def test_json_is_found_among_other_words(content: str) -> None:
+    assert parse_json(Form, content).synopsis == "x"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("Sure! Here is the synopsis.", "there is no JSON object in it"),
+        ("null", "there is no JSON object in it"),
+        ('{"synopsis": "broken o', "EOF while parsing a string"),
+        ('{"summary": "x"}', "synopsis: Field required"),
+        ('{"synopsis": null}', "synopsis: Input should be a valid string"),
+        ('{"synopsis": "x"} and {"synopsis": "y"}', "trailing characters"),
+        ("[" * 10_000, "recursion limit"),
+    ],
+)
+def test_an_answer_without_the_json_says_why(content: str, reason: str) -> None:
+    with pytest.raises(SynthesisError, match="not the requested JSON") as raised:
+        parse_json(Form, content)
+
+    assert reason in str(raised.value)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (413, {"error": "inputs must have less than 512 tokens", "error_type": "Validation"}, "less than 512 tokens"),
+        (400, {"error": "this model does not support embeddings"}, "does not support embeddings"),
+        (422, {"detail": [{"loc": ["body", "n"], "msg": "not permitted", "input": "secret"}]}, "body.n: not permitted"),
+        (403, {"detail": "project is suspended"}, "project is suspended"),
+        (500, [{"error": {"code": 500, "message": "internal", "status": "INTERNAL"}}], "500 INTERNAL: internal"),
+        (400, {"error": {"error": {"message": {"detail": "nested"}}}}, "nested"),
+        (400, {"errors": [{"message": "one"}, {"message": "two"}]}, "one; two"),
+        (400, {"error": {"message": "Provider returned error", "metadata": {"raw": "too hot"}}}, "error: too hot"),
+        (502, "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>", "502 Bad Gateway"),
+        (500, "plain words", "plain words"),
+        (400, {"error": None, "message": "beside it"}, "beside it"),
+        (400, {}, "400"),
+        (400, None, "400"),
+        (400, {"error": {"message": "long " * 1_000}}, "\u2026"),
+        (401, {"error": {"message": "the token has expired"}}, "the token has expired"),
+    ],
+)
+def test_the_words_of_a_server_reach_the_user_in_any_form(status: int, body: Any, words: str) -> None:
+    message = interpret_status(status, body, {}).message
+
+    assert words in message
+    assert message.startswith(str(status))
+    assert len(message) < 500
+    assert "secret" not in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (500, "input (681 tokens) is too large to process. increase the physical batch size"),
+        (400, "the request exceeds the available context size"),
+        (400, "Input text exceeds maximum length of 8194 tokens"),
+        (413, ""),
+    ],
+)
+def test_a_text_that_is_too_long_is_the_fault_of_its_request_and_the_hint_is_that_of_its_part(
+    status: int, words: str
+) -> None:
+    error = interpret_status(status, {"error": words}, {}, "lower context_tokens")
+
+    assert error.message.endswith(": lower context_tokens")
+    assert error.request_only
+    assert not error.retryable
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ({"error": {"code": 502, "message": "x"}}, 502),
+        ({"error": {"code": "429"}}, 429),
+        ({"error": {"type": "rate_limit_error"}}, 429),
+        ({"error": {"type": "invalid_request_error"}}, 400),
+        ({"error": "any words", "choices": []}, 500),
+        ({"choices": [{"error": {"code": 503}, "finish_reason": "error"}]}, 503),
+        ({"error": None, **completion(ANSWER)}, None),
+        (completion(ANSWER), None),
+        ({"data": []}, None),
+        (None, None),
+    ],
+)
+def test_an_error_within_an_answer_of_status_200_counts_as_its_own_status(answer: Any, status: int | None) -> None:
+    assert reported_error(answer) == status
+
+
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [("\u201csk-one\u201d", "character 1"), ("sk-\none", "character 4"), ("sk-\u00fcber", "character 4")],
+)
+def test_a_key_that_no_header_can_hold_is_named_and_not_shown(key: str, where: str) -> None:
+    with pytest.raises(ConfigError, match=r"^api_key: .* copy the key again") as raised:
+        Endpoint("http://localhost/v1", key).client_options()
+
+    assert where in str(raised.value)
+    assert "sk-" not in str(raised.value)
+    assert Endpoint("http://localhost/v1", "sk-one\n").client_options()["api_key"] == "sk-one"
+
+
+def test_json_of_any_depth_is_a_failure_and_no_traceback() -> None:
+    nested: Any = "deep"
+    for _ in range(50):
+        nested = {"error": nested}
+
+    assert interpret_status(400, nested, {}).message.startswith("400")
