@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -14,8 +15,6 @@ from findingaid.query.lookup.reading import CHARS
 
 MOST = 1_000
 """Maximum number of hits of one page. To get all records, read the table."""
-
-EMPTY: Sequence[Any] = (None, "", [], {})
 
 TierName = Literal["approved", "policy", "unreviewed"]
 RouteName = Annotated[
@@ -54,17 +53,36 @@ class Input(BaseModel):
 
 
 def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
-    """Return given values without the optional ones that are empty: null, "", [] or {}, and lists of them.
+    """Return given values without the optional ones that are empty: null, "", and [] or {} where a list or object fits.
 
     Models and forms fill inputs that they do not use. In lists of optional inputs, "" and null are left out.
     """
-    optional = {name for name, field in input_.model_fields.items() if not field.is_required()}
-    filled = {name: _filled(value) if name in optional else value for name, value in given.items()}
-    return {name: value for name, value in filled.items() if name not in optional or value not in EMPTY}
+    empty = _empty_values(input_)
+    filled = {name: _filled(value) if name in empty else value for name, value in given.items()}
+    return {name: value for name, value in filled.items() if value not in empty.get(name, ())}
 
 
 def _filled(value: Any) -> Any:
-    return [each for each in value if each not in EMPTY] if isinstance(value, list) else value
+    return [each for each in value if each not in (None, "")] if isinstance(value, list) else value
+
+
+@cache
+def _empty_values(input_: type[Input]) -> Mapping[str, Sequence[Any]]:
+    """Map the name of each optional input to the values that count as not given."""
+    properties = input_.model_json_schema()["properties"]
+    return {
+        name: (
+            None,
+            "",
+            *(empty for kind, empty in (("array", []), ("object", {})) if kind in _kinds(properties[name])),
+        )
+        for name, field in input_.model_fields.items()
+        if not field.is_required()
+    }
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    return {each.get("type", "object" if "$ref" in each else "") for each in schema.get("anyOf", [schema])}
 
 
 class RecencyInput(Input):
