@@ -20,6 +20,8 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
+from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.remote import Remote, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
 from findingaid.text.front_matter import file_metadata
@@ -46,14 +48,10 @@ MOST_VISITS = 20
 Links that fork at each level would otherwise list it without end.
 """
 
-READS = 3
-"""How often to read a file that changes while it is being read."""
-
 WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """Byte order marks of UTF-16 and UTF-32. Any other payload that holds a zero byte is not text."""
 
 HEAD_BYTES = 65_536
-TOO_LARGE = "too_large"
 BINARY = "binary"
 NOT_TEXT = "not text"
 """Failure kind of a file that is not text, and the reason for which it is skipped."""
@@ -116,37 +114,53 @@ class Files:
         """Return a source of all files in a folder below the root, and the prefix that its paths have.
 
         For a local folder, that folder becomes the new root, so that no link leads out of it. The prefix is then "".
+        Raises ReadError if the folder is gone, or really outside the root.
         """
         if self._remote or not folder:
             return replace(self, include=EVERYTHING), f"{folder}/" if folder else ""
-        return replace(self, root=self._local / folder, include=EVERYTHING), ""
+        try:
+            real = real_below(self._real_root, folder)
+        except OSError as error:
+            raise ReadError(f"its folder cannot be read: {error.strerror or error}", "missing") from error
+        return replace(self, root=Path(self._real_root, real), include=EVERYTHING), ""
 
     def discover(self) -> Discovery:
+        self.resolve()
+        found = self._discover()
+        failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
+        skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
+        listings = [*map(_to_convert, found.listings), *skipped]
+        return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown)
+
+    def _discover(self) -> Discovery:
         if self._remote:
             included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
-            found = self._remote.discover(TreeFilter(included, excluded, self.hidden))
-            return replace(found, listings=[_to_convert(listing) for listing in found.listings])
+            return self._remote.discover(TreeFilter(included, excluded, self.hidden))
         if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
-        walk = _Walk(self)
-        walk.below(os.fspath(self._real_root), "", (os.fspath(self._real_root),))
-        return Discovery(sorted(walk.listings, key=attrgetter("artifact_id")), walk.failures, walk.unknown)
+        self.__dict__["_discovered"] = self._real_root
+        walk = _Walk(self, self._real_root)
+        walk.below("", "", ("",))
+        return Discovery(walk.listings, walk.failures, walk.unknown)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a file as `discover` lists it now; None if it is gone. Raises SourceError."""
+        self.resolve()
         if self._remote:
             found = self._remote.listing(artifact_id)
             return found and _to_convert(found)
         try:
-            stat_result = os.stat(os.path.join(self.root, artifact_id))
+            stat_result = os.stat(os.path.join(self._real_root, real_below(self._real_root, artifact_id)))
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) and self._local.is_dir():
                 return None
             raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
+        except ReadError as error:
+            raise SourceError(f"source.root: {artifact_id}: {error}") from error
         if not stat.S_ISREG(stat_result.st_mode):
             return None
         changed = max(stat_result.st_mtime, stat_result.st_ctime)
-        return replace(_listing(artifact_id, stat_result, time.time_ns()), changed=changed)
+        return replace(_to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
@@ -164,61 +178,47 @@ class Files:
         said = file_metadata(text, name) if markdown else {"title": name}
         return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own)
 
-    def payload(self, artifact_id: str, start: int = 0) -> bytes:
-        """Return a file's bytes from `start` on.
+    def payload(self, artifact_id: str) -> bytes:
+        """Return a file's bytes.
 
-        Raises ReadError if the file cannot be read, is too large, or is really outside the root.
+        Raises ReadError if it cannot be read, is too large, or is really outside the root, and SkippedError if it is a
+        lock file or a pointer.
         """
-        if self._remote:
-            return self._remote.payload(artifact_id, self.max_bytes)[start:]
-        path = os.path.join(self.root, artifact_id)  # not a Path: this runs once per file
-        folder, name = os.path.split(path)
+        if is_temporary(artifact_id):
+            raise SkippedError(TEMPORARY, "temporary")
         try:
-            found = os.lstat(path)
-            if stat.S_ISLNK(found.st_mode) or name == ".." or not self._below_root(folder):
-                self._refuse_outside(Path(path).resolve(strict=True))
-                found = os.stat(path)
-            if found.st_size > self.max_bytes:
-                raise ReadError(
-                    f"{found.st_size:,} bytes, more than source.max_bytes = {self.max_bytes:,}:"
-                    " exclude it or raise the limit",
-                    TOO_LARGE,
-                )
-            return _unchanged(path, start)
+            content = (
+                self._remote.payload(artifact_id, self.max_bytes)
+                if self._remote
+                else read_file(self._real_root, artifact_id, self.max_bytes)
+            )
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
+        if is_pointer(content):
+            raise SkippedError(POINTER, "pointer")
+        return content
 
     def _begins_binary(self, artifact_id: str) -> bool:
         """Return whether a local file that is too large to read, such as a video, is not text."""
         if self._remote:
             return False
-        with open(os.path.join(self.root, artifact_id), "rb", opener=_without_waiting) as file:
+        with open(open_below(self._real_root, artifact_id), "rb") as file:
             return _is_binary(file.read(HEAD_BYTES))
 
-    def _refuse_outside(self, real: Path) -> None:
-        if not real.is_relative_to(self._real_root):
-            raise ReadError(_outside(real, self._real_root), "outside_root")
-
-    def _below_root(self, folder: str) -> bool:
-        """Return whether a folder really is below the root.
-
-        The result is cached: resolving costs more than reading a file.
-        """
-        if folder not in self._folders:
-            self._folders[folder] = Path(folder).resolve(strict=True).is_relative_to(self._real_root)
-        return self._folders[folder]
-
-    @cached_property
-    def _folders(self) -> dict[str, bool]:
-        return {}
+    def resolve(self) -> None:
+        """Forget where the root leads: a link in its path may lead elsewhere now, or it may have become an archive."""
+        if not isinstance(self.root, Address):
+            self.__dict__.pop("_discovered", None)
+            self.__dict__.pop("_remote", None)
 
     @property
     def _local(self) -> Path:
         return Path(self.root)
 
-    @cached_property
-    def _real_root(self) -> Path:
-        return self._local.resolve()
+    @property
+    def _real_root(self) -> str:
+        """Real path of the root: as the last discovery found it, so that a run reads one folder, or else as it is now."""
+        return self.__dict__.get("_discovered") or os.path.realpath(self.root)
 
     @cached_property
     def _remote(self) -> Remote | None:
@@ -242,9 +242,13 @@ class Files:
 
 @dataclass
 class _Walk:
-    """One pass over a tree, which collects listings, failures and the folders that it could not list."""
+    """One pass over a tree, which collects listings, failures and the folders that it could not list.
+
+    `root` is a real path. Folders are named by their real paths relative to it, "" for the root itself.
+    """
 
     files: Files
+    root: str
     listings: list[Listing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -252,43 +256,50 @@ class _Walk:
     now: int = field(default_factory=time.time_ns)
 
     def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> None:
-        """List a folder. `ancestors` are the real paths above it, to detect a link that loops back."""
+        """List a folder. `ancestors` are the folders above it, to detect a link that loops back."""
+        folders: list[tuple[str, str]] = []
         try:
-            entries = list(os.scandir(folder))
+            with listed(self.root, folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith(".") and not self.files.hidden:
+                        continue
+                    artifact_id, place = prefix + entry.name, os.path.join(folder, entry.name)
+                    if is_folder(entry):
+                        folders += self._folder(entry, place, artifact_id + "/", ancestors)
+                    elif self.files._selects(artifact_id) and (listing := self._file(entry, place, artifact_id)):
+                        self.listings.append(listing)
         except OSError as error:
             self._fail_folder(prefix, error.strerror or str(error))
             return
-        for entry in entries:
-            if entry.name.startswith(".") and not self.files.hidden:
-                continue
-            artifact_id = prefix + entry.name
-            if is_folder(entry):
-                self._folder(entry, artifact_id + "/", ancestors)
-            elif self.files._selects(artifact_id) and (listing := self._file(entry, artifact_id)):
-                self.listings.append(listing)
+        for real, inside in folders:
+            self.below(real, inside, (*ancestors, real))
 
-    def _folder(self, entry: os.DirEntry[str], prefix: str, ancestors: tuple[str, ...]) -> None:
+    def _folder(
+        self, entry: os.DirEntry[str], place: str, prefix: str, ancestors: tuple[str, ...]
+    ) -> list[tuple[str, str]]:
+        """Return the real path of a folder to list, with its prefix; [] if it is left out, or failed."""
         if self.files.exclude and _matches(self.files._excluded, prefix):
-            return
-        real = entry.path
+            return []
+        real = place
         if entry.is_symlink():
-            real = os.path.realpath(entry.path)
-            if real in ancestors:
-                self._fail(prefix, "outside_root", f"link loops back to {real}: exclude it")
-                return
-            if not Path(real).is_relative_to(self.files._real_root):
-                self._fail(prefix, "outside_root", _outside(real, self.files._real_root))
-                return
+            try:
+                real = real_below(self.root, place)
+            except ReadError as error:
+                self._fail(prefix, error.kind, str(error))
+                return []
+            if real in ancestors or real == ".":
+                self._fail(prefix, "outside_root", f"link loops back to {os.path.join(self.root, real)}: exclude it")
+                return []
         self.visits[real] += 1
         if self.visits[real] > MOST_VISITS:
             self._fail(prefix, "duplicate", f"listed {MOST_VISITS} times already, through links: exclude it")
-            return
+            return []
         if len(ancestors) > DEEPEST:
             self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
-            return
-        self.below(real, prefix, (*ancestors, real))
+            return []
+        return [(real, prefix)]
 
-    def _file(self, entry: os.DirEntry[str], artifact_id: str) -> Listing | None:
+    def _file(self, entry: os.DirEntry[str], place: str, artifact_id: str) -> Listing | None:
         """Return the listing of a file; None if it cannot be listed, which is noted among the failures."""
         try:
             artifact_id.encode()
@@ -296,12 +307,12 @@ class _Walk:
             self._fail(artifact_id, "encoding", "file name is not valid UTF-8: rename it or exclude it")
             return None
         try:
-            if entry.is_symlink() and not Path(real := os.path.realpath(entry.path)).is_relative_to(
-                self.files._real_root
-            ):
-                self._fail(artifact_id, "outside_root", _outside(real, self.files._real_root))
-                return None
+            if entry.is_symlink():
+                real_below(self.root, place)
             found = entry.stat()
+        except ReadError as error:
+            self._fail(artifact_id, error.kind, str(error))
+            return None
         except OSError as error:
             self._fail(artifact_id, "unreadable", f"cannot be read: {error.strerror or error}")
             return None
@@ -354,47 +365,25 @@ def _matches(patterns: PathSpec[Any], path: str) -> bool:
     return False
 
 
-def _outside(real: str | Path, root: Path) -> str:
-    return f"link leads outside the root, to {real}: exclude it, or set source.root above both (now {root})"
-
-
 def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:
     """Return the listing of a local file; `now` is the time in nanoseconds since 1970."""
     racy = now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
     stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-    return _to_convert(Listing(artifact_id, stamp + "?" * racy, found.st_size))
+    return Listing(artifact_id, stamp + "?" * racy, found.st_size)
 
 
 def _to_convert(listing: Listing) -> Listing:
-    """Return a listing whose stamp also changes with the converter of this type of document."""
+    """Return a listing whose stamp also changes with the converter of this type of document.
+
+    That of a temporary file never changes, since its name alone decides.
+    """
+    if is_temporary(listing.artifact_id):
+        return Listing(listing.artifact_id, TEMPORARY)
     converter = documents.converter_id(listing.artifact_id)
     if not converter or not listing.stamp:
         return listing
     settled = listing.stamp.removesuffix("?")
     return replace(listing, stamp=f"{settled}:{converter}" + "?" * (settled != listing.stamp))
-
-
-def _unchanged(path: str, start: int) -> bytes:
-    """Return a file's bytes from `start` on, all read at one moment.
-
-    Raises ReadError for a file that is being written.
-    """
-    for _ in range(READS):
-        with open(path, "rb", opener=_without_waiting) as file:
-            before = os.fstat(file.fileno())
-            if not stat.S_ISREG(before.st_mode):
-                raise ReadError("not a regular file: exclude it", "unreadable")
-            file.seek(start)
-            payload = file.read()
-            after = os.fstat(file.fileno())
-        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
-            return payload
-    raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking, since it may have become a pipe after it was listed."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _plain(payload: bytes) -> tuple[str, dict[str, Any]]:

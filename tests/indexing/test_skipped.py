@@ -55,7 +55,7 @@ def test_an_unchanged_skipped_file_is_not_read_again(files: Cli, monkeypatch: py
     files.run("index")
     read: list[str] = []
     payload = Files.payload
-    monkeypatch.setattr(Files, "payload", lambda self, path, start=0: read.append(path) or payload(self, path, start))
+    monkeypatch.setattr(Files, "payload", lambda self, path: read.append(path) or payload(self, path))
 
     again = files.run("index")
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from findingaid import SourceError
-from findingaid.errors import ReadError
+from findingaid.errors import ReadError, SkippedError
 from findingaid.sources.files import RACY_NANOSECONDS, Files
 from tests.conftest import Cli
 
 OLD = 1_600_000_000
+
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "4d7a" * 16 + "\nsize 12345\n"
 
 
 def listed(files: Files) -> list[str]:
@@ -220,3 +222,155 @@ def test_files_that_cannot_be_read_fail_alone_and_the_exit_status_says_so(cli: C
     assert "bad.md: binary" in result.stderr
     assert [hit["artifact_id"] for hit in cli.json("search", "fine")] == ["good.md"]
     assert cli.json("status")[0]["failed"][0]["artifact_id"] == "bad.md"
+
+
+@pytest.mark.parametrize("swapped", ["docs/sub", "docs"])
+def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_read_through(tmp_path: Path, swapped: str) -> None:
+    """Of a root, too: a link in its place may be meant, but only the next discovery reads there."""
+    for folder in ("docs/sub", "secret/sub"):
+        for name in ("a.md", "b.md"):
+            put(tmp_path, f"{folder}/{name}", folder)
+    put(tmp_path, "secret/b.md", "secret")
+    source = Files(tmp_path / "docs")
+    source.discover()
+    source.read("sub/a.md")
+    (tmp_path / swapped).rename(tmp_path / "old")
+    (tmp_path / swapped).symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ReadError, match="outside the root") as raised:
+        source.read("sub/b.md")
+    assert raised.value.kind == "outside_root"
+    if swapped == "docs/sub":
+        with pytest.raises(SourceError, match="outside the root"):
+            source.listing("sub/b.md")
+        assert failed(source) == {"sub/": "outside_root"}
+    else:
+        assert source.discover().listings
+        assert source.read("sub/b.md").raw == "secret/sub"
+
+
+def test_a_file_that_becomes_a_link_or_moves_out_of_the_root_is_not_read(root: Path, tmp_path: Path) -> None:
+    put(root, "a.md")
+    put(root, "sub/b.md")
+    source = Files(root)
+    source.discover()
+    (root / "a.md").unlink()
+    (root / "a.md").symlink_to(put(tmp_path, "secret.md", "secret"))
+    (root / "sub").rename(tmp_path / "elsewhere")
+
+    for artifact_id in ("a.md", "sub/b.md", "sub/../a.md", "/etc/passwd", "sub//b.md"):
+        with pytest.raises(ReadError):
+            source.read(artifact_id)
+
+
+def test_where_the_system_does_not_say_which_file_is_open_its_path_is_compared(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readlink = os.readlink
+
+    def no_proc(path: str, **more: int) -> str:
+        if str(path).startswith("/proc/"):
+            raise FileNotFoundError(path)
+        return readlink(path, **more)
+
+    put(tmp_path, "secret/b.md", "secret")
+    put(root, "sub/a.md", "within")
+    (root / "here.md").symlink_to(root / "sub" / "a.md")
+    (root / "out").symlink_to(tmp_path / "secret")
+    monkeypatch.setattr("findingaid.sources.local.os.readlink", no_proc)
+
+    assert Files(root).read("sub/a.md").raw == "within"
+    with pytest.raises(ReadError, match="outside the root"):
+        Files(root).read("out/b.md")
+
+
+def test_a_root_that_is_a_link_is_followed_anew_by_each_discovery(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        put(tmp_path, f"{name}/{name}.md", name)
+        put(tmp_path, f"{name}/same.md", name)
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    source = Files(link)
+    assert listed(source) == ["one.md", "same.md"]
+    before = source.discover()
+    link.unlink()
+    link.symlink_to("two")
+
+    assert source.read("same.md").raw == "one", "a run reads what it has listed"
+    assert source.listing("one.md") is None
+    assert source.read("same.md").raw == "two"
+    assert listed(source) == ["same.md", "two.md"]
+    assert {x.stamp for x in before.listings}.isdisjoint({x.stamp for x in source.discover().listings})
+
+
+def test_a_file_that_grows_beyond_the_limit_while_it_is_read_is_not_held_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(root, "a.md", "x" * 50)
+    fstat = os.fstat
+
+    def written_to(descriptor: int) -> os.stat_result:
+        found = fstat(descriptor)
+        path.write_text("x" * 500)
+        return found
+
+    monkeypatch.setattr("findingaid.sources.local.os.fstat", written_to)
+
+    with pytest.raises(ReadError, match="max_bytes"):
+        Files(root, max_bytes=99).read("a.md")
+
+
+TEMPORARY_NAMES = (
+    "~$report.docx",
+    ".~lock.a.odt#",
+    "~WRL0001.tmp",
+    "sub/a.md.swp",
+    ".b.md.swp",
+    ".#c.md",
+    "#d.md#",
+    "._e.pdf",
+)
+
+
+def test_lock_and_temporary_files_of_programs_are_skipped_by_their_names(root: Path) -> None:
+    for name in (*TEMPORARY_NAMES, "a~b.md", "#e.md", "~f.md", "swp"):
+        put(root, name, "a text")
+    (root / ".#c.md").unlink()
+    (root / ".#c.md").symlink_to("ada@host.1234:1700000000")  # as Emacs does
+    source = Files(root, hidden=True)
+
+    found = source.discover()
+    assert found.failures == []
+    assert {x.artifact_id for x in found.listings} == {*TEMPORARY_NAMES, "a~b.md", "#e.md", "~f.md", "swp"}
+    for name in TEMPORARY_NAMES:
+        with pytest.raises(SkippedError, match="lock or temporary file"):
+            source.read(name)
+    assert source.read("#e.md").raw == "a text"
+    before = {x.artifact_id: x.stamp for x in found.listings}
+    put(root, "~$report.docx", "written again")
+    assert {x.artifact_id: x.stamp for x in source.discover().listings}["~$report.docx"] == before["~$report.docx"]
+
+
+@pytest.mark.parametrize("name", ["guide.md", "picture.png", "book.pdf", "no suffix"])
+def test_a_pointer_of_git_lfs_is_skipped_and_a_text_about_one_is_not(root: Path, name: str) -> None:
+    put(root, name, LFS)
+    put(root, "about.md", f"A pointer looks like this:\n{LFS}")
+    put(root, "more.md", f"{LFS}and more")
+
+    with pytest.raises(SkippedError, match="git lfs pull"):
+        Files(root).read(name)
+    assert Files(root).read("about.md").raw
+    assert Files(root).read("more.md").raw
+
+
+def test_lock_files_and_pointers_are_counted_and_fail_no_run(cli: Cli) -> None:
+    cli.write("a.md", "A text that is fine.")
+    cli.write("~$a.md", b"\x05Ada" + bytes(158))
+    cli.write("b.md", LFS)
+
+    done = cli.run("index")
+
+    assert done.exit_code == 0
+    assert "docs: skipped 1 .md: a lock or temporary file" in done.stdout
+    assert "docs: skipped 1 .md: a pointer of Git LFS, not the file itself: run `git lfs pull`" in done.stdout
+    assert cli.json("status")[0]["artifacts"] == 1

@@ -17,7 +17,7 @@ import pytest
 import findingaid
 from findingaid import FindingAid, SourceError
 from findingaid.config.loading import load
-from findingaid.errors import ReadError
+from findingaid.errors import ReadError, SkippedError
 from findingaid.protocols import ConcurrentSource
 from findingaid.query.lookup.freshness import NO_STAMPS, Freshness
 from findingaid.sources.addresses import Address
@@ -28,6 +28,7 @@ from findingaid.sources.trees import RACY_SECONDS
 from tests.code_location import test_code_location as test_dagster
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_incremental import docs, records
+from tests.sources.test_files import LFS
 from tests.store import test_object_storage as test_s3
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 
@@ -193,6 +194,18 @@ def test_what_is_not_there_is_a_read_error_in_a_process_that_never_listed(place:
         source_of(place).read("nowhere.md")
     assert raised.value.kind == "unreadable"
     assert source_of(place).read("a.md").raw == text_about("a.md")
+
+
+@every_kind
+def test_a_pointer_of_git_lfs_and_a_lock_file_are_skipped_wherever_they_are(place: Place) -> None:
+    place.put("b.md", LFS)
+    place.put("sub/~$c.md", "lock")
+    source = source_of(place)
+
+    assert {"b.md", "sub/~$c.md"} < {x.artifact_id for x in source.discover().listings}
+    for name, why in (("b.md", "git lfs pull"), ("sub/~$c.md", "lock or temporary")):
+        with pytest.raises(SkippedError, match=why):
+            source.read(name)
 
 
 @every_kind

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError
 from findingaid.sources import SOURCES
 from findingaid.sources.skills import Skills
+from tests.sources.test_files import LFS
 
 SKILL = "---\nname: {name}\ndescription: Fills in forms.\nlicense: MIT\n---\n\n# Forms\n\nOpen the file.\n"
 
@@ -181,3 +182,30 @@ def test_roots_in_a_configuration_are_beside_its_file(tmp_path: Path) -> None:
     source = SOURCES.create({"kind": "skills", "roots": ["skills"]}, "source", tmp_path)
 
     assert [listing.artifact_id for listing in source.discover().listings] == ["pdf"]
+
+
+def test_a_folder_of_a_skill_that_becomes_a_link_is_not_read_through(tmp_path: Path) -> None:
+    put(tmp_path, "skills/pdf")
+    put(tmp_path, "secret/pdf")
+    (tmp_path / "skills" / "pdf" / "more.md").write_text("harmless")
+    (tmp_path / "secret" / "pdf" / "more.md").write_text("secret")
+    source = Skills((tmp_path / "skills",))
+    source.discover()
+    assert source.bundled_text("pdf", "more.md") == "harmless"
+    (tmp_path / "skills" / "pdf").rename(tmp_path / "old")
+    (tmp_path / "skills" / "pdf").symlink_to(tmp_path / "secret" / "pdf")
+
+    for read in (
+        lambda: source.read("pdf"),
+        lambda: source.bundled("pdf"),
+        lambda: source.bundled_text("pdf", "more.md"),
+    ):
+        with pytest.raises(ReadError, match="outside the root"):
+            read()
+
+
+def test_a_skill_that_is_a_pointer_of_git_lfs_is_skipped(tmp_path: Path) -> None:
+    put(tmp_path, "pdf", LFS)
+
+    with pytest.raises(SkippedError, match="git lfs pull"):
+        Skills((tmp_path,)).read("pdf")
