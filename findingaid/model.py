@@ -147,12 +147,14 @@ class Discovery:
     """Listing of everything that a source holds now.
 
     `failures` are artifacts that exist but cannot be read in their present form. `unknown` are id prefixes below which
-    nothing could be listed: known artifacts below them are kept, not deleted.
+    nothing could be listed: known artifacts below them are kept, not deleted. `notes` are lines for the report of a
+    run, on what waits for a later one.
     """
 
     listings: Sequence[Listing]
     failures: Sequence[Failure] = ()
     unknown: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class CorpusReport(BatchReport):
 
     `records` counts all records of the corpus. `skipped` are all skipped artifacts, which no other count includes.
     `exclude` are the patterns that leave out the artifacts that cannot be read, if the source has such patterns.
-    `error` is the reason if the whole corpus failed.
+    `waits` are lines of the source on what it leaves to a later run. `error` is the reason if the whole corpus failed.
     """
 
     artifacts: int = 0
@@ -176,6 +176,7 @@ class CorpusReport(BatchReport):
     deleted: int = 0
     seconds: float = 0.0
     exclude: Sequence[str] = ()
+    waits: Sequence[str] = ()
     error: str | None = None
 
     def __str__(self) -> str:
@@ -212,12 +213,12 @@ class CorpusReport(BatchReport):
 
     @property
     def notes(self) -> list[str]:
-        """Lines on skipped artifacts, on records removed because theirs is skipped now, and on leaving out failures."""
+        """Lines on skipped artifacts, on records removed because theirs is skipped now, on waiting, and on failures."""
         named = ", ".join(self.turned[:NAMED]) + (", …" if len(self.turned) > NAMED else "")
         gone = [f"skipped from now on, so their records are removed: {named}"] if self.turned else []
         patterns = json.dumps(self.exclude, ensure_ascii=False)
         remedy = [f"to leave out what cannot be read, add to its source:  exclude: {patterns}"] if self.exclude else []
-        return [*skipped_lines(self.skipped), *gone, *remedy]
+        return [*skipped_lines(self.skipped), *gone, *self.waits, *remedy]
 
     @property
     def left(self) -> str:

@@ -108,7 +108,8 @@ class CorpusPlan:
     that nothing changed after all. `deleted` are known artifacts that the source no longer has. `lost` names the parts
     whose rows are gone from their table. `skipped` are artifacts that an earlier run skipped and that are unchanged;
     `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
-    accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named.
+    accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named. `notes` are lines
+    of the source for the report.
     """
 
     corpus: str
@@ -121,6 +122,7 @@ class CorpusPlan:
     forgotten: Sequence[str] = ()
     allow_loss: bool = False
     partial: bool = False
+    notes: Sequence[str] = ()
 
     def only(self, artifact_ids: Collection[str]) -> CorpusPlan:
         """Return the part of the plan that concerns these artifacts."""
@@ -217,7 +219,17 @@ def plan_corpus(
     deleted, forgotten = (
         sorted(i for i in ids if not (hidden and i.startswith(hidden))) for ids in (gone, skipped.keys() - there)
     )
-    return CorpusPlan(corpus, len(there) - len(passed), stale, deleted, discovery.failures, lost, still, forgotten)
+    return CorpusPlan(
+        corpus,
+        len(there) - len(passed),
+        stale,
+        deleted,
+        discovery.failures,
+        lost,
+        still,
+        forgotten,
+        notes=discovery.notes,
+    )
 
 
 def _current(listings: Sequence[Listing], known: pa.Table, recipe_id: str) -> list[bool]:

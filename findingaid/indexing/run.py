@@ -362,6 +362,7 @@ def _report(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         artifacts=artifacts,
         unchanged=artifacts - total.new - total.changed - left_out,
         deleted=len(plan.deleted) + len(total.turned),
+        waits=plan.notes,
     )
 
 

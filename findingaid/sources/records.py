@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
+import re
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import IO, Annotated, Any, Protocol
 
 import orjson
 import pyarrow as pa
@@ -25,6 +28,8 @@ from findingaid.identity.hashes import content_hash, payload_bytes, to_json
 from findingaid.model import Artifact, Discovery, Failure, Listing, Raw
 from findingaid.registry import ConfigPath, checked
 from findingaid.sources.files import decode
+from findingaid.sources.local import FLAGS
+from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 
 Columns = str | tuple[str, ...]
 
@@ -34,10 +39,22 @@ MAX_BYTES = 20_000_000
 CSV_FIELD_LIMIT = 2**31 - 1
 
 WRITING_SECONDS = 60
-"""Age in seconds up to which a file that ends in half a line counts as still being written."""
+"""Age in seconds up to which a file that does not end in a line end counts as still being written."""
 
-CUT_SHORT = "unexpected end of data"
-"""Prefix of orjson's error message for a text that ends before its JSON does."""
+LINE_ENDS = (b"\n", b"\r")
+
+CSV_ENDED = "unexpected end of data"
+MORE_JSON = "Extra data"
+"""Messages of the csv module for a text that ends within a quoted field, and of the json module for a second value."""
+
+LONG_NUMBER = re.compile(rb"\d{19}")
+"""Digits of a number that may not fit 64 bits; orjson reads such a number as a float."""
+
+LEAST, MOST = -(2**63), 2**64
+EXACT = 2**53
+"""Limits of integers in JSON as it is stored, and of floats that stand for one integer only."""
+
+INEXACT = "its id is a number that a float cannot hold exactly: write the id as text"
 
 BLOCKS = "; nothing is deleted from this corpus until the row is repaired, because its id is unknown"
 
@@ -46,12 +63,16 @@ BLOCKS = "; nothing is deleted from this corpus until the row is repaired, becau
 class Row:
     """One row and its location, such as "people.csv:7".
 
-    `broken` says why the row could not be parsed; `values` then holds the fields that could be recovered.
+    `broken` says why the row could not be parsed or stored, and `kind` is the kind of that failure; `values` then holds
+    the fields that could be recovered. An `unfinished` row is the last one of a file that does not end in a line end:
+    the row may go on or, if it has no values, rows may follow.
     """
 
     where: str
     values: Mapping[str, Any] = field(default_factory=dict)
     broken: str = ""
+    kind: str = "parse"
+    unfinished: bool = False
 
 
 class Frame(Protocol):
@@ -104,17 +125,32 @@ class RecordFile:
     def _table(self) -> _Table:
         """Return the rows. The file is read again if it has changed."""
         try:
-            found = self.path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise SourceError(f"source.path: {self.path}: not a regular file")
-            stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-            if stamp not in self._tables:
-                self._tables.clear()
-                rows = READERS[self.path.suffix.lower()](self)
-                self._tables[stamp] = _Table(self, rows, _is_being_written(self.path, found))
-            return self._tables[stamp]
+            opened = os.open(self.path, FLAGS)
+            try:
+                found = os.fstat(opened)
+                if not stat.S_ISREG(found.st_mode):
+                    raise SourceError(f"source.path: {self.path}: not a regular file")
+                stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+                if stamp not in self._tables:
+                    self._tables.clear()
+                    with open(opened, "rb", closefd=False) as file:
+                        self._tables[stamp] = self._read_table(file, found)
+                return self._tables[stamp]
+            finally:
+                os.close(opened)
         except OSError as error:
             raise SourceError(f"source.path: {self.path}: {error.strerror or error}") from error
+
+    def _read_table(self, file: IO[bytes], found: os.stat_result) -> _Table:
+        if is_pointer(file.read(POINTER_BYTES + 1)):
+            raise SourceError(f"source.path: {self.path}: {POINTER}")
+        file.seek(0)
+        young = time.time() - found.st_mtime <= WRITING_SECONDS
+        table = _Table(self, READERS[self.path.suffix.lower()](self, file), young)
+        after = os.fstat(file.fileno())
+        if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+            table.wait(f"{self.path.name} changed while it was read")
+        return table
 
     @cached_property
     def _tables(self) -> dict[tuple[int, ...], _Table]:
@@ -145,43 +181,52 @@ class Records:
 
 
 class _Table:
-    """Rows as artifacts by their ids, with a failure for each row that cannot be one."""
+    """Rows as artifacts by their ids, with a failure for each row that cannot be one.
 
-    def __init__(self, source: RecordFile | Records, rows: Iterator[Row], growing: bool = False) -> None:
+    While the file is `young`, an unfinished row is not read, and nothing counts as deleted.
+    """
+
+    def __init__(self, source: RecordFile | Records, rows: Iterator[Row], young: bool = False) -> None:
         self.source = source
         self.text, self.metadata = _columns(source.text), _columns(source.metadata)
         self.artifacts: dict[str, Artifact] = {}
         self.listings: dict[str, Listing] = {}
         self.places: dict[str, str] = {}
         self.failures: list[Failure] = []
+        self.broken: list[Row] = []
+        self.waits = ""
         self.hides = False
         seen: dict[str, None] = {}
-        broken: list[Row] = []
         for row in rows:
-            if row.broken:
-                broken.append(row)
-            else:
+            if row.unfinished and young:
+                self.wait(f"{row.where}: the file was written less than a minute ago and does not end in a line end")
+            elif row.broken:
+                self.broken.append(row)
+            elif row.values or not row.unfinished:
                 self._add(row)
             seen |= dict.fromkeys(row.values)
-        if growing and broken and broken[-1] is row:
-            self.hides = True  # the row to come, and all that may follow it
-            broken.pop()
-        for row in broken:
+        for row in self.broken:
             self._add_broken(row)
         missing = [column for column in (source.id, *self.text, *self.metadata) if column not in seen]
         if seen and missing:
             raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(map(str, seen))}")
 
+    def wait(self, why: str) -> None:
+        """Leave the row that may still be written, and what may follow it, to a later run."""
+        self.waits = f"{why}: more may follow, so its last row may wait, and nothing is deleted, until a later run"
+        self.hides = True
+
     @property
     def discovery(self) -> Discovery:
         # While a broken row may be any artifact's, no artifact is taken for deleted.
         unknown = ("",) if self.hides else ()
-        return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown)
+        notes = [self.waits] if self.waits else []
+        return Discovery([self.listings[i] for i in sorted(self.listings)], self.failures, unknown, notes)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a row, or None if there is none. Raises SourceError if it may be one that is broken."""
         if self.hides and artifact_id not in self.listings:
-            raise SourceError("a row is broken, which may be any artifact's")
+            raise SourceError("a row is broken or still being written, and may be any artifact's")
         return self.listings.get(artifact_id)
 
     def read(self, artifact_id: str) -> Artifact:
@@ -195,7 +240,11 @@ class _Table:
 
     def _add(self, row: Row) -> None:
         values = {column: _plain(value) for column, value in row.values.items()}
-        artifact_id = _as_id(values.get(self.source.id))
+        own = values.get(self.source.id)
+        if isinstance(own, float) and abs(own) >= EXACT:
+            self.broken.append(replace(row, values={}, broken=INEXACT))
+            return None
+        artifact_id = _as_id(own)
         if not artifact_id:
             return self._fail(row, "missing", f"no {self.source.id!r}: give the row an id")
         if artifact_id in self.places:
@@ -204,8 +253,9 @@ class _Table:
         artifact = Artifact(artifact_id, self._raw(values), {column: values.get(column) for column in self.metadata})
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
-        except TypeError as error:  # orjson raises this for a lone surrogate
-            return self._fail(row, "encoding", f"contains text that is not valid Unicode ({error})")
+        except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
+            self.broken.append(replace(row, broken=f"cannot be stored as JSON: {error}", kind="encoding"))
+            return None
         self.artifacts[artifact_id] = artifact
         self.listings[artifact_id] = Listing(artifact_id, stamp, payload_bytes(artifact.raw))
         self.places[artifact_id] = row.where
@@ -214,13 +264,13 @@ class _Table:
     def _add_broken(self, row: Row) -> None:
         """Record a broken row under its id if that can be recovered, so that no other artifact is affected."""
         artifact_id = _as_id(_plain(row.values.get(self.source.id)))
-        if not artifact_id:
+        if not artifact_id or not _is_unicode(artifact_id):
             self.hides = True
-            self._fail(row, "parse", row.broken + BLOCKS)
+            self._fail(row, row.kind, row.broken + BLOCKS)
         elif artifact_id in self.places:
-            self._fail(row, "parse", row.broken)
+            self._fail(row, row.kind, row.broken)
         else:
-            self.failures.append(Failure(artifact_id, "artifacts", "parse", f"{row.where}: {row.broken}"))
+            self.failures.append(Failure(artifact_id, "artifacts", row.kind, f"{row.where}: {row.broken}"))
 
     def _raw(self, values: dict[str, Any]) -> Raw:
         if not self.text:
@@ -232,32 +282,64 @@ class _Table:
         self.failures.append(Failure(row.where, "artifacts", kind, message))
 
 
-def _jsonl(source: RecordFile) -> Iterator[Row]:
+def _jsonl(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
     """Yield the rows of a JSON Lines file.
 
     Lines are parsed one by one, so that a truncated line, or one in another encoding, does not affect the rest.
     """
-    with open(source.path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{source.path.name}:{number}"
-            text = line.removeprefix(b"\xef\xbb\xbf").strip()
-            try:
-                values = orjson.loads(text) if text else None
-            except orjson.JSONDecodeError as error:
-                yield Row(where, _whole_fields(text, error), f"not JSON: {error.msg}")
-                continue
-            if isinstance(values, dict):
-                yield Row(where, values)
-            elif text:
-                yield Row(where, broken=f"expected a JSON object, got {type(values).__name__}")
+    where, line = source.path.name, b""
+    for number, line in enumerate(file, 1):
+        where = f"{source.path.name}:{number}"
+        if text := line.removeprefix(b"\xef\xbb\xbf").strip():
+            row = _parse_line(where, text)
+            yield replace(row, unfinished=bool(row.broken) and not line.endswith(LINE_ENDS))
+    if not line.endswith(LINE_ENDS):
+        yield Row(where, unfinished=True)
 
 
-def _whole_fields(line: bytes, error: orjson.JSONDecodeError) -> Mapping[str, Any]:
+def _parse_line(where: str, text: bytes) -> Row:
+    try:
+        values = orjson.loads(text)
+        if LONG_NUMBER.search(text):
+            values = _parse_leniently(text)
+    except orjson.JSONDecodeError as error:
+        try:
+            values = _parse_leniently(text)
+        except (ValueError, RecursionError) as also:
+            two_rows = str(also).startswith(MORE_JSON)
+            return Row(where, {} if two_rows else _whole_fields(text), f"not JSON: {error.msg}")
+    if isinstance(values, dict):
+        return Row(where, values)
+    return Row(where, broken=f"expected a JSON object, got {type(values).__name__}")
+
+
+def _parse_leniently(text: bytes) -> Any:
+    """Parse JSON with what Python and others write beyond the standard, and with integers of any length as text.
+
+    That is NaN and Infinity, control characters, half of a surrogate pair, and bytes that are not UTF-8, which become
+    such halves. Raises ValueError and RecursionError.
+    """
+    return json.loads(text.decode("utf-8", "surrogateescape"), strict=False, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | str:
+    """Return an integer, or its digits if it does not fit 64 bits."""
+    return digits if len(digits) > 20 else _fitting(int(digits))
+
+
+def _fitting(value: int) -> int | str:
+    return value if LEAST <= value < MOST else str(value)
+
+
+def _whole_fields(line: bytes) -> Mapping[str, Any]:
     """Return the fields that precede the end of a truncated line.
 
     Return {} if the line is broken in another way, since it may then be two rows.
     """
-    fields = from_json(line, allow_partial=True) if error.msg.startswith(CUT_SHORT) else None
+    try:
+        fields = from_json(line, allow_partial=True)
+    except ValueError:
+        return {}
     if not isinstance(fields, dict):
         return {}
     if fields and isinstance(fields[last := list(fields)[-1]], int | float):
@@ -265,22 +347,23 @@ def _whole_fields(line: bytes, error: orjson.JSONDecodeError) -> Mapping[str, An
     return fields
 
 
-def _is_being_written(path: Path, found: os.stat_result) -> bool:
-    """Return whether a file ends in the middle of a line and was written a moment ago."""
-    if time.time() - found.st_mtime > WRITING_SECONDS or not found.st_size:
-        return False
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() not in {b"\n", b"\r"}
-
-
-def _csv(source: RecordFile) -> Iterator[Row]:
-    csv.field_size_limit(CSV_FIELD_LIMIT)
-    delimiter = source.delimiter or ("\t" if source.path.suffix.lower() == ".tsv" else ",")
+def _csv(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
+    """Yield the rows of a CSV file. Without a line end at the end of the file, the last row may be cut anywhere."""
     try:
-        text, _ = decode(source.path.read_bytes())
+        text, _ = decode(file.read())
     except ReadError as error:
         raise SourceError(f"source.path: {source.path}: {error}") from error
+    last = Row(source.path.name)
+    for row in _parse_csv(source, text):
+        if last.values or last.broken:
+            yield last
+        last = row
+    yield replace(last, unfinished=last.unfinished or not text.endswith(("\n", "\r")))
+
+
+def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:
+    csv.field_size_limit(CSV_FIELD_LIMIT)
+    delimiter = source.delimiter or ("\t" if source.path.suffix.lower() == ".tsv" else ",")
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     while True:
@@ -290,25 +373,33 @@ def _csv(source: RecordFile) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(where, broken=f"not CSV: {error}")
+            yield Row(where, broken=f"not CSV: {error}", unfinished=str(error) == CSV_ENDED)
             continue
         if not header:
             header = cells
+            _refuse_repeated(source, header)
         elif len(cells) == len(header):
             yield Row(where, dict(zip(header, cells, strict=True)))
         elif cells:
             yield Row(where, broken=f"{len(cells)} fields, but the header has {len(header)}")
 
 
-def _parquet(source: RecordFile) -> Iterator[Row]:
+def _refuse_repeated(source: RecordFile, header: Sequence[str]) -> None:
+    """Raise SourceError if two columns that are read have the same name, since one of them would be lost."""
+    read = {source.id, *_columns(source.text), *_columns(source.metadata)} if source.text else {*header}
+    if repeated := [name for name, count in Counter(header).items() if count > 1 and name and name in read]:
+        raise SourceError(f"source.path: {source.path}: two columns are called {repeated[0]!r}: rename one of them")
+
+
+def _parquet(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
     columns = [source.id, *_columns(source.text), *_columns(source.metadata)] if source.text else None
     try:
-        with pq.ParquetFile(source.path) as file:
-            known = file.schema_arrow.names
+        with pq.ParquetFile(file) as table:
+            known = table.schema_arrow.names
             if missing := [column for column in columns or [source.id] if column not in known]:
                 raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(known)}")
             number = 0
-            for batch in file.iter_batches(columns=columns):
+            for batch in table.iter_batches(columns=columns):
                 for values in batch.to_pylist():
                     yield Row(f"{source.path.name}:row {number}", values)
                     number += 1
@@ -316,7 +407,7 @@ def _parquet(source: RecordFile) -> Iterator[Row]:
         raise SourceError(f"source.path: {source.path}: not Parquet: {str(error).splitlines()[0]}") from error
 
 
-READERS: dict[str, Callable[[RecordFile], Iterator[Row]]] = {
+READERS: dict[str, Callable[[RecordFile, IO[bytes]], Iterator[Row]]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
     ".csv": _csv,
@@ -330,10 +421,25 @@ def _columns(columns: Columns) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell's value as plain Python: None for the missing values of pandas and numpy, lists for arrays."""
-    if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value)):
+    """Return a cell's value as JSON can hold it.
+
+    Missing values of pandas and numpy become None, like numbers that are not finite; arrays become lists, and integers
+    that do not fit 64 bits become text.
+    """
+    if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    return value.tolist() if hasattr(value, "tolist") else value
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    return _fitting(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_id(value: Any) -> str:

@@ -15,8 +15,10 @@ import pytest
 from findingaid import Source, SourceError
 from findingaid.errors import ConfigError, ReadError
 from findingaid.sources import SOURCES
+from findingaid.sources.files import decode
 from findingaid.sources.records import BLOCKS, WRITING_SECONDS, RecordFile, Records
 from tests.conftest import Cli
+from tests.sources.test_files import LFS
 
 PEOPLE = [
     {"id": 1, "title": "Ada", "text": "wrote about engines", "born": 1815},
@@ -195,7 +197,8 @@ def test_a_latin1_csv_is_read_and_a_latin1_line_of_jsonl_fails_alone(tmp_path: P
 
     assert table.read("a").raw == "Größe"
     assert listed(lines) == ["b"]
-    assert failed(lines)["a.jsonl:1"][0] == "parse"
+    assert failed(lines)["a.jsonl:1"][0] == "encoding"
+    assert lines.discover().unknown == ("",)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
@@ -245,7 +248,111 @@ def test_text_that_is_no_unicode_fails_alone() -> None:
     source = Records([{"id": "a", "text": "\ud800"}, {"id": "b", "text": "x"}], text="text")
 
     assert listed(source) == ["b"]
-    assert failed(source)["row 0"][0] == "encoding"
+    assert failed(source)["a"][0] == "encoding"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+@pytest.mark.parametrize("cut", ["b,tw", "b,", "b", 'b,"two\n', "", "id,te"])
+def test_what_may_follow_in_a_table_that_is_being_written_is_not_taken_for_deleted(
+    tmp_path: Path, name: str, cut: str
+) -> None:
+    rows = cut if cut == "id,te" else f"id,text\na,one\n{cut}" if cut else ""
+    path = put(tmp_path, name, rows.replace(",", "\t" if name == "a.tsv" else ","))
+    source = RecordFile(path, text="text")
+
+    young = source.discover()
+    rested(path)
+    old = source.discover()
+
+    assert [x.artifact_id for x in young.listings] == (["a"] if cut not in {"", "id,te"} else [])
+    assert (young.failures, young.unknown, len(young.notes)) == ([], ("",), 1)
+    assert "less than a minute ago" in young.notes[0]
+    assert old.notes == []
+    assert [x.artifact_id for x in old.listings] == (["a", "b"] if cut in {"b,tw", "b,"} else listed(source))
+
+
+def test_a_whole_last_line_of_json_is_read_at_once_but_more_may_follow(tmp_path: Path) -> None:
+    found = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b"}')).discover()
+
+    assert [x.artifact_id for x in found.listings] == ["a", "b"]
+    assert found.unknown == ("",)
+
+
+def test_a_file_that_is_written_while_it_is_read_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path, "a.csv", "id,text\na,one\n")
+    monkeypatch.setattr(
+        "findingaid.sources.records.decode", lambda content: (path.write_bytes(b""), decode(content))[1]
+    )
+
+    found = RecordFile(path, text="text").discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["a"], ("",))
+    assert "changed while it was read" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("NaN", None),
+        ("Infinity", None),
+        ("-Infinity", None),
+        ('"a\tb"', "a\tb"),
+        ("12345678901234567890123", "12345678901234567890123"),
+        ("18446744073709551615", 2**64 - 1),
+        ('"\\ud83d\\ude00"', "😀"),
+    ],
+)
+def test_what_programs_write_beyond_json_leaves_a_row_its_id(tmp_path: Path, value: str, read: object) -> None:
+    source = RecordFile(put(tmp_path, "a.jsonl", f'{{"x": {value}, "id": "a"}}\n'), metadata="x")
+
+    assert (listed(source), source.discover().unknown) == (["a"], ())
+    assert source.read("a").metadata["x"] == read
+
+
+@pytest.mark.parametrize("field", ['"x": "\\ud83d"', '"\\ud83d": 1', '"x": {"y": ["\\ude00 half"]}', '"x": "caf\xe9"'])
+def test_a_row_with_half_an_emoji_fails_under_its_id_and_keeps_what_was_indexed(tmp_path: Path, field: str) -> None:
+    line = f'{{"id": "b", {field}}}\n'.encode("latin-1")
+    found = RecordFile(put(tmp_path, "a.jsonl", b'{"id": "a"}\n' + line)).discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["a"], ())
+    assert [(x.artifact_id, x.kind) for x in found.failures] == [("b", "encoding")]
+    assert "a.jsonl:2" in found.failures[0].message
+
+
+@pytest.mark.parametrize("value", ["1e400", "18446744073709551617.0", "1e20"])
+def test_an_id_that_a_float_cannot_hold_is_unknown(tmp_path: Path, value: str) -> None:
+    found = RecordFile(put(tmp_path, "a.jsonl", f'{{"id": {value}}}\n')).discover()
+
+    assert (found.listings, len(found.failures)) == ([], 1)
+    assert found.unknown == (() if value == "1e400" else ("",))
+
+
+def test_ids_beyond_64_bits_stay_apart(tmp_path: Path) -> None:
+    ids = [str(2**64 + n) for n in (0, 1, 2)] + ["-9223372036854775809", "9" * 5000]
+    rows = "".join(f'{{"id": {i}}}\n' for i in ids)
+
+    assert listed(RecordFile(put(tmp_path, "a.jsonl", rows))) == sorted(ids)
+    assert listed(Records([{"id": 2**70}, {"id": 2**70 + 1}])) == [str(2**70), str(2**70 + 1)]
+
+
+def test_a_column_that_is_read_and_stands_twice_is_named(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "id,text,text,,\na,1,2,,\n")
+
+    for columns in ((), "text"):
+        with pytest.raises(SourceError, match="two columns are called 'text'"):
+            RecordFile(path, text=columns).discover()
+    put(tmp_path, "a.csv", "id,text,note,note\na,1,2,3\n")
+    assert listed(RecordFile(path, text="text")) == ["a"]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_a_pointer_of_git_lfs_in_place_of_records_is_named_with_its_remedy(tmp_path: Path, suffix: str) -> None:
+    path = put(tmp_path, f"a.{suffix}", LFS)
+
+    with pytest.raises(SourceError, match="git lfs pull"):
+        RecordFile(path).discover()
 
 
 def test_rows_changed_in_memory_are_seen_by_the_next_run() -> None:
