@@ -24,7 +24,7 @@ def text_hash(text: str) -> str:
     return _digest(text.encode("utf-8", "surrogatepass"))
 
 
-def bytes_hash(content: bytes) -> str:
+def bytes_hash(content: bytes | memoryview) -> str:
     """Return the id of bytes, 32 hexadecimal digits."""
     return _digest(content)
 
@@ -84,7 +84,7 @@ def _canonical(value: Any) -> bytes:
     return orjson.dumps(value, default=str, option=JSON_OPTIONS)
 
 
-def _digest(content: bytes) -> str:
+def _digest(content: bytes | memoryview) -> str:
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -5,9 +5,9 @@ An artifact is a session; its id is the file's path below the root, without the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar
 
@@ -22,14 +22,11 @@ from findingaid.sources.files import Files
 
 SUFFIX = ".jsonl"
 
-FORMAT = 1
+FORMAT = 2
 """Format version of `read_to`.
 
-Increment it when turns are parsed differently, so that grown transcripts are read whole again.
+Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
 """
-
-GUARD = 4096
-"""Number of bytes before a turn that are hashed to tell a transcript that grew from one that was rewritten."""
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
@@ -42,7 +39,7 @@ class Sessions:
 
     The payload is a mapping of session, project, title and `turns`. Each turn is a mapping of user_prompt,
     assistant_summary (the assistant's last text), assistant_full, tools, model and time. `read_to` records where the
-    last turn begins, for `read_on`.
+    last turn begins, and a hash of everything before it, for `read_on`.
     """
 
     root: ConfigRoot
@@ -63,38 +60,33 @@ class Sessions:
 
     def discover(self) -> Discovery:
         found = self._files.discover()
-        listings = [replace(x, artifact_id=x.artifact_id.removesuffix(SUFFIX)) for x in found.listings]
+        listings = [_of_session(listing) for listing in found.listings]
         failures = [replace(x, artifact_id=x.artifact_id.removesuffix(SUFFIX)) for x in found.failures]
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, found.unknown)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a transcript as `discover` lists it now; None if it is gone. Raises SourceError."""
         found = self._files.listing(artifact_id + SUFFIX)
-        return found and replace(found, artifact_id=artifact_id)
+        return found and _of_session(found)
 
     def read(self, artifact_id: str) -> Artifact:
-        lines = _lines(self._files.payload(artifact_id + SUFFIX))
-        return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), lines)
+        text = self._files.payload(artifact_id + SUFFIX)
+        return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), text)
 
     def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
-        """Read from the beginning of the last known turn.
+        """Parse from the beginning of the last known turn, which may have continued.
 
-        That turn may have continued; everything before it is unchanged.
-
-        A transcript that no longer reads the same at that position is read whole.
+        A transcript that no longer has the same bytes up to the end of that turn's first line is parsed whole.
         """
+        text = self._files.payload(artifact_id + SUFFIX)
         known = _Known.of(before)
-        if known is None:
-            return self.read(artifact_id)
-        start = max(0, known.at - GUARD)
-        rest = self._files.payload(artifact_id + SUFFIX, start)
-        if not known.is_at(rest, known.at - start):
-            return self.read(artifact_id)
+        if known is None or not known.begins(text):
+            return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), text)
         transcript = _Transcript(_is_subagent(artifact_id), **known.state, earlier=known.turns)
-        return self._artifact(artifact_id, transcript, _lines(rest, known.at - start, start))
+        return self._artifact(artifact_id, transcript, text, known.at)
 
-    def _artifact(self, artifact_id: str, transcript: _Transcript, lines: Iterable[_Line]) -> Artifact:
-        for line in lines:
+    def _artifact(self, artifact_id: str, transcript: _Transcript, text: bytes, begin: int = 0) -> Artifact:
+        for line in _lines(text, begin):
             transcript.take(line)
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
@@ -105,7 +97,7 @@ class Sessions:
             "project": project,
             "title": title,
             "turns": turns,
-            "read_to": transcript.read_to,
+            "read_to": transcript.read_to(text),
         }
         started = turns[0]["time"] if turns else ""
         own = {
@@ -127,14 +119,12 @@ class Sessions:
 class _Line:
     """One line of a transcript.
 
-    `value` is its object, None for a damaged line; `at` is its position in the file. `mark` hashes the line and the
-    text before it.
+    `value` is its object, None for a damaged line; `at` and `end` are its position in the file.
     """
 
     value: Mapping[str, Any] | None
     at: int
-    length: int
-    mark: Callable[[], str]
+    end: int
 
 
 @dataclass
@@ -163,7 +153,7 @@ class _Known:
     """Reading position that an artifact records: how far its transcript was read, up to its last turn."""
 
     at: int
-    length: int
+    end: int
     mark: str
     state: Mapping[str, Any]
     turns: Sequence[Mapping[str, Any]]
@@ -176,12 +166,11 @@ class _Known:
             return None
         if read_to.get("format") != FORMAT:
             return None
-        return cls(read_to["at"], read_to["length"], read_to["mark"], read_to["state"], raw["turns"][:-1])
+        return cls(read_to["at"], read_to["end"], read_to["mark"], read_to["state"], raw["turns"][:-1])
 
-    def is_at(self, text: bytes, at: int) -> bool:
-        """Return whether the last turn still begins at `at`, with the same line, after the same text."""
-        end = at + self.length
-        return text[end : end + 1] in (b"", b"\n") and _mark(text, at, end) == self.mark
+    def begins(self, text: bytes) -> bool:
+        """Return whether a transcript is unchanged up to the end of the first line of the last known turn."""
+        return text[self.end : self.end + 1] in (b"", b"\n") and _mark(text, self.end) == self.mark
 
 
 @dataclass
@@ -195,7 +184,15 @@ class _Transcript:
     damaged: int = 0
     earlier: Sequence[Mapping[str, Any]] = ()
     turns: list[_Turn] = field(default_factory=list)
-    read_to: dict[str, Any] | None = None
+    last: tuple[_Line, dict[str, Any]] | None = None
+    """First line of the last turn, and the state before it."""
+
+    def read_to(self, text: bytes) -> dict[str, Any] | None:
+        """Return the position from which to read on, in this text of the transcript; None before the first turn."""
+        if self.last is None:
+            return None
+        line, state = self.last
+        return {"format": FORMAT, "at": line.at, "end": line.end, "mark": _mark(text, line.end), "state": state}
 
     def take(self, line: _Line) -> None:
         before = self._state()
@@ -205,13 +202,7 @@ class _Transcript:
         else:
             self._take(line.value)
         if len(self.turns) > known:
-            self.read_to = {
-                "format": FORMAT,
-                "at": line.at,
-                "length": line.length,
-                "mark": line.mark(),
-                "state": before,
-            }
+            self.last = line, before
 
     def _state(self) -> dict[str, Any]:
         return {"project": self.project, "branch": self.branch, "title": self.title, "damaged": self.damaged}
@@ -245,8 +236,15 @@ def _is_subagent(artifact_id: str) -> bool:
     return path.name.startswith("agent-") or "subagents" in path.parent.parts
 
 
-def _lines(text: bytes, begin: int = 0, offset: int = 0) -> Iterator[_Line]:
-    """Yield the lines of a transcript from `begin` on. `text` is the file's content from byte `offset` on.
+def _of_session(listing: Listing) -> Listing:
+    """Return the listing of a file as that of its session; its stamp also changes with the format."""
+    settled = listing.stamp.removesuffix("?")
+    stamp = f"{settled}:{FORMAT}" + "?" * (settled != listing.stamp) if settled else listing.stamp
+    return replace(listing, artifact_id=listing.artifact_id.removesuffix(SUFFIX), stamp=stamp)
+
+
+def _lines(text: bytes, begin: int) -> Iterator[_Line]:
+    """Yield the lines of a transcript from `begin` on.
 
     An incomplete last line is still being written and is left out.
     """
@@ -262,12 +260,12 @@ def _lines(text: bytes, begin: int = 0, offset: int = 0) -> Iterator[_Line]:
             if end == len(text):
                 return
             value = None
-        yield _Line(value if isinstance(value, dict) else None, offset + at, end - at, partial(_mark, text, at, end))
+        yield _Line(value if isinstance(value, dict) else None, at, end)
 
 
-def _mark(text: bytes, at: int, end: int) -> str:
-    """Return a hash of the line text[at:end] and the GUARD bytes before it."""
-    return bytes_hash(text[max(0, at - GUARD) : end])
+def _mark(text: bytes, end: int) -> str:
+    """Return a hash of a transcript up to a position."""
+    return bytes_hash(memoryview(text)[:end])
 
 
 def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:

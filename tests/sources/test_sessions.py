@@ -256,15 +256,13 @@ def as_stored(artifact: Artifact) -> Artifact:
     lines=st.lists(st.sampled_from(PIECES), max_size=14),
     cuts=st.lists(st.floats(0, 1), max_size=6),
     name=st.sampled_from(["p/s", "p/agent-1"]),
-    guard=st.sampled_from([1, 40, 4096]),
 )
 def test_a_transcript_read_on_step_by_step_is_the_one_read_whole(
-    lines: list[bytes], cuts: list[float], name: str, guard: int
+    lines: list[bytes], cuts: list[float], name: str
 ) -> None:
     """Wherever the steps end: between lines, within one, within a letter."""
     whole = b"\n".join(lines)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("findingaid.sources.sessions.GUARD", guard)
+    with tempfile.TemporaryDirectory() as folder:
         source = Sessions(Path(folder), subagents=True)
         path = Path(folder) / f"{name}.jsonl"
         path.parent.mkdir()
@@ -295,6 +293,61 @@ def test_a_transcript_that_was_written_anew_is_read_whole(tmp_path: Path, lines:
     put(tmp_path, lines)
 
     assert Sessions(tmp_path).read_on(SESSION, before) == Sessions(tmp_path).read(SESSION)
+
+
+SECRET = "zebra-password-99"
+
+
+@pytest.mark.parametrize("where", [0, 1, 2, 60, 61])
+@pytest.mark.parametrize("grown", [False, True])
+def test_a_word_that_was_blanked_out_anywhere_is_not_read_any_more(tmp_path: Path, where: int, grown: bool) -> None:
+    """However far it is from the end, and whether or not the transcript has grown since."""
+    answer = "An answer that is long enough. " * 10
+    lines = [line for n in range(31) for line in (user(f"Question {n}"), assistant(said(f"{n} {answer}")))]
+    lines[where] = json.loads(json.dumps(lines[where]).replace("Question", SECRET).replace("An answer", SECRET))
+    put(tmp_path, lines)
+    before = as_stored(Sessions(tmp_path).read(SESSION))
+    assert SECRET in str(before.raw)
+    blanked = json.loads(json.dumps(lines).replace(SECRET, "x" * len(SECRET)))
+    put(tmp_path, [*blanked, *SECOND] if grown else blanked)
+
+    read = Sessions(tmp_path).read_on(SESSION, before)
+
+    assert SECRET not in str(read)
+    assert read == Sessions(tmp_path).read(SESSION)
+
+
+def test_after_a_blanked_out_word_a_run_and_a_purge_leave_it_in_no_file(
+    tmp_path: Path, make_aid: Callable[..., FindingAid]
+) -> None:
+    lines = [user(f"Use {SECRET}."), assistant(said("Yes. " * 2000)), *SECOND]
+    put(tmp_path / "projects", lines)
+    given = {"source": Sessions(tmp_path / "projects"), "strategy": Prompts(), "synthesizer": None}
+    aid = make_aid(**given)
+    aid.index()
+    assert SECRET in stored(aid)
+    put(tmp_path / "projects", json.loads(json.dumps(lines).replace(SECRET, "x" * len(SECRET))))
+
+    aid.index()
+    aid.purge()
+
+    assert SECRET not in stored(aid)
+
+
+def stored(aid: FindingAid) -> str:
+    return " ".join(p.read_bytes().decode("latin-1") for p in Path(aid.store.uri).rglob("*") if p.is_file())
+
+
+def test_a_new_format_reads_every_transcript_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, FIRST)
+    (before,) = Sessions(tmp_path).discover().listings
+    monkeypatch.setattr("findingaid.sources.sessions.FORMAT", 99)
+    (after,) = Sessions(tmp_path).discover().listings
+    looked_at = Sessions(tmp_path).listing(SESSION)
+
+    assert before.stamp.removesuffix("?") != after.stamp.removesuffix("?")
+    assert looked_at is not None
+    assert looked_at.stamp == after.stamp
 
 
 @pytest.mark.parametrize("raw", ["text", {}, {"read_to": None}, {"read_to": {"format": 0}, "turns": []}])
