@@ -28,7 +28,7 @@ from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor
 from findingaid.metrics import Remembering
 from findingaid.model import Hit, Mode
-from findingaid.protocols import Answerer, Embedder, Verifier
+from findingaid.protocols import Answerer, Embedder, FolderSource, Verifier
 from findingaid.query.answers.compose import Answer, compose
 from findingaid.query.answers.evidence import Question, find_evidence, find_passages_beside
 from findingaid.query.answers.generation import AnswererOption, choose_answerer, generate_answer
@@ -86,6 +86,7 @@ from findingaid.reports import Report, Unclaimed
 from findingaid.request_limits import within
 from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.emptiness import why_empty
+from findingaid.store.own_files import own_files
 from findingaid.store.purge import Purged
 from findingaid.store.verify import verify
 from findingaid.synthesis.anchored_summary import AnchoredSummary
@@ -140,8 +141,15 @@ class FindingAid:
     previews: bool = False
     """Whether Dagster's events and logs may show document text."""
 
+    config: Path | None = None
+    """File that configures it, which is never a source."""
+
     def __post_init__(self) -> None:
         check_id(self.embedder, EMBEDDER)
+        own = own_files(self.store, self.config, self.evaluations)
+        for corpus in self.corpora.values():
+            if isinstance(corpus.source, FolderSource):
+                corpus.source.leave_out(own)
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -162,6 +170,7 @@ class FindingAid:
             executor=_executor_of(config),
             verifier=config.verifier,
             previews=config.settings.dagster.previews,
+            config=config.file,
         )
 
     def open_run(self, name: str | None = None) -> Run:

@@ -72,6 +72,14 @@ class LocalSource(Source, Protocol):
         """Return the folders and files that the artifacts are in; none if they are elsewhere."""
 
 
+@runtime_checkable
+class FolderSource(Source, Protocol):
+    """A source of everything in a folder, in which the program's own files may be."""
+
+    def leave_out(self, own: Iterable[str]) -> None:
+        """Never list these files and folders, which the program itself writes: paths, or URLs."""
+
+
 @dataclass(frozen=True, slots=True)
 class BundledFile:
     """A file bundled with an artifact: its path relative to the artifact's folder, and its size in bytes."""

@@ -61,6 +61,7 @@ class Config:
 
     settings: Settings
     base: Path
+    file: Path | None = None
 
     @property
     def store(self) -> str:

@@ -31,7 +31,7 @@ def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     above it. `overrides` maps dotted keys to values, {"embedder.kind": "hash"}.
     """
     file = find_file(path)
-    config = Config(read_settings(file, overrides), file.resolve().parent)
+    config = Config(read_settings(file, overrides), file.resolve().parent, file.absolute())
     try:
         config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer, config.ray  # noqa: B018  # builds every object, so that errors are raised now
         config.verifier  # noqa: B018  # as above

@@ -20,6 +20,7 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.remote import Remote, TreeFilter
@@ -134,13 +135,20 @@ class Files:
 
     def _discover(self) -> Discovery:
         if self._remote:
-            included, excluded = (partial(_matches, patterns) for patterns in (self._included, self._excluded))
-            return self._remote.discover(TreeFilter(included, excluded, self.hidden))
+            own = [place for path in self._own if (place := _place_in(self.root, path))]
+
+            def excluded(path: str) -> bool:
+                return path.rstrip("/") in own or _matches(self._excluded, path)
+
+            return self._remote.discover(TreeFilter(partial(_matches, self._included), excluded, self.hidden))
         if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
-        self.__dict__["_discovered"] = self._real_root
-        walk = _Walk(self, self._real_root)
-        walk.below("", "", ("",))
+        self.__dict__["_discovered"] = root = self._real_root
+        walk = _Walk(self, root, self._own_beside(root))
+        try:
+            walk.below("", "", ("",))
+        except ValueError as error:
+            raise SourceError(f"source.root: {self.root}: {error}") from None
         return Discovery(walk.listings, walk.failures, walk.unknown)
 
     def listing(self, artifact_id: str) -> Listing | None:
@@ -211,13 +219,29 @@ class Files:
             self.__dict__.pop("_discovered", None)
             self.__dict__.pop("_remote", None)
 
+    def leave_out(self, own: Iterable[str]) -> None:
+        """Never list these files and folders, which the program itself writes: paths, or URLs.
+
+        A root that is in one of the folders is listed all the same.
+        """
+        self._own.update(own)
+
+    def _own_beside(self, root: str) -> frozenset[str]:
+        """Return the real paths of the program's own files and folders, without those that a root is in."""
+        real = {os.path.realpath(path) for path in self._own if "://" not in path}
+        return frozenset(path for path in real if path not in _upward(root))
+
+    @cached_property
+    def _own(self) -> set[str]:
+        return set()
+
     @property
     def _local(self) -> Path:
         return Path(self.root)
 
     @property
     def _real_root(self) -> str:
-        """Real path of the root: as the last discovery found it, so that a run reads one folder, or else as it is now."""
+        """Real path of the root: as the last discovery found it, so that a run reads one folder, or else as it is."""
         return self.__dict__.get("_discovered") or os.path.realpath(self.root)
 
     @cached_property
@@ -249,10 +273,14 @@ class _Walk:
 
     files: Files
     root: str
+    own: frozenset[str]
+    """Real paths of the program's own files and folders."""
+
     listings: list[Listing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     visits: Counter[str] = field(default_factory=Counter)
+    limits: ListingLimits = field(default_factory=ListingLimits)
     now: int = field(default_factory=time.time_ns)
 
     def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> None:
@@ -260,6 +288,7 @@ class _Walk:
         folders: list[tuple[str, str]] = []
         try:
             with listed(self.root, folder) as entries:
+                self.limits.count(len(entries))
                 for entry in entries:
                     if entry.name.startswith(".") and not self.files.hidden:
                         continue
@@ -279,6 +308,8 @@ class _Walk:
     ) -> list[tuple[str, str]]:
         """Return the real path of a folder to list, with its prefix; [] if it is left out, or failed."""
         if self.files.exclude and _matches(self.files._excluded, prefix):
+            return []
+        if self._is_own(entry, place):
             return []
         real = place
         if entry.is_symlink():
@@ -300,7 +331,12 @@ class _Walk:
         return [(real, prefix)]
 
     def _file(self, entry: os.DirEntry[str], place: str, artifact_id: str) -> Listing | None:
-        """Return the listing of a file; None if it cannot be listed, which is noted among the failures."""
+        """Return the listing of a file.
+
+        Return None for the program's own, and for one that cannot be listed, which is noted among the failures.
+        """
+        if self._is_own(entry, place):
+            return None
         try:
             artifact_id.encode()
         except UnicodeEncodeError:
@@ -321,12 +357,35 @@ class _Walk:
             return None
         return _listing(artifact_id, found, self.now)
 
+    def _is_own(self, entry: os.DirEntry[str], place: str) -> bool:
+        """Return whether an entry is one of the program's own, or a link to one or into one."""
+        if entry.is_symlink():
+            return not self.own.isdisjoint(_upward(os.path.realpath(os.path.join(self.root, place))))
+        return place in self._own_here
+
+    @cached_property
+    def _own_here(self) -> frozenset[str]:
+        """Those of the program's own that are below the root, relative to it."""
+        return frozenset(os.path.relpath(path, self.root) for path in self.own if path.startswith(self.root))
+
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))
 
     def _fail_folder(self, prefix: str, message: str) -> None:
         self._fail(prefix or ".", "unreadable", f"folder cannot be listed: {message}")
         self.unknown.append(shown_name(prefix))
+
+
+def _upward(path: str) -> Iterable[str]:
+    """Return a path, and the folders above it."""
+    parts = path.split(os.sep)
+    return [os.sep.join(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def _place_in(root: Path | str, path: str) -> str:
+    """Return the path below a root that is a URL of the place at another URL; "" if it is not below it."""
+    above = f"{str(root).rstrip('/')}/"
+    return path.rstrip("/").removeprefix(above) if path.startswith(above) else ""
 
 
 def shown_name(name: str) -> str:

@@ -36,18 +36,17 @@ def read_file(root: str, path: str, max_bytes: int) -> bytes:
             if len(content) > before.st_size:  # it grows, or it is a file whose size the system does not know
                 content += file.read(max_bytes + 1 - len(content))
             after = os.fstat(file.fileno())
-        if (size := max(before.st_size, len(content))) > max_bytes:
-            raise too_large(size, max_bytes)
+        if max(before.st_size, len(content)) > max_bytes:
+            raise too_large(before.st_size, max_bytes)
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             return content
     raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
 
 
 def too_large(size: int, max_bytes: int) -> ReadError:
-    """Return the error for a file of this size, or of more than it."""
-    return ReadError(
-        f"{size:,} bytes, more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit", TOO_LARGE
-    )
+    """Return the error for a file that is too large; its `size` may be unknown, or told as less."""
+    told = f"{size:,} bytes, " if size > max_bytes else ""
+    return ReadError(f"{told}more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit", TOO_LARGE)
 
 
 @contextmanager

@@ -105,8 +105,8 @@ class RecordFile:
             raise ConfigError(f"delimiter: expected one character, got {self.delimiter!r}")
 
     def watched(self) -> list[Path]:
-        """Return the folder of the file, since a program may replace the file by renaming another."""
-        return [self.path.parent]
+        """Return the folders of the file and of a link's target, since a program may replace a file by renaming another."""
+        return list(dict.fromkeys([self.path.parent, self.path.resolve().parent]))
 
     def discover(self) -> Discovery:
         self._tables.clear()

@@ -10,6 +10,7 @@ from typing import Any
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
 from findingaid.sources.addresses import Address, reason
+from findingaid.sources.local import too_large
 from findingaid.sources.trees import Bucket, Entry, Tree, readers, tree
 
 
@@ -93,16 +94,13 @@ class Remote:
         try:
             opened = self._opened()
             size = self._sizes.get(artifact_id) or _size(opened, artifact_id)
-            content = opened.payload(artifact_id) if size <= max_bytes else b""
+            content = opened.payload(artifact_id, max_bytes + 1) if size <= max_bytes else b""
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from None
         except Exception as error:  # noqa: BLE001  # a file system may raise anything; it fails this artifact alone
             raise ReadError(f"cannot be read: {self._reason(error)}", _kind(error)) from None
-        if (size := max(size, len(content))) > max_bytes:
-            raise ReadError(
-                f"{size:,} bytes, more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit",
-                "too_large",
-            )
+        if max(size, len(content)) > max_bytes:
+            raise too_large(size, max_bytes)
         return content
 
     def _opened(self) -> Tree:

@@ -30,6 +30,7 @@ class Repositories:
     max_bytes: int
 
     def discover(self) -> Discovery:
+        self._files.resolve()
         listings: list[Listing] = []
         failures: list[Failure] = []
         try:

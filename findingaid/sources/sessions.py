@@ -5,7 +5,7 @@ An artifact is a session; its id is the file's path below the root, without the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -57,6 +57,10 @@ class Sessions:
     def watched(self) -> list[Path]:
         """Return the root, if it is on this machine."""
         return self._files.watched()
+
+    def leave_out(self, own: Iterable[str]) -> None:
+        """Never list these files and folders, which the program itself writes."""
+        self._files.leave_out(own)
 
     def discover(self) -> Discovery:
         found = self._files.discover()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -47,6 +47,11 @@ class Skills:
     def watched(self) -> list[Path]:
         """Return the roots that are on this machine."""
         return [path for files in self._below for path in files.watched()]
+
+    def leave_out(self, own: Iterable[str]) -> None:
+        """Never list these files and folders, which the program itself writes."""
+        for files in self._below:
+            files.leave_out(own)
 
     def discover(self) -> Discovery:
         self._places.clear()

@@ -5,6 +5,11 @@ They are in object storage, on a web server, in an archive, in a git repository,
 
 from __future__ import annotations
 
+import asyncio
+import bz2
+import gzip
+import io
+import lzma
 import os
 import re
 import tarfile
@@ -15,13 +20,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from findingaid.errors import SourceError
 from findingaid.sources.addresses import BUCKETS, Address, as_root
+from findingaid.sources.limits import (
+    ANSWER_SECONDS,
+    ARCHIVE_BYTES,
+    ENTRIES,
+    FOLDERS,
+    PAGE_BYTES,
+    SAME_ABOVE,
+    SLOWEST,
+    UNPACKED_BYTES,
+    ListingLimits,
+)
+from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 
 if TYPE_CHECKING:
     import pygit2
@@ -40,11 +57,16 @@ The limit is generous because some servers report times in minutes, and clocks d
 RACY_SECONDS_HERE = 2
 
 DEEPEST = 100
-"""Maximum depth of nested folders. A web server that shows the same page for every address would nest without end."""
+"""Maximum depth of nested folders."""
 
 WEB = frozenset({"http", "https"})
 ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar", ".tar.bz2": "tar", ".tar.xz": "tar"}
-COMPRESSIONS = {".tgz": "gzip", ".gz": "gzip", ".bz2": "bz2", ".xz": "xz"}
+UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".tgz": cast(Any, gzip.open),
+    ".gz": cast(Any, gzip.open),
+    ".bz2": cast(Any, bz2.open),
+    ".xz": cast(Any, lzma.open),
+}
 
 INSTALL = {
     "obstore": (BUCKETS, "remote"),
@@ -75,6 +97,9 @@ TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modif
 
 LINK = "a link, and links are followed only in local folders: exclude it"
 GIT_LINK = 0o120000
+
+LINKS = re.compile(r"""<a\s+(?:[^>]*?\s+)?href=["']([^"']+)""", re.IGNORECASE)
+"""Links of a folder page; fsspec looks for the same ones."""
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 """Links on a web server's folder page that lead to none of its files, such as sort orders or a mail address."""
@@ -114,7 +139,8 @@ class Tree(Protocol):
 
     def size(self, path: str) -> int | None: ...
 
-    def payload(self, path: str) -> bytes: ...
+    def payload(self, path: str, most: int) -> bytes:
+        """Return a file's bytes, or of a longer one the first `most`, so that no more are held in memory."""
 
     def opened(self) -> tuple[IO[bytes], str]:
         """Open the root as a file, for an archive, and return it with its stamp."""
@@ -172,7 +198,11 @@ class Bucket:
 
     def listed(self, wanted: Wanted) -> Listed:
         prefix = f"{self._root}/" if self._root else ""
-        found = [meta for chunk in self._store.list(self._root or None) for meta in chunk]
+        found: list[Any] = []
+        limits = ListingLimits()
+        for chunk in self._store.list(self._root or None):
+            limits.count(len(chunk))
+            found += chunk
         if not found and self._root:
             found, prefix = [self._store.head(self._root)], self._root.removesuffix(_name(self._root))
         named = {m["path"].removeprefix(prefix): m for m in found if m["path"].startswith(prefix)}
@@ -203,11 +233,21 @@ class Bucket:
     def size(self, path: str) -> int | None:
         return int(_found(self._root, path, self._store.head)["size"])
 
-    def payload(self, path: str) -> bytes:
-        return bytes(_found(self._root, path, self._store.get).bytes())
+    def payload(self, path: str, most: int) -> bytes:
+        content = bytearray()
+        for chunk in _found(self._root, path, self._store.get).stream():
+            content += chunk
+            if len(content) >= most:
+                break
+        return bytes(content[:most])
 
     def opened(self) -> tuple[IO[bytes], str]:
-        return _copied(bytes(self._store.get(self._root).bytes())), stamp_of(self._store.head(self._root))
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller reads it for as long as it needs
+        for chunk in self._store.get(self._root).stream():
+            file.write(chunk)
+            _check_archive(file.tell())
+        file.seek(0)
+        return file, stamp_of(self._store.head(self._root))
 
 
 class FileSystem:
@@ -215,6 +255,9 @@ class FileSystem:
 
     fsspec's own `find` skips folders that it cannot list, so this class walks them itself.
     """
+
+    most_folders = FOLDERS
+    """Most folders to list, since each takes a request."""
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         from fsspec.core import url_to_fs
@@ -227,17 +270,28 @@ class FileSystem:
         if self._is_file:
             name = self._name
             return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
-        listed = Listed()
+        listed, limits = Listed(), ListingLimits(self.most_folders)
+        names: dict[str, frozenset[str]] = {}
         level = [""]
         with ThreadPoolExecutor(self._at_once) as pool:
             while level:
-                found = dict(zip(level, pool.map(self._folder, level), strict=True))
-                listed.unlisted |= {path: what for path, what in found.items() if isinstance(what, BaseException)}
-                inside = {
-                    path: info for what in found.values() if isinstance(what, dict) for path, info in what.items()
-                }
+                limits.count_folders(len(level))
+                found = dict(zip(level, pool.map(partial(self._folder, limits=limits), level), strict=True))
+                limits.check_time()
+                inside: dict[str, Mapping[str, Any]] = {}
+                for folder, what in found.items():
+                    if isinstance(what, BaseException):
+                        listed.unlisted[folder] = what
+                        continue
+                    limits.count(len(what))
+                    names[folder] = frozenset(path[len(folder) :] for path in what)
+                    if error := _repeated(folder, names):
+                        listed.unlisted[folder] = error
+                    else:
+                        inside |= what
                 files = [path for path in inside if not path.endswith("/") and wanted.file(path)]
-                listed.entries += pool.map(self._entry, files, map(inside.__getitem__, files))
+                entry = partial(self._entry_in_time, limits)
+                listed.entries += pool.map(entry, files, map(inside.__getitem__, files))
                 level = [path for path in inside if path.endswith("/") and wanted.folder(path)]
         if "" in listed.unlisted:
             raise listed.unlisted[""]
@@ -247,8 +301,8 @@ class FileSystem:
         size: int | None = _found(self._root, path, self._fs.info).get("size")
         return size
 
-    def payload(self, path: str) -> bytes:
-        content: bytes = _found(self._root, path, self._fs.cat_file)
+    def payload(self, path: str, most: int) -> bytes:
+        content: bytes = _found(self._root, path, partial(self._fs.cat_file, start=0, end=most))
         return content
 
     def opened(self) -> tuple[IO[bytes], str]:
@@ -263,7 +317,7 @@ class FileSystem:
     def _is_file(self) -> bool:
         return bool(self._fs.info(self._root)["type"] != "directory")
 
-    def _folder(self, prefix: str) -> dict[str, Mapping[str, Any]] | BaseException:
+    def _folder(self, prefix: str, limits: ListingLimits) -> dict[str, Mapping[str, Any]] | BaseException:
         """Return the entries of a folder by their paths below the root, or the exception if it cannot be listed.
 
         Paths of folders end in "/".
@@ -271,6 +325,7 @@ class FileSystem:
         if prefix.count("/") > DEEPEST:
             return RecursionError(f"more than {DEEPEST} folders deep")
         try:
+            limits.check_time()
             return dict(self._children(prefix))
         except Exception as error:  # noqa: BLE001  # a file system may raise anything; the rest is listed
             return error
@@ -280,6 +335,10 @@ class FileSystem:
         for info in self._fs.ls(folder, detail=True):
             if (name := info["name"].rstrip("/")).strip("/") != folder.strip("/"):
                 yield prefix + _name(name) + "/" * (info["type"] == "directory"), info
+
+    def _entry_in_time(self, limits: ListingLimits, path: str, info: Mapping[str, Any]) -> Entry:
+        limits.check_time()
+        return self._entry(path, info)
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
         return Entry(path, self._stamp(info), info.get("size") or 0, _broken(info))
@@ -295,19 +354,54 @@ class Web(FileSystem):
     """
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
-        super().__init__(address, options)
+        import aiohttp
+
+        client = {"timeout": aiohttp.ClientTimeout(total=ANSWER_SECONDS), **options.get("client_kwargs", {})}
+        super().__init__(address, {**options, "client_kwargs": client})
         self._root = str(address)
 
     def size(self, path: str) -> int | None:
         size: int | None = self._info(self._url(path)).get("size")
         return size
 
-    def payload(self, path: str) -> bytes:
-        content: bytes = self._fs.cat_file(self._url(path))
+    def payload(self, path: str, most: int) -> bytes:
+        content, _ = self._get(self._url(path), most)
         return content
 
     def opened(self) -> tuple[IO[bytes], str]:
-        return _copied(self._fs.cat_file(self._root)), self._stamp(self._info(self._root))
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller reads it for as long as it needs
+        self._download(self._root, file, ARCHIVE_BYTES + 1)
+        _check_archive(file.tell())
+        file.seek(0)
+        return file, self._stamp(self._info(self._root))
+
+    def _get(self, url: str, most: int) -> tuple[bytes, Any]:
+        """Return the first `most` bytes at an address, and the response. Raises any exception of the client."""
+        content = io.BytesIO()
+        response = self._download(url, content, most)
+        return content.getvalue()[:most], response
+
+    def _download(self, url: str, into: IO[bytes], most: int) -> Any:
+        """Write at least the first `most` bytes at an address, or all, to a file, and return the response."""
+        from fsspec.asyn import sync
+
+        return sync(self._fs.loop, self._stream, url, into, most)
+
+    async def _stream(self, url: str, into: IO[bytes], most: int) -> Any:
+        import aiohttp
+
+        options = {"timeout": aiohttp.ClientTimeout(total=None), **self._fs.kwargs}
+        session = await self._fs.set_session()
+        begun = asyncio.get_running_loop().time()
+        async with asyncio.timeout(ANSWER_SECONDS) as patience:
+            async with session.get(self._fs.encode_url(url), **options) as response:
+                self._fs._raise_not_found_for_status(response, url)
+                async for chunk in response.content.iter_any():
+                    into.write(chunk)
+                    if into.tell() >= most:
+                        break
+                    patience.reschedule(begun + ANSWER_SECONDS + into.tell() / SLOWEST)
+                return response
 
     @property
     def _name(self) -> str:
@@ -325,12 +419,20 @@ class Web(FileSystem):
 
     def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
         folder = self._url(prefix)
-        if not prefix and "html" not in (found := self._info(folder).get("mimetype", "html")):
-            raise ValueError(f"expected a page of links, got {found}")
-        for info in self._fs.ls(folder, detail=True):
-            link = info["name"].removeprefix(folder).removeprefix("./")
-            if link and info["name"].startswith(folder) and not NO_FILE.match(link):
-                yield prefix + unquote(link), info
+        page, response = self._get(folder, PAGE_BYTES)
+        if len(page) == PAGE_BYTES:
+            raise ValueError(f"its page of links has more than {PAGE_BYTES:,} bytes")
+        if "html" not in (found := response.headers.get("Content-Type", "html")):
+            raise ValueError(f"expected a page of links, got {found.partition(';')[0]}")
+        for link in LINKS.findall(page.decode("utf-8", "ignore")):
+            url = f"{folder}{link.removeprefix('./')}"
+            if link.startswith("/"):
+                url = f"{'/'.join(folder.split('/', 3)[:3])}{link}"
+            elif link.startswith("http"):
+                url = link
+            name = url.removeprefix(folder)
+            if name and url.startswith(folder) and not NO_FILE.match(name) and name != "../":
+                yield prefix + unquote(name), {"name": url, "type": "directory" if url.endswith("/") else "file"}
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
         """Return an entry with the size and stamp that the server reports, since a page of links gives names only.
@@ -383,30 +485,37 @@ class Git:
             self._tree = self._at(folder).peel(pygit2.Tree)
 
     def listed(self, wanted: Wanted) -> Listed:
-        listed = Listed()
-        listed.entries += self._entries(self._tree, "", wanted, listed.unlisted)
+        listed, limits = Listed(), ListingLimits()
+        for entry in self._entries(self._tree, "", wanted, listed.unlisted, limits):
+            listed.entries.append(entry)
         return listed
 
     def size(self, path: str) -> int | None:
-        return len(self.payload(path))
+        return int(self._at(path).size)
 
-    def payload(self, path: str) -> bytes:
-        return bytes(self._at(path).data)
+    def payload(self, path: str, most: int) -> bytes:
+        return bytes(memoryview(self._at(path))[:most])
 
     def opened(self) -> tuple[IO[bytes], str]:
         raise ValueError("an archive in a repository is not opened: check out the repository")
 
     def _entries(
-        self, folder: pygit2.Tree, prefix: str, wanted: Wanted, unlisted: dict[str, BaseException]
+        self,
+        folder: pygit2.Tree,
+        prefix: str,
+        wanted: Wanted,
+        unlisted: dict[str, BaseException],
+        limits: ListingLimits,
     ) -> Iterator[Entry]:
         if prefix.count("/") > DEEPEST:
             unlisted[prefix] = RecursionError(f"more than {DEEPEST} folders deep")
             return
+        limits.count(len(folder))
         entry: Any  # a blob, a tree, or the commit of a submodule
         for entry in folder:
             path = prefix + entry.raw_name.decode("utf-8", "surrogateescape")
             if entry.type_str == "tree" and wanted.folder(f"{path}/"):
-                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted, unlisted)
+                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted, unlisted, limits)
             elif entry.type_str == "blob" and wanted.file(path):
                 yield Entry(path, str(entry.id), entry.size, LINK if entry.filemode == GIT_LINK else "")
 
@@ -420,6 +529,8 @@ class Git:
 class Archive(FileSystem):
     """Contents of a .zip or .tar, which is a local file or lies in another tree."""
 
+    most_folders = ENTRIES
+
     def __init__(self, scheme: str, inside: str, outside: Path | Address, options: Mapping[str, Any]) -> None:
         import fsspec
 
@@ -430,8 +541,11 @@ class Archive(FileSystem):
             self._outside = _local_stamp(os.fstat(file.fileno()))
         self._at_once = 1
         self._root = inside.strip("/")
-        compression = COMPRESSIONS.get(Path(outside.name).suffix.lower())
-        self._fs = fsspec.filesystem(scheme, fo=file, **({"compression": compression} if scheme == "tar" else {}))
+        if is_pointer(file.read(POINTER_BYTES + 1)):
+            raise SourceError(f"source.root: {outside}: {POINTER}")
+        file.seek(0)
+        unpack = UNPACKERS.get(Path(outside.name).suffix.lower())
+        self._fs = fsspec.filesystem(scheme, fo=_Unpacked(unpack(file)) if unpack and scheme == "tar" else file)
         if scheme == "tar":
             _refuse_cut(self._fs.tar)
 
@@ -454,6 +568,34 @@ class Archive(FileSystem):
         A tar keeps no checksums.
         """
         return f"{info['CRC']:08x}:{info['size']}" if "CRC" in info else self._outside
+
+
+class _Unpacked:
+    """Content of a compressed file, up to UNPACKED_BYTES. It has no name, by which fsspec would unpack it again."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.read, self.tell, self.seekable, self.close = file.read, file.tell, file.seekable, file.close
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if offset > UNPACKED_BYTES:
+            raise ValueError(f"the archive unpacks to more than {UNPACKED_BYTES:,} bytes")
+        return self._file.seek(offset, whence)
+
+
+def _check_archive(size: int) -> None:
+    if size > ARCHIVE_BYTES:
+        raise ValueError(f"the archive has more than {ARCHIVE_BYTES:,} bytes")
+
+
+def _repeated(folder: str, names: Mapping[str, frozenset[str]]) -> BaseException | None:
+    """Return an error for a folder that has the same entries as several folders above it, with folders among them."""
+    parts = folder.split("/")[:-1]
+    above = ["".join(f"{part}/" for part in parts[:n]) for n in range(len(parts))]
+    same = [other for other in above if names.get(other) == names[folder]]
+    if len(same) < SAME_ABOVE or not any(name.endswith("/") for name in names[folder]):
+        return None
+    return RecursionError(f"it has the same entries as {len(same)} folders above it, and may have no end: exclude it")
 
 
 def _inside(name: str) -> str:
@@ -500,14 +642,6 @@ def _seconds(told: Any) -> float | None:
 def _local_stamp(found: os.stat_result) -> str:
     racy = time.time() - max(found.st_mtime, found.st_ctime) < RACY_SECONDS_HERE
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}" + "?" * racy
-
-
-def _copied(content: bytes) -> IO[bytes]:
-    """Return a local temporary file with this content, since not every server supports range requests."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller reads it for as long as it needs
-    file.write(content)
-    file.seek(0)
-    return file
 
 
 def _broken(info: Mapping[str, Any]) -> str:

@@ -49,6 +49,9 @@ LOGGER = logging.getLogger("findingaid")
 
 TABLES = (*schemas.FIXED, "records")
 
+LOCKS = ".locks"
+"""Folder of the locks in a store that is a folder."""
+
 DEFAULTS = Lexical()
 
 NOT_THERE = "was not found"
@@ -538,7 +541,7 @@ class Store:
             yield
             return
         self._require_folder()
-        lock = FileLock(Path(self.uri) / ".locks" / what)
+        lock = FileLock(Path(self.uri) / LOCKS / what)
         try:
             with self.reached():
                 Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)

@@ -374,3 +374,51 @@ def test_lock_files_and_pointers_are_counted_and_fail_no_run(cli: Cli) -> None:
     assert "docs: skipped 1 .md: a lock or temporary file" in done.stdout
     assert "docs: skipped 1 .md: a pointer of Git LFS, not the file itself: run `git lfs pull`" in done.stdout
     assert cli.json("status")[0]["artifacts"] == 1
+
+
+STORES = {
+    "below the root": ("docs/index", "docs"),
+    "in the root itself": ("docs", "docs"),
+    "above the root": (".", "docs"),
+    "hidden": ("docs/.findingaid/index", "docs"),
+    "deeper": ("docs/a/b/index", "docs"),
+}
+
+
+@pytest.mark.parametrize("where", STORES)
+def test_the_program_never_indexes_its_own_files(cli: Cli, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the store, nor its configuration, whatever it is called, nor Dagster's home."""
+    store, root = STORES[where]
+    cli.write("a.md", "A text that stays as it is.")
+    cli.write("sub/b.md", "Another text.")
+    cli.settings["store"] = store
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "files", "root": root, "hidden": True}}}
+    home = cli.docs / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("storage: {}")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    cli.config = cli.docs / "other name.yaml" if where == "below the root" else cli.config
+    if where == "below the root":
+        cli.settings |= {
+            "store": "index",
+            "corpora": {"docs": {"source": {"kind": "files", "root": ".", "hidden": True}}},
+        }
+
+    first = cli.json("index")["corpora"]["docs"]
+    second = cli.json("index")["corpora"]["docs"]
+
+    assert (first["new"], first["failed"], first["skipped"]) == (2, [], [])
+    assert (second["unchanged"], second["new"], second["changed"], second["skipped"]) == (2, 0, 0, [])
+
+
+def test_a_store_that_is_reached_by_a_link_is_left_out_too(cli: Cli) -> None:
+    cli.write("a.md", "A text that stays as it is.")
+    (cli.folder / "elsewhere").mkdir()
+    (cli.docs / "index").symlink_to(cli.folder / "elsewhere")
+    (cli.docs / "settings.yaml").symlink_to(cli.config)
+    (cli.docs / "calls").symlink_to(cli.folder / "elsewhere" / "calls.lance")
+    cli.settings["store"] = "docs/index"
+
+    for _ in range(2):
+        report = cli.json("index")["corpora"]["docs"]
+        assert (report["artifacts"], report["failed"], report["skipped"]) == (1, [], [])

@@ -663,3 +663,13 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
 
     assert done.returncode == 1
     assert f"needs {package}: pip install 'findingaid[{extra}]'" in error_of(done)
+
+
+def test_a_store_below_a_root_that_is_a_url_is_left_out(tmp_path: Path) -> None:
+    place = Memory(tmp_path)
+    for name in ("a.md", "index/records.lance/x.md", "index2/b.md"):
+        place.put(name, text_about(name))
+    source = Files(place.root)
+    source.leave_out([f"{place.root}/index"])
+
+    assert [x.artifact_id for x in source.discover().listings] == ["a.md", "index2/b.md"]

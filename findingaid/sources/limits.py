@@ -1,0 +1,63 @@
+"""Limits of listings and reads, so that a tree or a file without end is refused instead of taking memory and time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+ENTRIES = 2_000_000
+"""Most files and folders of one listing."""
+
+FOLDERS = 10_000
+"""Most folders of one listing, if each takes a request."""
+
+SECONDS = 600.0
+"""Longest time of one listing."""
+
+SAME_ABOVE = 3
+"""Number of folders above one, with the same entries as it has, from which on it is not entered.
+
+A web server that shows the same page for every address, and a link to a folder above, would nest without end.
+"""
+
+ANSWER_SECONDS = 60.0
+SLOWEST = 50_000
+"""Longest time that a server may take to begin an answer, and the least bytes a second of the rest."""
+
+PAGE_BYTES = 20_000_000
+"""Largest page of links."""
+
+ARCHIVE_BYTES = 2_000_000_000
+UNPACKED_BYTES = 20_000_000_000
+"""Largest archive that is downloaded, and most bytes that one may unpack to."""
+
+
+@dataclass
+class ListingLimits:
+    """Counts of one listing. Every method raises ValueError when a limit is passed, with the remedy."""
+
+    folders: int = FOLDERS
+    entries_left: int = field(default_factory=lambda: ENTRIES)
+    until: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def count(self, entries: int) -> None:
+        """Count entries that were listed."""
+        self.entries_left -= entries
+        if self.entries_left < 0:
+            raise _no_end(f"more than {ENTRIES:,} files and folders")
+        self.check_time()
+
+    def count_folders(self, folders: int) -> None:
+        """Count folders that are to be listed, each by a request."""
+        self.folders -= folders
+        if self.folders < 0:
+            raise _no_end(f"more than {FOLDERS:,} folders")
+
+    def check_time(self) -> None:
+        """Check that the listing has not taken too long."""
+        if time.monotonic() > self.until:
+            raise _no_end(f"not listed within {SECONDS:,.0f} s")
+
+
+def _no_end(what: str) -> ValueError:
+    return ValueError(f"{what}: exclude folders, or divide it among corpora with roots below it")
