@@ -22,6 +22,7 @@ from findingaid import Corpus
 from findingaid.errors import FindingAidError
 from findingaid.indexing.watching import Watch
 from findingaid.sources.files import Files
+from findingaid.sources.records import RecordFile
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import MemorySource
 from tests.conftest import Cli, text_about
@@ -202,6 +203,109 @@ def test_only_the_corpus_that_a_file_is_in_changes_and_the_index_itself_never(tm
             stop.set()
 
     assert yielded == [["docs", "notes"], ["docs", "notes"], ["notes"]]
+
+
+def until(watch: Watch, stop: threading.Event, steps: list[Callable[[], object]]) -> list[list[str]]:
+    """Take a step after each time that corpora are yielded, and return them all."""
+    yielded = []
+    for names in watch.changed(stop):
+        yielded.append(names)
+        if len(yielded) > len(steps):
+            stop.set()
+        else:
+            steps[len(yielded) - 1]()
+    return yielded
+
+
+@pytest.mark.parametrize("link", ["docs", "within/docs"])
+def test_a_change_below_a_root_that_is_reached_by_a_link_is_found(tmp_path: Path, link: str) -> None:
+    pytest.importorskip("watchfiles")
+    (tmp_path / "real" / "docs").mkdir(parents=True)
+    (tmp_path / "within").symlink_to("real")
+    (tmp_path / "docs").symlink_to("real/docs")
+    corpora = {"docs": Corpus("docs", Files(tmp_path / link), WholeText())}
+    write = (tmp_path / "real" / "docs" / "a.md").write_text
+
+    found = until(Watch(corpora, 3600), threading.Event(), [lambda: None, lambda: write("text")])
+
+    assert found == [["docs"]] * 3
+
+
+def test_a_root_that_is_a_link_is_watched_where_it_leads_when_it_is_moved(tmp_path: Path) -> None:
+    pytest.importorskip("watchfiles")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    source = Files(link)
+
+    def move() -> None:
+        link.unlink()
+        link.symlink_to("two")
+
+    def write() -> None:
+        assert source.discover().listings == []
+        (tmp_path / "two" / "a.md").write_text("text")
+
+    watch = Watch({"docs": Corpus("docs", source, WholeText())}, 3600)
+    found = until(watch, threading.Event(), [lambda: None, move, lambda: None, write])
+
+    assert found == [["docs"]] * 5
+    assert [x.artifact_id for x in source.discover().listings] == ["a.md"]
+
+
+def test_a_file_of_records_that_is_a_link_is_watched_where_it_is(tmp_path: Path) -> None:
+    pytest.importorskip("watchfiles")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "here").mkdir()
+    path = tmp_path / "real" / "rows.jsonl"
+    path.write_text("")
+    (tmp_path / "here" / "rows.jsonl").symlink_to(path)
+    corpora = {"rows": Corpus("rows", RecordFile(tmp_path / "here" / "rows.jsonl"), WholeText())}
+
+    found = until(Watch(corpora, 3600), threading.Event(), [lambda: None, lambda: path.write_text('{"id": 1}\n')])
+
+    assert found == [["rows"]] * 3
+
+
+LIMITED = """
+import sys, threading
+from pathlib import Path
+from findingaid import Corpus
+from findingaid.indexing.watching import Watch
+from findingaid.sources.files import Files
+from findingaid.sources.records import RecordFile
+from findingaid.strategies.whole_text import WholeText
+for number in range(30):
+    Path(f"docs/{number}").mkdir(parents=True)
+times = 0
+for names in Watch({"docs": Corpus("docs", Files(Path("docs")), WholeText())}, 0.3).changed(threading.Event()):
+    times += 1
+    if times == 6:
+        print(names)
+        break
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["watches", "instances"])
+def test_the_limit_of_watched_folders_is_named_once_and_the_interval_goes_on(tmp_path: Path, limit: str) -> None:
+    """With a limit of its own, in a namespace of its own, since other programs need theirs."""
+    count = 8 if limit == "watches" else 0
+    set_limit = f'echo {count} > /proc/sys/user/max_inotify_{limit} && exec "$0" "$@"'
+    alone = ["unshare", "-U", "-r", "sh", "-c", set_limit]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a user namespace with limits of its own")
+
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout == "['docs']\n"
+    assert done.stderr.count("not every change of a file is reported by the operating system") == 1
+    assert f"all sources are looked at every 0.3 s; raise the limit with `sudo sysctl fs.inotify.max_user_{limit}" in (
+        done.stderr
+    )
 
 
 def test_the_library_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
