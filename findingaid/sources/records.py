@@ -105,7 +105,7 @@ class RecordFile:
             raise ConfigError(f"delimiter: expected one character, got {self.delimiter!r}")
 
     def watched(self) -> list[Path]:
-        """Return the folders of the file and of a link's target, since a program may replace a file by renaming another."""
+        """Return the folders of the file and of a link's target, since programs replace a file by renaming another."""
         return list(dict.fromkeys([self.path.parent, self.path.resolve().parent]))
 
     def discover(self) -> Discovery:
