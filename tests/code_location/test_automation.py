@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.pipelines.automation import FEW
 from findingaid_dagster.resources import FindingAidResource
-from tests.code_location.test_code_location import STAGES, Location, observe, open_location
 from tests.conftest import PLAIN, Cli, openai, text_about
+from tests.support.location import SETTLED, STAGES, Location, open_location
 
 FILES = {"ledger.md", "reader.md", "vector.md", "writer.md"}
 
@@ -44,98 +42,98 @@ class Ticks:
         return {str(key) for key in requested["records"]}
 
     def quiet(self) -> bool:
-        """Whether the next three ticks request nothing."""
-        return not any(self.tick() for _ in range(3))
+        """Whether the next two ticks request nothing: a condition may see an event one tick late."""
+        return not any(self.tick() for _ in range(2))
 
 
 @pytest.fixture
 def ticks(location: Location) -> Ticks:
     """An automation that was switched on over an index that is up to date."""
-    assert location.index().success
+    location.begin()
     ticks = Ticks(location)
     assert ticks.quiet()
     return ticks
 
 
-def test_an_observed_change_is_requested_once_and_only_its_partition(location: Location, ticks: Ticks) -> None:
+def test_what_was_observed_is_requested_together_and_once_for_each_change(location: Location, ticks: Ticks) -> None:
+    """Also what keeps failing: a new file that cannot be read, and one that became so."""
     location.cli.write("ledger.md", text_about("another ledger"))
-    observe(location)
-
-    assert ticks.tick() == {"ledger.md"}
-    assert ticks.quiet()
-    assert location.materialize(STAGES, "ledger.md").success
-    assert ticks.quiet()
-    assert location.all_fresh()
-
-
-def test_an_observed_new_file_is_requested_once(location: Location, ticks: Ticks) -> None:
     location.cli.write("added.md", text_about("added"))
-    observe(location)
+    for name in ("bad.md", "writer.md"):
+        location.cli.write(name, b"\x00binary")
+    location.observe()
 
-    assert ticks.tick() == {"added.md"}
+    assert ticks.tick() == {"ledger.md", "added.md", "bad.md", "writer.md"}
     assert ticks.quiet()
-    assert location.materialize(STAGES, "added.md").success
+    for name in ("ledger.md", "added.md"):
+        assert location.materialize(STAGES, name).success
+    for name in ("bad.md", "writer.md"):
+        assert not location.materialize(STAGES, name).success
     assert ticks.quiet()
-    assert location.all_fresh()
+    assert location.observe() == set()
+    assert ticks.quiet()
+    assert location.stale() == {"bad.md": set(STAGES), "writer.md": {"artifacts"}}
 
-
-def test_changes_in_several_files_are_requested_together(location: Location, ticks: Ticks) -> None:
-    for name in ("ledger.md", "writer.md"):
-        location.cli.write(name, text_about("another"))
-    observe(location)
-
-    assert ticks.tick() == {"ledger.md", "writer.md"}
+    location.cli.write("bad.md", b"\x00binary still")
+    location.observe()
+    assert ticks.tick() == {"bad.md"}
+    assert not location.materialize(STAGES, "bad.md").success
     assert ticks.quiet()
 
 
 def test_what_the_job_did_is_not_requested(location: Location, ticks: Ticks) -> None:
+    """Nor after an observation, after a run of the command line, and for a changed strategy."""
     location.cli.write("ledger.md", text_about("another ledger"))
     location.cli.write("added.md", text_about("added"))
-    os.utime(location.cli.docs / "writer.md", (1_700_000_000, 1_700_000_000))
-
+    os.utime(location.cli.docs / "writer.md", (SETTLED + 1, SETTLED + 1))
     assert location.index().success
-
     assert ticks.quiet()
 
-
-def test_what_the_job_did_after_an_observation_is_not_requested(location: Location, ticks: Ticks) -> None:
-    location.cli.write("ledger.md", text_about("another ledger"))
-    location.cli.write("added.md", text_about("added"))
-    observe(location)
-
+    location.cli.write("ledger.md", text_about("a third ledger"))
+    location.cli.write("more.md", text_about("more"))
+    location.observe()
     assert location.index().success
-
     assert ticks.quiet()
 
-
-def test_what_the_command_line_did_and_the_job_logged_is_not_requested(location: Location, ticks: Ticks) -> None:
-    location.cli.write("ledger.md", text_about("another ledger"))
-    location.cli.write("added.md", text_about("added"))
+    before = location.events()
+    location.cli.write("ledger.md", text_about("a fourth ledger"))
+    location.cli.write("most.md", text_about("most"))
     assert location.cli.run("index").exit_code == 0
     assert ticks.quiet()
-
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
     assert location.index().success
-
     assert ticks.quiet()
+    assert {(stage, name) for stage in STAGES for name in ("ledger.md", "most.md")} <= (
+        location.events() - before
+    ).keys()
+    assert location.all_fresh()
 
 
 def test_what_a_person_materialized_is_not_requested(location: Location, ticks: Ticks) -> None:
     location.cli.write("ledger.md", text_about("another ledger"))
-    observe(location)
+    location.observe()
 
     assert location.materialize(STAGES, "ledger.md").success
 
     assert ticks.quiet()
 
 
-def test_partitions_that_a_job_has_added_and_not_logged_yet_are_not_requested(location: Location, ticks: Ticks) -> None:
+def test_partitions_that_a_job_is_adding_and_removes_are_not_requested_and_one_that_comes_back_is(
+    location: Location, ticks: Ticks
+) -> None:
+    path = location.cli.docs / "ledger.md"
+    text = path.read_bytes()
     location.cli.write("added.md", text_about("added"))
-    location.instance.add_dynamic_partitions("docs", ["added.md"])
-
-    during = ticks.tick()
+    location.instance.add_dynamic_partitions("docs", ["added.md"])  # which the job does before it logs them
+    assert ticks.tick() == set()
+    path.unlink()
     assert location.index().success
+    assert ticks.quiet()
 
-    assert during == set()
+    path.write_bytes(text)
+    location.observe()
+
+    assert ticks.tick() == {"ledger.md"}
     assert ticks.quiet()
 
 
@@ -148,7 +146,7 @@ def test_a_partition_that_a_run_is_at_waits_for_its_end(location: Location, tick
     )
     location.cli.write("ledger.md", text_about("another ledger"))
     location.cli.write("writer.md", text_about("another writer"))
-    observe(location)
+    location.observe()
 
     during = ticks.tick()
     location.instance.report_run_canceled(run)
@@ -174,57 +172,6 @@ def test_a_changed_strategy_is_requested_once_for_every_partition(location: Loca
     assert location.materialize(STAGES, "ledger.md", "writer.md").success
     assert ticks.quiet()
     assert location.all_fresh()
-
-
-def test_a_changed_strategy_that_the_job_dealt_with_is_not_requested(location: Location, ticks: Ticks) -> None:
-    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
-
-    assert location.index().success
-
-    assert ticks.quiet()
-
-
-def test_an_artifact_that_keeps_failing_is_requested_once_for_each_change(location: Location, ticks: Ticks) -> None:
-    location.cli.write("bad.md", b"\x00binary")
-    observe(location)
-    first = ticks.tick()
-    assert not location.materialize(STAGES, "bad.md").success
-
-    assert ticks.quiet()
-    assert observe(location) == set()
-    assert ticks.quiet()
-    location.cli.write("bad.md", b"\x00binary still")
-    observe(location)
-    second = ticks.tick()
-    assert not location.materialize(STAGES, "bad.md").success
-
-    assert first == second == {"bad.md"}
-    assert ticks.quiet()
-
-
-def test_a_changed_file_that_became_unreadable_is_requested_once(location: Location, ticks: Ticks) -> None:
-    location.cli.write("ledger.md", b"\x00binary")
-    observe(location)
-
-    assert ticks.tick() == {"ledger.md"}
-    assert not location.materialize(STAGES, "ledger.md").success
-    assert ticks.quiet()
-
-
-def test_a_file_that_was_deleted_is_not_requested_and_one_that_came_back_is(location: Location, ticks: Ticks) -> None:
-    path = location.cli.docs / "ledger.md"
-    text, modified = path.read_bytes(), path.stat().st_mtime_ns
-    path.unlink()
-    assert location.index().success
-    gone = ticks.tick()
-
-    path.write_bytes(text)
-    os.utime(path, ns=(modified, modified))
-    observe(location)
-
-    assert gone == set()
-    assert ticks.tick() == {"ledger.md"}
-    assert ticks.quiet()
 
 
 def test_the_sensor_observes_without_a_run_what_changed(location: Location, ticks: Ticks) -> None:
@@ -273,7 +220,7 @@ def test_many_changes_start_one_run_of_the_job_and_no_automation(location: Locat
 
 
 def test_many_changes_that_were_tried_start_no_further_run(location: Location) -> None:
-    assert location.index().success
+    location.begin()
     for number in range(FEW + 1):
         location.cli.write(f"bad-{number}.md", b"\x00binary")
 
@@ -295,36 +242,6 @@ def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> N
 
     assert found.asset_events == []
     assert "under way" in (found.skip_message or "")
-
-
-@pytest.mark.slow
-def test_an_asset_downstream_of_published_is_requested_once_for_each_publish(location: Location) -> None:
-    @dg.asset(deps=[dg.AssetKey(["docs", "published"])], automation_condition=dg.AutomationCondition.eager())
-    def report() -> None: ...
-
-    cursor = None
-
-    def requested() -> int:
-        """Return how often the next three ticks request the report, and materialize it each time."""
-        nonlocal cursor
-        definitions = dg.Definitions.merge(location.definitions, dg.Definitions(assets=[report]))
-        count = 0
-        for _ in range(3):
-            result = dg.evaluate_automation_conditions(definitions, location.instance, cursor=cursor)
-            cursor = result.cursor
-            if result.get_num_requested(report.key):
-                count += 1
-                assert dg.materialize([report], instance=location.instance).success
-        return count
-
-    assert requested() == 0  # nothing is published
-    assert location.index().success
-    assert requested() == 1
-    assert location.index().success
-    assert requested() == 0  # nothing new was published
-    location.cli.write("ledger.md", text_about("ledger", "an edit"))
-    assert location.index().success
-    assert requested() == 1
 
 
 def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> None:
@@ -355,7 +272,22 @@ class TestFinishedBatches:
             data = sensor.evaluate_tick(context)
             return [request.run_config for request in data.run_requests or ()], data.skip_message or "", data.cursor
 
-    def test_a_batch_that_is_done_starts_one_run_that_takes_it_in(self, sending: Location) -> None:
+    def test_a_batch_that_is_done_starts_one_run_that_takes_it_in(
+        self, sending: Location, server: OpenAIServer
+    ) -> None:
+        """Once no run of the job is under way, and the endpoint answers."""
+        job = sending.definitions.resolve_job_def("index")
+        run = sending.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+        looks = len(server.requests)
+        assert self.tick(sending)[:2] == ([], "a run of the index job is under way and stores finished batches")
+        assert len(server.requests) == looks
+        sending.instance.report_run_canceled(run)
+        server.when(lambda _: True, faults.server_error())
+        requests, reason, _ = self.tick(sending)
+        assert requests == []
+        assert reason.startswith("500 server_error: The server had an error")
+        server.recover()
+
         waits = [self.tick(sending) for _ in range(2)]  # each look moves the batch of the server on
         (config,), _, cursor = self.tick(sending)
         again = self.tick(sending, cursor)
@@ -363,7 +295,6 @@ class TestFinishedBatches:
         assert [(requests, reason) for requests, reason, _ in waits] == [([], "no batch is finished")] * 2
         assert again[:2] == ([], "a run was started for the finished batches and has not stored them: see that run")
         assert config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
-        job = sending.definitions.resolve_job_def("index")
         assert job.execute_in_process(run_config=config, instance=sending.instance).success
         assert sending.aid.status()[0].synopses == {"ok": 4}
         assert self.tick(sending, cursor)[:2] == ([], "no batch is finished")
@@ -379,22 +310,6 @@ class TestFinishedBatches:
 
         assert len(server.batches.objects) == 2
         assert first == second != []
-
-    def test_an_endpoint_that_does_not_answer_is_the_reason(self, sending: Location, server: OpenAIServer) -> None:
-        server.when(lambda _: True, faults.server_error())
-
-        requests, reason, _ = self.tick(sending)
-
-        assert requests == []
-        assert reason.startswith("500 server_error: The server had an error")
-
-    def test_a_run_under_way_is_waited_for(self, sending: Location, server: OpenAIServer) -> None:
-        job = sending.definitions.resolve_job_def("index")
-        sending.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
-        looks = len(server.requests)
-
-        assert self.tick(sending)[:2] == ([], "a run of the index job is under way and stores finished batches")
-        assert len(server.requests) == looks
 
     def test_before_the_first_run_there_is_none(self, location: Location, server: OpenAIServer) -> None:
         location.cli.settings["synthesizer"] = openai(server, batch_from=2)
@@ -420,8 +335,7 @@ def test_synopses_that_are_pending_start_no_run_of_the_sensor_that_looks_at_sour
     location: Location, server: OpenAIServer
 ) -> None:
     location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 1}}
-    time.sleep(RACY_NANOSECONDS / 1e9)  # files just written are always inspected once more
-    assert location.index().success
+    location.begin()
     sensor = location.definitions.resolve_sensor_def("changed_sources")
     resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
 

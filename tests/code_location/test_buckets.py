@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from findingaid.sources.files import RACY_NANOSECONDS
 from findingaid_dagster.assets import Keys, artifact_id_of, keys_of, partition_key, select_artifacts
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines.automation import _to_backfill
 from tests.code_location.test_automation import Ticks, look
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, error_of, text_about
+from tests.support.location import STAGES, Location, open_location
 
 TOPICS = ("ledger", "vector", "reader", "writer")
 BUCKETS = 4
@@ -54,13 +52,6 @@ def metadata(location: Location, stage: str, key: str) -> dict[str, object]:
     (record,) = location.instance.fetch_materializations(wanted, limit=1).records
     assert record.asset_materialization
     return {name: found.value for name, found in record.asset_materialization.metadata.items()}
-
-
-def observe(location: Location) -> None:
-    """Observe the source as the UI does."""
-    job = location.definitions.resolve_implicit_global_asset_job_def()
-    source = dg.AssetKey(["docs", "source"])
-    assert job.execute_in_process(instance=location.instance, asset_selection=[source]).success
 
 
 # -- keys --------------------------------------------------------------------------------------------------
@@ -116,22 +107,15 @@ def test_wrong_settings_are_named(cli: Cli, given: dict[str, object], said: str)
 
 
 @pytest.mark.dagster_versions
-def test_the_job_logs_a_materialization_of_each_bucket_and_all_are_fresh(location: Location) -> None:
+def test_a_bucket_is_logged_once_and_stale_exactly_if_one_of_its_artifacts_is(location: Location) -> None:
     assert location.index().success
-
     assert keys(location) == sorted({key_of(i) for i in location.aid.indexer("docs").ledger.rows("docs")})
+    assert location.index().success
     assert set(location.events().values()) == {1}
     assert location.all_fresh()
-    assert location.index().success
-    assert set(location.events().values()) == {1}
-
-
-@pytest.mark.dagster_versions
-def test_a_bucket_is_stale_exactly_if_one_of_its_artifacts_is(location: Location) -> None:
-    location.index()
     location.cli.write("note3.md", text_about("another note"))
 
-    observe(location)
+    location.observe()
 
     assert stale(location) == {key_of("note3.md")}
     assert location.index().success
@@ -140,20 +124,19 @@ def test_a_bucket_is_stale_exactly_if_one_of_its_artifacts_is(location: Location
     assert logged == {key_of("note3.md"): len(STAGES)}
 
 
-@pytest.mark.parametrize("change", ["new", "deleted"])
-def test_a_new_and_a_deleted_artifact_make_its_bucket_stale(location: Location, change: str) -> None:
-    location.index()
-    (location.cli.folder / "docs" / "note5.md").unlink() if change == "deleted" else location.cli.write(
-        "note99.md", text_about("more")
-    )
-    changed = key_of("note5.md" if change == "deleted" else "note99.md")
+def test_a_new_and_a_deleted_artifact_make_their_buckets_stale(location: Location) -> None:
+    location.begin()
+    (location.cli.docs / "note5.md").unlink()
+    location.cli.write("note99.md", text_about("more"))
+    changed = {key_of("note5.md"), key_of("note99.md")}
 
-    observe(location)
-    assert stale(location) == {changed}
+    location.observe()
+    assert stale(location) == changed
 
-    assert location.materialize(STAGES, changed).success
+    for key in changed:
+        assert location.materialize(STAGES, key).success
     assert location.all_fresh()
-    assert ("note99.md" in indexed(location), "note5.md" in indexed(location)) == (change == "new", change == "new")
+    assert ("note99.md" in indexed(location), "note5.md" in indexed(location)) == (True, False)
     before = location.events()
     assert location.index().success
     assert location.events() == before
@@ -164,8 +147,7 @@ def indexed(location: Location) -> set[str]:
 
 
 def test_a_materialized_bucket_builds_only_what_is_stale_in_it(location: Location) -> None:
-    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
-    location.index()
+    location.begin()
     changed = key_of("note1.md")
     others = [i for i in indexed(location) if key_of(i) != changed]
     location.cli.write("note1.md", text_about("note 1 again"))
@@ -181,32 +163,23 @@ def test_a_materialized_bucket_builds_only_what_is_stale_in_it(location: Locatio
     assert {i for i in forced if forced[i].updated != after[i].updated} == {i for i in after if key_of(i) == changed}
 
 
-def test_a_range_of_buckets_is_one_run(location: Location) -> None:
-    location.index()
-    for name in sorted(indexed(location)):
-        location.cli.write(name, text_about(f"another {name}"))
-    first, last = keys(location)[0], keys(location)[-1]
-
-    assert location.materialize(STAGES, first, last).success
-
-    observe(location)
-    assert location.all_fresh()
-
-
-def test_the_tag_of_a_bucket_limits_the_index_job_to_it(location: Location) -> None:
-    location.index()
+def test_the_tag_of_a_bucket_limits_the_index_job_to_it_and_a_range_is_one_run(location: Location) -> None:
+    location.begin()
     for name in sorted(indexed(location)):
         location.cli.write(name, text_about(f"another {name}"))
     chosen = key_of("note2.md")
 
     assert location.index(tags={"dagster/partition": chosen}).success
-
-    observe(location)
+    location.observe()
     assert stale(location) == set(keys(location)) - {chosen}
+
+    assert location.materialize(STAGES, keys(location)[0], keys(location)[-1]).success
+    location.observe()
+    assert location.all_fresh()
 
 
 def test_a_bucket_that_becomes_empty_is_removed(location: Location) -> None:
-    location.index()
+    location.begin()
     chosen = key_of("note4.md")
     for name in sorted(indexed(location)):
         if key_of(name) == chosen:
@@ -217,7 +190,7 @@ def test_a_bucket_that_becomes_empty_is_removed(location: Location) -> None:
     assert chosen not in keys(location)
     assert location.all_fresh()
     location.cli.write("note4.md", text_about("back"))
-    observe(location)
+    location.observe()
     assert chosen in stale(location)
 
 
@@ -245,17 +218,6 @@ def test_a_failed_artifact_is_named_in_its_bucket_which_stays_stale(location: Lo
     assert metadata(location, "records", failing)["failed"] == 0
 
 
-def test_an_artifact_that_fails_after_it_was_indexed_makes_its_bucket_stale(location: Location) -> None:
-    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "fail"
-    location.index()
-    location.cli.write("note6.md", b"\x00binary")
-
-    assert not location.materialize(STAGES, key_of("note6.md")).success
-
-    assert stale(location) == {key_of("note6.md")}
-    assert "note6.md" in indexed(location)
-
-
 def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(location: Location) -> None:
     divide(location.cli, by="bucket", buckets=1)
     for number in range(40):
@@ -277,42 +239,31 @@ def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(lo
 # -- automation --------------------------------------------------------------------------------------------
 
 
-def test_a_change_seen_by_the_sensor_is_requested_once_for_its_bucket(location: Location) -> None:
-    assert location.index().success
+def test_a_change_and_a_failure_seen_by_the_sensor_are_requested_once_for_their_bucket(location: Location) -> None:
+    location.begin()
     ticks = Ticks(location)
     assert ticks.quiet()
-    location.cli.write("note3.md", text_about("another note"))
+    chosen = key_of("note3.md")
 
-    (event,) = look(location).asset_events
-    location.instance.report_runless_asset_event(event)
-
-    assert event.partition == key_of("note3.md")
-    assert ticks.tick() == {key_of("note3.md")}
-    assert location.materialize(STAGES, key_of("note3.md")).success
-    assert ticks.quiet()
-    assert look(location).asset_events == []
-
-
-def test_a_failing_artifact_is_tried_once_however_often_the_sensor_looks(location: Location) -> None:
-    location.index()
-    ticks = Ticks(location)
-    assert ticks.quiet()
-    location.cli.write("note3.md", b"\x00binary")
-    for event in look(location).asset_events:
+    for text in (text_about("another note"), b"\x00binary"):
+        location.cli.write("note3.md", text)
+        (event,) = look(location).asset_events
         location.instance.report_runless_asset_event(event)
-    assert ticks.tick() == {key_of("note3.md")}
 
-    assert not location.materialize(STAGES, key_of("note3.md")).success
+        assert event.partition == chosen
+        assert ticks.tick() == {chosen}
+        assert location.materialize(STAGES, chosen).success == isinstance(text, str)
+        assert ticks.quiet()
+        assert look(location).asset_events == []
 
-    assert look(location).asset_events == []
-    assert ticks.quiet()
-    assert stale(location) == {key_of("note3.md")}
+    assert stale(location) == {chosen}
+    assert "note3.md" in indexed(location)
 
 
 def test_a_backfill_is_of_the_buckets_with_stale_new_deleted_and_failed_artifacts(location: Location) -> None:
     divide(location.cli, by="bucket", buckets=64)
     location.cli.write("bad.md", b"\x00binary")
-    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
+    location.settle()
     location.index()
     assert to_backfill(location) == buckets_of("bad.md")
 
@@ -348,38 +299,35 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_corpus_is_divided_anew_at_its_limit_and_back_without_a_write(
     location: Location, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Also for another number of buckets, and after the history of single artifacts was pruned."""
     divide(location.cli, limit=12)
+    location.settle()
     location.index()
     assert keys(location) == sorted(map(partition_key, indexed(location)))
     location.cli.write("thirteenth.md", text_about("one more"))
-    time.sleep(RACY_NANOSECONDS / 1e9)  # else the stamps of all files are uncertain, and all are read again
+    location.settle()
     location.cli.run("index")
     before = contents(location.cli.folder / "index")
     assert before
 
-    divide(location.cli, limit=12, buckets=BUCKETS)
-    assert location.index().success
-
-    assert contents(location.cli.folder / "index") == before
-    assert keys(location) == sorted(set(map(key_of, indexed(location))))
-    assert location.all_fresh()
+    for buckets in (BUCKETS, 2):
+        divide(location.cli, limit=12, buckets=buckets)
+        assert location.index().success
+        assert contents(location.cli.folder / "index") == before
+        assert keys(location) == sorted(set(map(Keys(buckets).key_of, indexed(location))))
+        assert location.all_fresh()
     assert "13 artifacts: 4 hash buckets from now on, a partition per artifact before" in capfd.readouterr().err
+
+    assert "partitions" in location.cli.run("dagster", "prune").stdout
+    assert {key for _, key in location.events()} == set(keys(location))
+    assert location.all_fresh()
+
     divide(location.cli, limit=13)
     assert location.index().success
     assert contents(location.cli.folder / "index") == before
     assert keys(location) == sorted(map(partition_key, indexed(location)))
     assert location.all_fresh()
-    assert "13 artifacts: a partition per artifact from now on, 4 hash buckets before" in capfd.readouterr().err
-
-
-def test_another_number_of_buckets_divides_a_corpus_anew(location: Location) -> None:
-    location.index()
-    divide(location.cli, by="bucket", buckets=2)
-
-    assert location.index().success
-
-    assert {keys_of(key) for key in keys(location)} == {Keys(2)}
-    assert location.all_fresh()
+    assert "13 artifacts: a partition per artifact from now on, 2 hash buckets before" in capfd.readouterr().err
 
 
 def test_a_cold_run_above_the_limit_never_logs_single_artifacts(location: Location) -> None:
@@ -389,15 +337,3 @@ def test_a_cold_run_above_the_limit_never_logs_single_artifacts(location: Locati
 
     asset = dg.AssetKey(["docs", "artifacts"])
     assert {keys_of(key) for key in logged_data_versions(location.instance, asset)} == {Keys(BUCKETS)}
-
-
-def test_history_of_single_artifacts_can_be_pruned_after_the_conversion(location: Location) -> None:
-    divide(location.cli)
-    location.index()
-    divide(location.cli, by="bucket", buckets=BUCKETS)
-    location.index()
-
-    assert "partitions" in location.cli.run("dagster", "prune").stdout
-
-    assert {key for _, key in location.events()} == set(keys(location))
-    assert location.all_fresh()

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.code_location.test_code_location import Location, open_location, run_cli
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
 from tests.support.deployment import until
+from tests.support.location import Location, open_location, run_cli
 
 BATCHES, BATCH = 4, 6
 """Steps of the runs of tests/support/small_batches_location.py, and artifacts in each."""
@@ -70,9 +70,7 @@ def queued(cli: Cli, broker: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
 
 @pytest.mark.slow
 def test_batches_on_a_celery_worker_write_one_store(queued: Location) -> None:
-    done = run_cli(
-        ROOT, queued.cli.folder / "dagster_home", queued.cli.config, "job", "execute", "-f", LOCATION, "-j", "index"
-    )
+    done = run_cli("job", "execute", "-f", LOCATION, "-j", "index")
 
     log = (queued.cli.folder / "worker.log").read_text()
     assert done.returncode == 0, f"{done.stderr}\n{log}"

@@ -13,8 +13,8 @@ from findingaid.indexing.checks import CHECKS, QUALITY
 from findingaid.model import Stage
 from findingaid.store import Ledger, schemas
 from findingaid.testing import OpenAIServer, faults
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import PLAIN, Cli, openai, text_about
+from tests.support.location import STAGES, Location, open_location
 
 
 @pytest.fixture
@@ -67,18 +67,39 @@ def newest_files(location: Location) -> dict[str, int]:
     }
 
 
-def test_the_job_logs_every_check_once(location: Location) -> None:
+def test_every_run_logs_every_check_once_over_its_changes_and_a_check_alone_looks_at_everything(
+    location: Location, capfd: pytest.CaptureFixture[str]
+) -> None:
     location.index()
 
+    assert "docs: part 1 of 1: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
     assert {check.name: [e.passed for e in evaluations(location, check.name)] for check in CHECKS} == {
         check.name: [True] for check in CHECKS
     }
+    for check, picture in (("failures", "age"), ("no_orphans", "length"), ("synopses_written", "outcomes")):
+        assert "](data:image/png;base64," in evaluations(location, check)[0].metadata[picture].value
     location.index()
     assert len(evaluations(location, "finds_itself")) == 1
 
+    location.cli.write("ledger.md", text_about("changed"))
+    assert location.materialize(STAGES, "ledger.md").success
+    assert [e.passed for e in evaluations(location, "vectors_sound")] == [True, True]
+    assert evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value == 1 + 1  # the synopsis has one
+
+    assert execute(location, dg.AssetCheckKey(dg.AssetKey(["docs", Stage.EMBEDDINGS]), "vectors_sound")).success
+    checked = evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value
+    assert checked == Ledger(location.aid.store).rows_of("docs", "records")
+
+
+def execute(location: Location, check: dg.AssetCheckKey) -> dg.ExecuteInProcessResult:
+    """Execute one check alone, as the UI does."""
+    job = dg.define_asset_job("execute", dg.AssetSelection.checks(check))
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
+    return definitions.resolve_job_def("execute").execute_in_process(instance=location.instance)
+
 
 def test_a_failed_check_leaves_readers_what_they_had_and_says_why(location: Location) -> None:
-    location.index()
+    location.begin()
     before = location.aid.versions()
     for topic in ("ledger", "vector", "reader"):
         location.cli.write(f"{topic}.md", b"\x00binary")
@@ -95,19 +116,9 @@ def test_a_failed_check_leaves_readers_what_they_had_and_says_why(location: Loca
     }  # fmt: skip
 
 
-def test_a_materialization_makes_the_checks_too(location: Location) -> None:
-    location.index()
-    location.cli.write("ledger.md", text_about("changed"))
-
-    assert location.materialize(STAGES, "ledger.md").success
-
-    assert [e.passed for e in evaluations(location, "vectors_sound")] == [True, True]
-    assert evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value == 1 + 1  # the synopsis has one
-
-
 def test_a_materialization_that_cannot_be_published_fails(location: Location) -> None:
     location.cli.settings["corpora"]["docs"]["max_failures"] = 0.0
-    location.index()
+    location.begin()
     before = location.aid.versions()
     location.cli.write("ledger.md", b"\x00binary")
 
@@ -117,34 +128,16 @@ def test_a_materialization_that_cannot_be_published_fails(location: Location) ->
     assert location.aid.versions() == before
 
 
-def test_a_check_executed_alone_looks_at_everything(location: Location) -> None:
-    location.index()
-    key = dg.AssetCheckKey(dg.AssetKey(["docs", Stage.EMBEDDINGS]), "vectors_sound")
-    job = dg.define_asset_job("execute", dg.AssetSelection.checks(key))
-    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
+def test_force_does_a_partition_again_and_pays_only_when_asked(location: Location) -> None:
+    location.begin()
+    paid = {"calls", "embeddings"}
 
-    result = definitions.resolve_job_def("execute").execute_in_process(instance=location.instance)
-
-    assert result.success
-    checked = evaluations(location, "vectors_sound")[0].metadata["vectors checked"].value
-    assert checked == Ledger(location.aid.store).rows_of("docs", "records")
-
-
-@pytest.mark.parametrize(
-    ("told", "made_again"), [({"force": True}, set()), ({"force": True, "pay_again": True}, {"calls", "embeddings"})]
-)
-def test_force_does_a_partition_again_and_pays_only_when_asked(
-    location: Location, told: dict[str, bool], made_again: set[str]
-) -> None:
-    location.index()
-    before = newest_files(location)
-    events = location.events()
-
-    assert location.materialize(STAGES, "ledger.md", config=told).success
-
-    after = newest_files(location)
-    assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
-    assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in PLAIN}
+    for told, made_again in (({"force": True}, set()), ({"force": True, "pay_again": True}, paid)):
+        before, events = newest_files(location), location.events()
+        assert location.materialize(STAGES, "ledger.md", config=told).success
+        after = newest_files(location)
+        assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
+        assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in PLAIN}
     assert location.all_fresh()
 
 
@@ -152,8 +145,10 @@ def test_force_does_a_partition_again_and_pays_only_when_asked(
 def test_a_partition_shows_what_is_in_it_and_its_words_only_where_that_is_set(
     location: Location, previews: bool
 ) -> None:
-    location.cli.settings["dagster"] = {"previews": previews}
-    location.index()
+    """And the columns of its records with the fields of the corpus."""
+    if previews:
+        location.cli.settings["dagster"] = {"previews": True}
+    location.begin()
 
     shown = {stage.value: latest_metadata(location, stage.value, "ledger.md") for stage in PLAIN}
 
@@ -170,15 +165,18 @@ def test_a_partition_shows_what_is_in_it_and_its_words_only_where_that_is_set(
     assert shown["records"]["dagster/partition_row_count"] == 2
     assert "preview" not in shown["records"]  # the surfaces and synopses show them already
 
+    event = location.instance.get_latest_materialization_event(dg.AssetKey(["docs", Stage.RECORDS]))
+    assert event is not None
+    assert event.asset_materialization is not None
+    columns = event.asset_materialization.metadata["dagster/column_schema"].value.columns
+    fields = {column.name: column.type for column in columns}
+    assert list(fields)[: len(schemas.RECORD_COLUMNS)] == schemas.records(1).names
+    assert all(column.description for column in columns)
+    if previews:
+        assert (fields["path"], fields["headings"], fields["chunk_index"]) == ("string", "list<string>", "int64")
 
-def test_checks_carry_pictures(location: Location) -> None:
-    location.index()
 
-    for check, picture in (("failures", "age"), ("no_orphans", "length"), ("synopses_written", "outcomes")):
-        assert "](data:image/png;base64," in evaluations(location, check)[0].metadata[picture].value
-
-
-def test_a_floor_of_quality_is_a_check_with_a_picture(location: Location) -> None:
+def test_a_floor_of_quality_is_a_check_with_a_picture_also_executed_alone(location: Location) -> None:
     cases = location.cli.folder / "cases.yaml"
     cases.write_text("- {query: the ledger, expected: docs/ledger.md}\n- {query: nothing, expected: docs/gone.md}\n")
     location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "recall@10", "floor": 0.5}
@@ -188,10 +186,15 @@ def test_a_floor_of_quality_is_a_check_with_a_picture(location: Location) -> Non
     (found,) = evaluations(location, "quality")
     assert (found.passed, found.metadata["Recall@10"].value, found.metadata["cases"].value) == (True, 0.5, 2)
     assert "](data:image/png;base64," in found.metadata["quality"].value
+    cases.write_text("- {query: the ledger, expected: docs/ledger.md}\n")
+    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "mrr", "floor": 0}
+    assert execute(location, dg.AssetCheckKey(dg.AssetKey(["docs", Stage.RECORDS]), "quality")).success
+    newest = evaluations(location, "quality")[0]
+    assert (newest.passed, newest.metadata["MRR"].value, newest.metadata["cases"].value) == (True, 1.0, 1)
 
 
 def test_a_run_below_the_floor_fails_and_publishes_nothing(location: Location) -> None:
-    location.index()
+    location.begin()
     before = location.aid.versions()
     (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/gone.md}\n")
     location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "floor": 0.5}
@@ -205,19 +208,6 @@ def test_a_run_below_the_floor_fails_and_publishes_nothing(location: Location) -
     assert "nDCG@10 is 0.000" in str(newest.description)
     location.cli.write("ledger.md", text_about("changed again"))
     assert not location.materialize(STAGES, "ledger.md").success
-
-
-def test_a_check_of_quality_executed_alone_looks_at_the_newest_records(location: Location) -> None:
-    location.index()
-    (location.cli.folder / "cases.yaml").write_text("- {query: the ledger, expected: docs/ledger.md}\n")
-    location.cli.settings["corpora"]["docs"]["quality"] = {"cases": "cases.yaml", "metric": "mrr", "floor": 0}
-    key = dg.AssetCheckKey(dg.AssetKey(["docs", Stage.RECORDS]), "quality")
-    job = dg.define_asset_job("execute", dg.AssetSelection.checks(key))
-    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(jobs=[job]))
-
-    assert definitions.resolve_job_def("execute").execute_in_process(instance=location.instance).success
-
-    assert evaluations(location, "quality")[0].passed
 
 
 def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Location) -> None:
@@ -237,23 +227,6 @@ def test_assets_say_whose_they_are_and_what_is_in_their_columns(location: Locati
     assert all(column.description for column in columns)
 
 
-def test_with_previews_the_latest_materialization_of_the_records_shows_the_fields_of_the_corpus(
-    location: Location,
-) -> None:
-    location.cli.settings["dagster"] = {"previews": True}
-    location.index()
-
-    event = location.instance.get_latest_materialization_event(dg.AssetKey(["docs", Stage.RECORDS]))
-
-    assert event is not None
-    assert event.asset_materialization is not None
-    columns = event.asset_materialization.metadata["dagster/column_schema"].value.columns
-    shown = {column.name: column.type for column in columns}
-    assert list(shown)[: len(schemas.RECORD_COLUMNS)] == schemas.records(1).names
-    assert (shown["path"], shown["headings"], shown["chunk_index"]) == ("string", "list<string>", "int64")
-    assert all(column.description for column in columns)
-
-
 @pytest.mark.parametrize(("key", "value"), [("owners", ["nobody"]), ("group", "a b"), ("tags", {"a b": "c"})])
 def test_what_dagster_does_not_take_is_named_by_its_key(cli: Cli, key: str, value: object) -> None:
     cli.settings["corpora"]["docs"][key] = value
@@ -264,29 +237,8 @@ def test_what_dagster_does_not_take_is_named_by_its_key(cli: Cli, key: str, valu
     assert f"corpora.docs.{key}" in result.stderr
 
 
-def test_the_log_names_the_artifacts(location: Location, capfd: pytest.CaptureFixture[str]) -> None:
-    location.index()
-
-    assert "docs: part 1 of 1: 4 artifacts: ledger.md, reader.md, vector.md, writer.md" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("count", range(1, len(PLAIN)))
-def test_the_first_stages_can_be_done_alone_and_are_no_fault(location: Location, count: int) -> None:
-    location.index()
-    location.cli.write("ledger.md", text_about("changed"))
-    first, rest = STAGES[:count], STAGES[count:]
-
-    assert location.materialize(first, "ledger.md").success
-
-    assert [str(result) for result in location.aid.check() if not result.passed] == []
-    assert "artifacts not finished by the last run: docs/ledger.md" in location.aid.verify()[0]
-    assert location.materialize(rest, "ledger.md").success
-    assert location.aid.verify() == []
-    assert location.all_fresh()
-
-
 def test_materializing_from_a_source_that_is_gone_says_so(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.docs.rename(location.cli.folder / "elsewhere")
 
     result = location.materialize(STAGES, "ledger.md")
@@ -317,16 +269,18 @@ def last_observations(location: Location) -> dict[str | None, dict[str, Any]]:
     }
 
 
-def test_a_run_says_what_its_synopses_took_and_what_is_left(location: Location, server: OpenAIServer) -> None:
+def test_what_synopses_took_and_why_one_is_pending_is_told_by_the_run_the_check_and_the_partition(
+    location: Location, server: OpenAIServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     location.cli.settings |= {
         "synthesizer": openai(server), "prices": {"small": {"input": 1e6, "output": 1e6}}, "budget": {"calls": 3},
     }  # fmt: skip
 
     result = location.index()
 
+    assert result.success
     row = run_table(result)
     (usage,) = location.aid.status()[0].usage
-    assert result.success
     assert {name: row[name] for name in ("synopses written", "synopses pending", "synthesizer calls")} == {
         "synopses written": 3, "synopses pending": 1, "synthesizer calls": 3,
     }  # fmt: skip
@@ -335,15 +289,6 @@ def test_a_run_says_what_its_synopses_took_and_what_is_left(location: Location, 
         usage.usage.output_tokens,
         usage.cost,
     )
-
-
-def test_why_a_synopsis_is_pending_is_a_warning_of_the_run_a_fact_of_the_check_and_at_the_partition(
-    location: Location, server: OpenAIServer, capfd: pytest.CaptureFixture[str]
-) -> None:
-    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 3}}
-
-    assert location.index().success
-
     why = "the budget of this run is spent"
     assert f"WARNING - index - {location.instance.get_runs()[0].run_id} - finish - docs: 1 synopses" in (
         told := capfd.readouterr().err

@@ -14,64 +14,99 @@ from dagster._core.execution.backfill import (
     BulkActionStatus,
     PartitionBackfill,
 )
+from dagster._core.scheduler.instigation import ScheduleInstigatorData
 
-from findingaid.sources.files import RACY_NANOSECONDS
-from tests.code_location.test_code_location import STAGES, Location, open_location
+from findingaid.sources import files
 from tests.conftest import Cli, text_about
+from tests.paths import ROOT
 from tests.support.deployment import ENDED, Deployment, dagster_dev, until
+from tests.support.location import STAGES, Location, open_location, read_listing
 
 pytestmark = pytest.mark.slow
 
 AUTOMATION = "default_automation_condition_sensor"
+EVERY_MINUTE = "* * * * *"
 
 
 @pytest.fixture
 def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
     """A location whose index is up to date, and whose files are settled."""
+    cli.settings["corpora"]["docs"] |= {"schedule": EVERY_MINUTE, "backfill_schedule": EVERY_MINUTE}
     for found in open_location(cli, monkeypatch):
-        time.sleep(RACY_NANOSECONDS / 1e9)
+        monkeypatch.setattr(files, "_listing", read_listing)  # as in the processes of Dagster
+        time.sleep(files.RACY_NANOSECONDS / 1e9)
         assert found.index().success
         yield found
 
 
 @pytest.fixture
 def dagster(location: Location) -> Iterator[Deployment]:
-    yield from dagster_dev(location.cli.folder / "dagster_home", location.cli.config)
+    eager = str(ROOT / "tests" / "support" / "eager_location.py")
+    options = ("-f", eager, "-d", str(ROOT), "--location-name", "findingaid")
+    yield from dagster_dev(location.cli.folder / "dagster_home", location.cli.config, *options)
 
 
-@pytest.fixture
-def every_minute(location: Location) -> Iterator[Deployment]:
-    """The location with a schedule, which is on from the start."""
-    location.cli.settings["corpora"]["docs"]["schedule"] = {"cron": "* * * * *", "default_status": "RUNNING"}
-    location.cli.run("status")
-    yield from dagster_dev(location.cli.folder / "dagster_home", location.cli.config)
+def test_sensors_automation_and_schedules_bring_exactly_what_is_stale(location: Location, dagster: Deployment) -> None:
+    a_sensor_starts_a_run_for_a_change_and_none_for_none(location, dagster)
+    automation_brings_what_was_observed_and_tries_what_fails_once(location, dagster)
+    a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(location, dagster)
+    a_schedule_brings_only_what_is_stale(location, dagster)
 
 
-def test_a_schedule_brings_only_what_is_stale(location: Location, every_minute: Deployment) -> None:
-    before = location.events()
+def a_sensor_starts_a_run_for_a_change_and_none_for_none(location: Location, dagster: Deployment) -> None:
+    indexed = len(dagster.runs())
+    dagster.switch_on("changed_sources")
+
+    dagster.ticked("changed_sources", 1)
+    unchanged = (dagster.ticks("changed_sources")[-1], len(dagster.runs()))
     location.cli.write("ledger.md", text_about("another ledger"))
+    until(lambda: len(dagster.runs()) > indexed, "the sensor starts no run")
+    dagster.switch_off("changed_sources")
 
-    run = until(lambda: scheduled(every_minute), "the schedule starts no run")
+    assert unchanged == ("SKIPPED", indexed)
+    run = dagster.runs()[0]
+    assert {"key": "dagster/sensor_name", "value": "changed_sources"} in run["tags"]
+    assert dagster.ended(run["runId"]) == "SUCCESS"
+    assert dagster.not_fresh() == {}
 
-    assert every_minute.ended(run["runId"]) == "SUCCESS"
-    assert location.events() - before == Counter({(stage, "ledger.md"): 1 for stage in STAGES})
-    assert every_minute.not_fresh() == {}
 
-
-def test_a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(location: Location) -> None:
+def automation_brings_what_was_observed_and_tries_what_fails_once(location: Location, dagster: Deployment) -> None:
+    before = len(dagster.runs())
+    dagster.switch_on(AUTOMATION)
+    dagster.ticked(AUTOMATION, 1)
+    location.cli.write("ledger.md", text_about("a third ledger"))
     location.cli.write("bad.md", b"\x00binary")
-    assert not location.index().success
+
+    dagster.switch_on("observe_sources")
+    until(lambda: dagster.not_fresh() == {"bad.md": set(STAGES)} and settled(dagster, before), "nothing is brought")
+    after = len(dagster.runs())
+    dagster.ticked(AUTOMATION, 2)
+    dagster.switch_off("observe_sources")
+    dagster.switch_off(AUTOMATION)
+
+    assert len(dagster.runs()) == after
+    assert Counter(run["status"] for run in dagster.runs()[:-before]) == {"SUCCESS": 1, "FAILURE": 1}
+    assert "a third ledger" in location.aid.search("a third ledger", 1, mode="lexical")[0].text
+
+
+def settled(dagster: Deployment, before: int) -> bool:
+    """Whether runs were started, and all of them have ended."""
+    runs = dagster.runs()
+    return len(runs) > before and all(run["status"] in ENDED for run in runs)
+
+
+def a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(
+    location: Location, dagster: Deployment
+) -> None:
     location.cli.write("brought.md", text_about("brought"))
     assert location.cli.run("index").exit_code == 1  # by a program that tells Dagster nothing
     before = location.events()
-    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("ledger.md", text_about("a fourth ledger"))
     location.cli.write("added.md", text_about("added"))
     (location.cli.docs / "vector.md").unlink()
-    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = {"cron": "* * * * *", "default_status": "RUNNING"}
-    location.cli.run("status")
 
-    for _ in dagster_dev(location.cli.folder / "dagster_home", location.cli.config):
-        backfill = until(lambda: ended_backfill(location), "the schedule launches no backfill")
+    start_at_once(location, dagster, "docs_backfill")
+    backfill = until(lambda: ended_backfill(location), "the schedule launches no backfill")
 
     brought = {"added.md", "brought.md", "ledger.md"}
     targeted = backfill.asset_backfill_data.target_subset.get_partitions_subset(dg.AssetKey(["docs", "records"]))
@@ -86,46 +121,28 @@ def ended_backfill(location: Location) -> PartitionBackfill | None:
     return found[-1] if found and found[-1].status in BULK_ACTION_TERMINAL_STATUSES else None
 
 
+def a_schedule_brings_only_what_is_stale(location: Location, dagster: Deployment) -> None:
+    (location.cli.docs / "bad.md").unlink()
+    before = location.events()
+    location.cli.write("reader.md", text_about("another reader"))
+
+    start_at_once(location, dagster, "docs_schedule")
+    run = until(lambda: scheduled(dagster), "the schedule starts no run")
+
+    assert dagster.ended(str(run["runId"])) == "SUCCESS"
+    assert location.events() - before == Counter({(stage, "reader.md"): 1 for stage in STAGES})
+    assert dagster.not_fresh() == {}
+
+
 def scheduled(dagster: Deployment) -> dict[str, object] | None:
     """The newest run of the schedule."""
     wanted = {"key": "dagster/schedule_name", "value": "docs_schedule"}
     return next((run for run in dagster.runs() if wanted in run["tags"]), None)
 
 
-def test_the_sensor_starts_a_run_for_a_change_and_none_for_none(location: Location, dagster: Deployment) -> None:
-    indexed = len(dagster.runs())
-    dagster.switch_on("changed_sources")
-
-    dagster.ticked("changed_sources", 1)
-    unchanged = (dagster.ticks("changed_sources"), len(dagster.runs()))
-    location.cli.write("ledger.md", text_about("another ledger"))
-    until(lambda: len(dagster.runs()) > indexed, "the sensor starts no run")
-
-    assert unchanged == (["SKIPPED"], indexed)
-    run = dagster.runs()[0]
-    assert {"key": "dagster/sensor_name", "value": "changed_sources"} in run["tags"]
-    assert dagster.ended(run["runId"]) == "SUCCESS"
-    assert dagster.not_fresh() == {}
-
-
-def test_automation_brings_what_was_observed_and_tries_what_fails_once(location: Location, dagster: Deployment) -> None:
-    indexed = len(dagster.runs())
-    dagster.switch_on(AUTOMATION)
-    dagster.ticked(AUTOMATION, 1)
-    location.cli.write("ledger.md", text_about("another ledger"))
-    location.cli.write("bad.md", b"\x00binary")
-
-    dagster.switch_on("observe_sources")
-    until(lambda: dagster.not_fresh() == {"bad.md": set(STAGES)} and settled(dagster, indexed), "nothing is brought")
-    after = len(dagster.runs())
-    dagster.ticked(AUTOMATION, 2)
-
-    assert len(dagster.runs()) == after
-    assert Counter(run["status"] for run in dagster.runs()[:-indexed]) == {"SUCCESS": 1, "FAILURE": 1}
-    assert "another ledger" in location.aid.search("another ledger", 1, mode="lexical")[0].text
-
-
-def settled(dagster: Deployment, before: int) -> bool:
-    """Whether runs were started, and all of them have ended."""
-    runs = dagster.runs()
-    return len(runs) > before and all(run["status"] in ENDED for run in runs)
+def start_at_once(location: Location, dagster: Deployment, schedule: str) -> None:
+    """Start a schedule as if a minute ago, so that its first tick is due, and until it has ticked once."""
+    dagster.start(schedule)
+    (state,) = (found for found in location.instance.all_instigator_state() if found.name == schedule)
+    earlier = ScheduleInstigatorData(EVERY_MINUTE, time.time() - 60)
+    location.instance.update_instigator_state(state.with_data(earlier))

@@ -19,8 +19,9 @@ from findingaid.model import Raw, Stage, SurfacePlan, Vectors
 from findingaid.protocols import Extraction, Statement
 from findingaid.strategies.chunked import Chunked
 from findingaid_dagster.assets.disclosure import SEE_INDEX, filter_reason
-from tests.code_location.test_code_location import ROOT, Location, open_location
 from tests.conftest import Cli, text_about
+from tests.paths import ROOT
+from tests.support.location import Location, open_location
 
 MARKER = "xylophonequartz"
 SENT = "batch b_1 of 1,204 synopses, sent 2026-11-22 20:15 UTC"

@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from findingaid_dagster.internals.events import logged_data_versions
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli
+from tests.support.location import STAGES, Location, open_location
 
 KEYS = ["ledger.md", "reader.md", "vector.md", "writer.md"]
 
@@ -71,38 +71,23 @@ def versions(location: Location, stage: str) -> dict[str, str]:
 
 @pytest.mark.dagster_versions
 @pytest.mark.parametrize("partitions", [ONE, RANGE])
-@pytest.mark.parametrize("after", [digests, digest], ids=["same partitions", "no partitions"])
-def test_an_asset_after_the_records_runs_in_the_same_run(
-    location: Location, partitions: tuple[str, str], after: dg.AssetsDefinition
-) -> None:
+def test_assets_and_checks_after_a_stage_run_in_the_same_run(location: Location, partitions: tuple[str, str]) -> None:
+    """With the same partitions and with none, after the records and after a stage in the middle."""
     built = KEYS[: KEYS.index(partitions[1]) + 1]
+    read = dg.asset(name="read", deps=[key("surfaces")])(lambda: None)
 
-    result = run(location, partitions, STAGES, after)
+    result = run(location, partitions, STAGES, digests, digest, read, checks=[reviewed])
 
     assert result.success
-    told = {event.partition for event in result.asset_materializations_for_node(after.op.name)}
-    assert told == (set(built) if after is digests else {None})
+    for name, told in {"digests": set(built), "digest": {None}, "read": {None}}.items():
+        assert {event.partition for event in result.asset_materializations_for_node(name)} == told
+    evaluated = [check.check_name for check in result.get_asset_check_evaluations()]
+    assert (evaluated.count("reviewed"), evaluated.count("ids_unique")) == (1, 1)
     assert versions(location, "records") == {
         i: row.records for i, row in location.aid.indexer("docs").ledger.rows("docs").items() if i in built
     }
     for stage in STAGES:
         assert {location.staleness_of(key(stage), i) for i in built} == {("FRESH", ())}
-
-
-def test_a_stage_in_the_middle_can_be_awaited_and_the_later_ones_stay_fresh(location: Location) -> None:
-    after = dg.asset(name="read", deps=[key("surfaces")])(lambda: None)
-
-    assert run(location, RANGE, STAGES, after).success
-
-    assert {location.staleness_of(key(stage), "reader.md") for stage in STAGES} == {("FRESH", ())}
-
-
-def test_the_check_of_a_team_runs_after_the_records(location: Location) -> None:
-    result = run(location, ONE, STAGES, checks=[reviewed])
-
-    evaluated = [check.check_name for check in result.get_asset_check_evaluations()]
-    assert evaluated.count("reviewed") == 1
-    assert evaluated.count("ids_unique") == 1
 
 
 def test_nothing_runs_after_records_of_which_one_failed(location: Location) -> None:
@@ -117,7 +102,7 @@ def test_nothing_runs_after_records_of_which_one_failed(location: Location) -> N
 
 
 def test_nothing_runs_after_records_that_a_rollback_holds_back(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.write("ledger.md", "# Another\n\nAnother ledger.")
     location.index()
     location.aid.rollback()
@@ -126,9 +111,3 @@ def test_nothing_runs_after_records_that_a_rollback_holds_back(location: Locatio
 
     assert not result.success
     assert not result.asset_materializations_for_node("digests")
-
-
-def test_without_a_step_after_it_a_stage_is_told_once(location: Location) -> None:
-    run(location, RANGE, STAGES)
-
-    assert set(location.events().values()) == {1}

@@ -19,9 +19,9 @@ from findingaid_dagster.resources import (
     SynthesizerConfig,
     in_dagster,
 )
-from tests.code_location.test_code_location import Location, open_location
 from tests.code_location.test_published import events
 from tests.conftest import Cli, openai, text_about
+from tests.support.location import Location, open_location
 
 SECRET = "sk-0123456789"
 
@@ -186,8 +186,9 @@ def error_of(result: dg.ExecuteInProcessResult) -> str:
 
 
 def test_rollback_publish_verify_and_purge_are_jobs_and_what_moves_readers_is_told(location: Location) -> None:
+    location.cli.configure()
     nothing = run(location, "rollback_index")
-    location.index()
+    location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
     location.index()
 
@@ -212,7 +213,7 @@ def test_rollback_publish_verify_and_purge_are_jobs_and_what_moves_readers_is_to
 
 
 def test_a_rollback_by_the_command_line_is_told_by_a_sensor(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
     location.index()
     assert location.cli.run("rollback").exit_code == 0
@@ -230,23 +231,17 @@ def test_a_rollback_by_the_command_line_is_told_by_a_sensor(location: Location) 
     assert again.asset_events == []
 
 
-def test_the_error_of_a_failed_run_names_artifacts_and_reasons(location: Location) -> None:
+def test_the_error_of_a_failed_run_names_artifacts_and_reasons_and_the_option_of_the_job(location: Location) -> None:
+    location.begin()
     location.cli.write("bad.md", b"\x00binary")
-
     failed = location.index()
-
-    assert "everything else is published, but 1 failed: docs: bad.md: " in error_of(failed)
-    assert "[artifacts: binary]" in error_of(failed)
-
-
-def test_a_refused_loss_names_the_option_of_the_job(location: Location) -> None:
-    location.index()
     for path in location.cli.docs.iterdir():
         path.unlink()
-
     refused = location.index()
     allowed = location.index(allow_loss=True)
 
+    assert "everything else is published, but 1 failed: docs: bad.md: " in error_of(failed)
+    assert "[artifacts: binary]" in error_of(failed)
     assert "run the job again with `allow_loss: true`" in error_of(refused)
     assert "--allow-loss" not in error_of(refused)
     assert allowed.success

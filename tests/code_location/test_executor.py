@@ -17,9 +17,9 @@ from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.pipelines.index import TRIES
-from tests.code_location.test_code_location import ROOT, Location, open_location, run_cli
 from tests.conftest import PLAIN, Cli, openai, text_about
 from tests.indexing.test_incremental import records
+from tests.support.location import Location, open_location, run_cli
 
 
 def definitions(cli: Cli, executor: object) -> dg.Definitions:
@@ -125,9 +125,8 @@ def many(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
         yield location
 
 
-def execute(location: Location, file: str = "tests/support/dying_location.py") -> subprocess.CompletedProcess[str]:
-    home = location.cli.folder / "dagster_home"
-    return run_cli(ROOT, home, location.cli.config, "job", "execute", "-f", file, "-j", "index")
+def execute(file: str = "tests/support/dying_location.py") -> subprocess.CompletedProcess[str]:
+    return run_cli("job", "execute", "-f", file, "-j", "index")
 
 
 def paid(location: Location) -> Counter[str]:
@@ -152,7 +151,7 @@ def everything_is_there(location: Location) -> bool:
 
 @pytest.mark.slow
 def test_workers_in_their_own_processes_write_one_store(many: Location) -> None:
-    done = execute(many)
+    done = execute()
 
     assert done.returncode == 0, done.stderr
     assert "Falling back to storing" not in done.stderr
@@ -167,7 +166,7 @@ def test_workers_in_their_own_processes_write_one_store(many: Location) -> None:
 def test_a_killed_worker_is_replaced_and_at_most_its_batch_is_paid_again(many: Location) -> None:
     (many.cli.folder / "deadly").write_text("poison")
 
-    done = execute(many)
+    done = execute()
 
     assert done.returncode == 0, done.stderr
     assert not (many.cli.folder / "deadly").exists()
@@ -182,11 +181,11 @@ def test_a_batch_that_kills_every_worker_is_named_and_the_rest_is_published(many
     (many.cli.folder / "deadly").write_text("poison")
     (many.cli.folder / "again").touch()
 
-    done = execute(many)
+    done = execute()
     published = set(many.aid.store.published().to_table(["artifact_id"])["artifact_id"].to_pylist())
     (many.cli.folder / "again").unlink()
     (many.cli.folder / "deadly").unlink()
-    healed = execute(many)
+    healed = execute()
 
     assert done.returncode != 0
     assert f"{len(LOST)} artifacts ({LOST[0]}, " in done.stderr
@@ -228,7 +227,7 @@ def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAI
     asking.cli.run("status")
     server.delay = 0.2
 
-    done = execute(asking, "tests/support/small_batches_location.py")
+    done = execute("tests/support/small_batches_location.py")
 
     assert done.returncode == 0, done.stderr
     assert steps(asking) == STEPS
@@ -243,7 +242,7 @@ def test_an_endpoint_that_is_down_costs_few_tries_in_all_steps_of_a_run(asking: 
     asking.cli.run("status")
     server.when(lambda _: True, faults.server_error())
 
-    done = execute(asking, "tests/support/small_batches_location.py")
+    done = execute("tests/support/small_batches_location.py")
 
     assert done.returncode != 0
     assert steps(asking) == STEPS

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, error_of
+from tests.support.location import STAGES, Location, open_location
 
 GONE = ("vector.md", "writer.md")
 
@@ -23,7 +23,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 def delete_two(location: Location) -> None:
     """Index four artifacts, then delete two of them at the source and index again."""
-    location.index()
+    location.begin()
     for key in GONE:
         (location.cli.docs / key).unlink()
     assert location.index(allow_loss=True).success
@@ -59,24 +59,17 @@ def test_prune_removes_every_event_of_deleted_artifacts_and_no_other(location: L
     assert rows_about(location, GONE) == Counter()
     assert rows_about(location, ("ledger.md", "reader.md")) == kept
     assert location.events() == {(stage, key): 1 for stage in STAGES for key in ("ledger.md", "reader.md")}
+    for stage in STAGES:  # of which that of writer.md was logged last
+        latest = location.instance.get_latest_materialization_event(dg.AssetKey(["docs", stage]))
+        assert latest is not None
+        assert latest.get_dagster_event().partition == "reader.md"
     assert location.all_fresh()
     assert location.index().success
     assert location.events() == {(stage, key): 1 for stage in STAGES for key in ("ledger.md", "reader.md")}
 
 
-def test_the_latest_materialization_of_an_asset_is_one_that_is_left(location: Location) -> None:
-    delete_two(location)  # writer.md was logged last
-
-    assert location.cli.run("dagster", "prune").exit_code == 0
-
-    for stage in STAGES:
-        latest = location.instance.get_latest_materialization_event(dg.AssetKey(["docs", stage]))
-        assert latest is not None
-        assert latest.get_dagster_event().partition == "reader.md"
-
-
 def test_prune_leaves_new_and_failed_artifacts_alone(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.write("bad.md", b"\x00binary")
     assert not location.index().success
 

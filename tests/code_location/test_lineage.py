@@ -14,8 +14,8 @@ from findingaid.model import Stage
 from findingaid_dagster import FindingAidComponent
 from findingaid_dagster.assets import AssetData
 from findingaid_dagster.pipelines.code_location import build_definitions
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, text_about
+from tests.support.location import STAGES, Location, open_location
 
 RAW = dg.AssetKey(["raw", "handbook"])
 

@@ -11,9 +11,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
+from tests.support.location import STAGES, Location, open_location
 
 DATASETS = [f"docs/{part}" for part in (*STAGES, "published")]
 

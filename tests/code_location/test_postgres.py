@@ -12,19 +12,15 @@ import yaml
 from findingaid.model import Stage
 from findingaid_dagster.internals.events import latest_event_ids, logged_data_versions
 from tests.code_location.test_code_location import (  # noqa: F401  # the same truths; collected here they run on the location below
-    STAGES,
-    Location,
-    open_location,
-    test_a_failed_artifact_fails_the_job_by_name_after_the_rest_is_published,
-    test_a_run_over_unchanged_sources_logs_nothing,
-    test_an_edit_logs_that_partition_alone,
+    test_a_changed_strategy_makes_surfaces_stale_and_each_stage_is_materialized_after_those_before_it,
+    test_a_failed_artifact_and_a_source_that_is_gone_fail_the_job_after_the_rest_is_published,
     test_an_observed_change_makes_exactly_its_partition_stale_until_the_next_run,
     test_one_partition_and_a_range_can_be_materialized,
-    test_one_stage_can_be_materialized_after_those_before_it,
-    test_the_job_logs_every_partition_of_every_asset_once_with_its_own_version,
+    test_the_job_logs_every_partition_of_every_asset_once_in_batches_with_its_own_version,
     test_the_job_runs_from_the_command_line_and_is_incremental,
 )
 from tests.conftest import PLAIN, Cli, text_about
+from tests.support.location import STAGES, Location, open_location
 from tools.postgres import Server, programs, server
 
 __all__ = [name for name in globals() if name.startswith("test_")]
@@ -46,18 +42,6 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch, postgres: Server) -> Ite
     address = postgres.database(cli.folder.name)
     settings = {"telemetry": {"enabled": False}, "storage": {"postgres": {"postgres_url": address}}}
     yield from open_location(cli, monkeypatch, yaml.safe_dump(settings))
-
-
-def test_events_are_written_in_batches(location: Location) -> None:
-    storage = location.instance.event_log_storage
-    batches: list[int] = []
-    stored = storage.store_event_batch
-    storage.store_event_batch = lambda events: (batches.append(len(events)), stored(events))[1]  # type: ignore[method-assign,func-returns-value]
-
-    location.index()
-
-    assert type(storage).__module__.startswith("dagster_postgres")
-    assert batches == [4] * 6 + [1]  # the five assets, the observed source, and the published records
 
 
 def test_a_thousand_artifacts_have_their_versions_and_a_rerun_logs_nothing(location: Location) -> None:

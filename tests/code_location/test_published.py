@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from findingaid_dagster.assets import FAILED_TAG
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, text_about
+from tests.support.location import STAGES, Location, open_location
 
 PUBLISHED = dg.AssetKey(["docs", "published"])
 DIGEST = dg.AssetKey("digest")
@@ -43,11 +43,17 @@ def with_digest(location: Location) -> dg.Definitions:
 
 
 def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_not(location: Location) -> None:
+    """To those who read the asset, and to automation downstream."""
+    ticks = Ticks(location)
+    assert not any(ticks.tick() for _ in range(2))  # nothing is published
+    location.begin()
+    assert [ticks.tick() for _ in range(3)].count(True) == 1
     location.index()
-    location.index()
+    assert not any(ticks.tick() for _ in range(2))
     location.cli.write("ledger.md", text_about("another ledger"))
     (location.cli.docs / "writer.md").unlink()
     location.index()
+    assert [ticks.tick() for _ in range(3)].count(True) == 1
 
     (second, changes), (first, built) = events(location)
     assert first != second
@@ -64,7 +70,7 @@ def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_no
 
 
 def test_a_rollback_is_told_with_the_data_version_of_before(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
     location.index()
     location.aid.rollback()
@@ -78,7 +84,7 @@ def test_a_rollback_is_told_with_the_data_version_of_before(location: Location) 
 
 
 def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:
-    location.index()
+    location.begin()
     ticks = Ticks(location)
     ticks.tick()
     before = location.events()
@@ -117,7 +123,7 @@ class Ticks:
 
 
 def test_an_unreadable_new_file_does_not_keep_the_rest_from_those_downstream(location: Location) -> None:
-    location.index()
+    location.begin()
     ticks = Ticks(location)
     ticks.tick()
     location.cli.write("bad.md", b"\x00binary")
@@ -146,7 +152,7 @@ def test_an_asset_after_the_published_records_runs_after_them_in_the_same_run(lo
 
 
 def test_materializing_the_published_records_after_a_rollback_names_the_job_that_publishes(location: Location) -> None:
-    location.index()
+    location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
     location.index()
     location.aid.rollback()
@@ -159,7 +165,7 @@ def test_materializing_the_published_records_after_a_rollback_names_the_job_that
 
 
 def test_an_artifact_that_became_unreadable_is_materialized_by_no_run(location: Location) -> None:
-    location.index()
+    location.begin()
     before = location.events()
     location.cli.write("ledger.md", b"\x00binary")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import dagster as dg
 import pytest
 
 from findingaid_dagster.assets import FAILED_TAG
-from tests.code_location.test_code_location import STAGES, Location, open_location
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
+from tests.support.location import STAGES, Location, dagster, defined, open_location
 
 RAW = dg.AssetKey(["raw", "pages"])
 PUBLISHED = dg.AssetKey(["docs", "published"])
@@ -57,6 +54,10 @@ class Team:
         own = dg.Definitions(assets=[raw, digest], jobs=[job])
         return dg.Definitions.merge(self.location.definitions, own)
 
+    def begin(self) -> None:
+        """Run the job over the pages that are there, or copy what an earlier run left."""
+        self.location.begin(self.run)
+
     def run(self, **pages: str | bytes | None) -> dg.ExecuteInProcessResult:
         self.pages = {f"{name}.md": text for name, text in pages.items()}
         job = self.definitions().resolve_job_def("nightly")
@@ -92,7 +93,7 @@ def test_a_new_file_goes_from_the_assets_before_the_corpus_to_those_after_it_in_
 
 def test_a_later_run_builds_what_changed_and_removes_what_was_deleted(location: Location) -> None:
     team = Team(location)
-    team.run()
+    team.begin()
 
     result = team.run(ledger=text_about("another ledger"), writer=None)
 
@@ -105,7 +106,7 @@ def test_a_later_run_builds_what_changed_and_removes_what_was_deleted(location: 
 
 def test_a_run_without_changes_embeds_nothing_and_leaves_everything_fresh(location: Location) -> None:
     team = Team(location)
-    team.run()
+    team.begin()
     before = location.events()
 
     result = team.run()
@@ -117,7 +118,7 @@ def test_a_run_without_changes_embeds_nothing_and_leaves_everything_fresh(locati
 
 def test_the_index_job_records_that_it_saw_the_newest_raw_assets_even_if_nothing_changed(location: Location) -> None:
     team = Team(location)
-    team.run()
+    team.begin()
     raw = team.definitions().resolve_implicit_global_asset_job_def()
     raw.execute_in_process(instance=location.instance, asset_selection=[RAW])
     stale = location.staleness_of(PUBLISHED, definitions=team.definitions())
@@ -143,7 +144,7 @@ def test_an_unreadable_file_fails_the_run_and_stops_the_assets_after_it_but_the_
 
 def test_a_source_that_vanished_fails_the_run_and_loses_nothing(location: Location) -> None:
     team = Team(location)
-    team.run()
+    team.begin()
     location.cli.docs.rename(location.cli.docs.with_name("moved"))
 
     result = team.run()
@@ -154,7 +155,7 @@ def test_a_source_that_vanished_fails_the_run_and_loses_nothing(location: Locati
 
 
 def test_an_emptied_folder_fails_the_run_until_the_launchpad_allows_the_loss(location: Location) -> None:
-    Team(location).run()
+    Team(location).begin()
     for name in ("ledger", "reader", "writer"):
         (location.cli.docs / f"{name}.md").unlink()
     location.cli.settings["corpora"]["docs"]["max_loss"] = 0.5
@@ -194,7 +195,7 @@ def test_the_job_that_the_page_shows_indexes_the_corpus(location: Location, monk
 
 def test_automation_indexes_the_corpus_when_the_assets_before_it_are_new(location: Location) -> None:
     team = Team(location)
-    team.run()
+    team.begin()
     follow = dg.AutomationCondition.eager().ignore(dg.AssetSelection.assets(dg.AssetKey(["docs", "records"])))
 
     def translation(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -221,18 +222,10 @@ def test_automation_indexes_the_corpus_when_the_assets_before_it_are_new(locatio
 
 def test_the_command_line_of_dagster_indexes_a_corpus_by_its_published_records(location: Location) -> None:
     location.cli.settings["corpora"]["docs"].pop("deps")
-    location.cli.run("status")
-    command = [sys.executable, "-m", "dagster", "asset", "materialize", "--select", "docs/published"]
+    location.cli.configure()
 
-    done = subprocess.run(
-        [*command, "-f", "pipelines/definitions.py"],
-        cwd=ROOT,
-        env={**os.environ},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = dagster("asset", "materialize", "--select", "docs/published", *defined(location))
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert names_in(location) == ["ledger.md", "reader.md", "vector.md", "writer.md"]
     assert location.all_fresh()

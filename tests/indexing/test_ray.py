@@ -212,7 +212,7 @@ def test_a_rate_limit_holds_over_all_workers(many: Cli, cluster: Any, server: Op
 
 @pytest.mark.slow
 def test_the_index_job_of_dagster_builds_on_ray(many: Cli, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.code_location.test_code_location import open_location
+    from tests.support.location import open_location
 
     many.settings["executor"] = {"kind": "ray", "address": cluster.address, "actors": 2}
     for location in open_location(many, monkeypatch):

@@ -31,12 +31,12 @@ from findingaid.indexing import plan
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store
 from findingaid.testing import CountingEmbedder, MemorySource
-from tests.code_location.test_code_location import open_location
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_group_commit import aid_of, commit, prepared
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
 from tests.store.test_fields import come_through_together
+from tests.support.location import open_location
 
 KEY, SECRET = "key-of-the-test", "s3cr3t-of-the-test"
 WORD = "xylophonequartz"

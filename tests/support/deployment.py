@@ -89,6 +89,28 @@ class Deployment:
         )
         assert found["__typename"] == "Sensor", found
 
+    def switch_off(self, sensor: str) -> None:
+        """Stop a sensor."""
+        found = self.ask(
+            """query($selector: SensorSelector!) { sensorOrError(sensorSelector: $selector) { ... on Sensor {
+            sensorState { id } } } }""",
+            selector={**LOCATION, "sensorName": sensor},
+        )
+        stopped = self.ask(
+            """mutation($id: String!) { stopSensor(id: $id) { __typename ... on PythonError { message } } }""",
+            id=found["sensorState"]["id"],
+        )
+        assert stopped["__typename"] == "StopSensorMutationResult", stopped
+
+    def start(self, schedule: str) -> None:
+        """Start a schedule."""
+        found = self.ask(
+            """mutation($selector: ScheduleSelector!) { startSchedule(scheduleSelector: $selector) {
+            __typename ... on PythonError { message } } }""",
+            selector={**LOCATION, "scheduleName": schedule},
+        )
+        assert found["__typename"] == "ScheduleStateResult", found
+
     def ticks(self, sensor: str) -> list[str]:
         """Return the statuses of a sensor's finished ticks, newest first: SUCCESS, SKIPPED or FAILURE."""
         found = self.ask(
@@ -160,13 +182,17 @@ class Deployment:
         assert found == {"__typename": "WorkspaceLocationEntry", "loadStatus": "LOADED"}
 
 
-def dagster_dev(home: Path, config: Path) -> Iterator[Deployment]:
-    """Run `dagster dev` on a free port until the test ends, and yield a client for it."""
+def dagster_dev(home: Path, config: Path, *target: str) -> Iterator[Deployment]:
+    """Run `dagster dev` on a free port until the test ends, and yield a client for it.
+
+    `target` are the options that name the code location, by default the shipped workspace.
+    """
     environment = {**os.environ, "DAGSTER_HOME": str(home), "FINDINGAID_CONFIG": str(config)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-w", str(ROOT / "workspace.yaml"), "-p", port]
+    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-p", port]
+    command += target or ("-w", str(ROOT / "workspace.yaml"))
     with (home / "dev.log").open("w") as log:
         dev = subprocess.Popen(command, cwd="/", env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"

@@ -19,9 +19,9 @@ from findingaid.store.store import TABLES
 from findingaid.strategies import strategy_to_spec
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import Fault, OpenAIServer, Request, faults
-from tests.code_location.test_code_location import Location, open_location
 from tests.conftest import Cli, text_about
 from tests.indexing.test_synopses_end_to_end import Project
+from tests.support.location import Location, open_location
 
 KEY = "sk-a-Very:secret#key-0123456789"
 HEADER = "token-in-a-header-9876543210"

@@ -1,0 +1,15 @@
+"""Code location whose sensors look as often as the daemon asks them, instead of once a minute."""
+
+import os
+
+import dagster as dg
+
+from findingaid_dagster.pipelines.code_location import build_definitions
+
+found = build_definitions(os.environ["FINDINGAID_CONFIG"])
+for sensor in found.sensors or ():
+    sensor._min_interval = 1  # type: ignore[union-attr]
+automation = dg.AutomationConditionSensorDefinition(
+    "default_automation_condition_sensor", target="*", minimum_interval_seconds=1
+)
+defs = dg.Definitions.merge(found, dg.Definitions(sensors=[automation]))
