@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.execution.backfill import (
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionsFilter,
@@ -22,7 +23,7 @@ from tests.paths import ROOT
 from tests.support.deployment import ENDED, Deployment, dagster_dev, until
 from tests.support.location import STAGES, Location, open_location, read_listing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 AUTOMATION = "default_automation_condition_sensor"
 EVERY_MINUTE = "* * * * *"
@@ -31,6 +32,7 @@ EVERY_MINUTE = "* * * * *"
 @pytest.fixture
 def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
     """A location whose index is up to date, and whose files are settled."""
+    cli.settings["executor"] = {"kind": "in_process"}
     cli.settings["corpora"]["docs"] |= {"schedule": EVERY_MINUTE, "backfill_schedule": EVERY_MINUTE}
     for found in open_location(cli, monkeypatch):
         monkeypatch.setattr(files, "_listing", read_listing)  # as in the processes of Dagster
@@ -41,9 +43,11 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 @pytest.fixture
 def dagster(location: Location) -> Iterator[Deployment]:
-    eager = str(ROOT / "tests" / "support" / "eager_location.py")
-    options = ("-f", eager, "-d", str(ROOT), "--location-name", "findingaid")
-    yield from dagster_dev(location.cli.folder / "dagster_home", location.cli.config, *options)
+    """Dagster with sensors that do not wait a minute."""
+    workspace = location.cli.folder / "workspace.yaml"
+    loaded = {"relative_path": str(ROOT / "tests" / "support" / "eager_location.py"), "working_directory": str(ROOT)}
+    workspace.write_text(yaml.safe_dump({"load_from": [{"python_file": {**loaded, "location_name": "findingaid"}}]}))
+    yield from dagster_dev(location.cli.folder / "dagster_home", location.cli.config, workspace)
 
 
 def test_sensors_automation_and_schedules_bring_exactly_what_is_stale(location: Location, dagster: Deployment) -> None:

@@ -14,7 +14,7 @@ from tests.conftest import Cli, text_about
 from tests.support.deployment import Deployment, dagster_dev, until
 from tests.support.location import STAGES, Location, open_location, read_listing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 FILES = ["ledger.md", "reader.md", "vector.md", "writer.md"]
 
@@ -22,8 +22,10 @@ FILES = ["ledger.md", "reader.md", "vector.md", "writer.md"]
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Location]:
     """A location that the job has indexed."""
+    cli = Cli(tmp_path_factory.mktemp("location"))
+    cli.settings["executor"] = {"kind": "in_process"}
     with pytest.MonkeyPatch.context() as patch:
-        for found in open_location(Cli(tmp_path_factory.mktemp("location")), patch):
+        for found in open_location(cli, patch):
             patch.setattr(files, "_listing", read_listing)  # as in the processes of Dagster
             assert found.index().success
             yield found

@@ -44,7 +44,7 @@ LANGUAGES = {"console", "text", "toctree"}
 
 SOURCE = {"kind": "files", "root": "docs"}
 OF_DAGSTER = {"dg dev", "dg launch", "dagster job", "export DAGSTER_HOME", "export DAGSTER_EMIT"}
-"""How commands begin that other tests run: test_ui.py, test_examples.py, test_executor.py, test_postgres.py."""
+"""How commands begin that other tests run: test_graphql.py, test_examples.py, test_executor.py, test_postgres.py."""
 
 
 def blocks(*languages: str) -> list[Any]:

@@ -34,7 +34,7 @@ class Deployment:
         """Send a query with one field and return the value of that field."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.address}/graphql", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             found = json.load(answer)
         assert not found.get("errors"), found["errors"]
         (value,) = found["data"].values()
@@ -182,17 +182,13 @@ class Deployment:
         assert found == {"__typename": "WorkspaceLocationEntry", "loadStatus": "LOADED"}
 
 
-def dagster_dev(home: Path, config: Path, *target: str) -> Iterator[Deployment]:
-    """Run `dagster dev` on a free port until the test ends, and yield a client for it.
-
-    `target` are the options that name the code location, by default the shipped workspace.
-    """
+def dagster_dev(home: Path, config: Path, workspace: Path = ROOT / "workspace.yaml") -> Iterator[Deployment]:
+    """Run `dagster dev` on a free port until the test ends, and yield a client for it."""
     environment = {**os.environ, "DAGSTER_HOME": str(home), "FINDINGAID_CONFIG": str(config)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-p", port]
-    command += target or ("-w", str(ROOT / "workspace.yaml"))
+    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-w", str(workspace), "-p", port]
     with (home / "dev.log").open("w") as log:
         dev = subprocess.Popen(command, cwd="/", env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
