@@ -16,22 +16,19 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 
 from findingaid.errors import FindingAidError, StoreError
 from findingaid.store import schemas
+from findingaid.store.locks import this_host
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
 
@@ -386,18 +383,6 @@ class Lease:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-@cache
-def this_host() -> str:
-    """Return an id of this host or container; processes with the same one see each other's process ids."""
-    parts = [socket.gethostname()]
-    try:
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))
-    except OSError:  # not Linux
-        parts.append(f"{uuid.getnode():x}")
-    return "/".join(parts)
 
 
 def _not_purged(row: Held) -> StoreError:

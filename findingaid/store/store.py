@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import timedelta
 from functools import partial
@@ -22,7 +22,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
-from filelock import FileLock
 
 from findingaid.errors import ConfigError, StoreError, UnreachableError
 from findingaid.model import MAX_DIM
@@ -30,6 +29,7 @@ from findingaid.store import fields, indexes, lexical, schemas
 from findingaid.store.allocator import limit_arenas, return_freed_memory
 from findingaid.store.fragments import NO_FRAGMENTS, Fragments
 from findingaid.store.index_segments import Build, IndexSegment
+from findingaid.store.locks import locked
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
 from findingaid.store.sql import equals, one_of
 from findingaid.store.tags import EDGES_OF, PUBLISHED
@@ -70,7 +70,6 @@ LOOKS = 20
 
 READS = 4
 """Tries of a read, which fails when the maintenance of another process drops the version."""
-LOCK_POLL_SECONDS = 0.01
 
 REMOTE_VERSIONS_FOR = timedelta(hours=1)
 """How long object storage keeps old versions. A commit uses them to detect commits made between its read and its
@@ -534,24 +533,20 @@ class Store:
     def _writing(self, what: str = "store") -> Iterator[None]:
         """Allow one writer of a table at a time on this machine, so that none has to retry.
 
-        The lock is the operating system's and is released when a process is killed. Object storage has no lock: there
+        The lock is released when its process ends, see `findingaid.store.locks`. Object storage has no lock: there
         conflicting commits are detected and retried, and leases keep two runs from adding the same artifact.
         """
         if self.remote:
             yield
             return
         self._require_folder()
-        lock = FileLock(Path(self.uri) / LOCKS / what)
-        try:
-            with self.reached():
-                Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-                lock.acquire(poll_interval=LOCK_POLL_SECONDS)
-        except (OSError, NotImplementedError) as error:
-            raise StoreError(f"store: {self.uri} cannot be written: {getattr(error, 'strerror', error)}") from error
-        try:
+        with ExitStack() as held:
+            try:
+                with self.reached():
+                    held.enter_context(locked(Path(self.uri) / LOCKS / what, f"{what} of {self.uri}"))
+            except (OSError, NotImplementedError) as error:
+                raise StoreError(f"store: {self.uri} cannot be written: {getattr(error, 'strerror', error)}") from error
             yield
-        finally:
-            lock.release()
 
     # -- upkeep ----------------------------------------------------------------------------------------
 
