@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -60,7 +61,9 @@ from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artif
 from findingaid.query.lookup.freshness import (
     FreshnessCheck,
     FreshnessOption,
+    VersionsStep,
     check_freshness,
+    published_versions,
     wants_verification,
 )
 from findingaid.query.lookup.passages import ClaimPassages, find_passages
@@ -75,8 +78,8 @@ from findingaid.query.search.components import Blend, SearchDefaults
 from findingaid.query.search.facets import Facets, count_facets
 from findingaid.query.search.filter_fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
-from findingaid.query.search.reader import Key
-from findingaid.query.search.request import Recency, Request, Route
+from findingaid.query.search.reader import Key, Reader
+from findingaid.query.search.request import PostProcessor, Recency, Request, Route
 from findingaid.query.search.routing import resolve_route
 from findingaid.query.search.searcher import Searcher
 from findingaid.query.search.steps import RerankerOption, RewriterOption, SearchSteps, SelectorOption
@@ -299,6 +302,16 @@ class FindingAid:
         """
         return self.open_run().purge()
 
+    def pinned(self) -> Self:
+        """Return a copy for the parts of one request: all of them read one published version.
+
+        That is the version at the first of them, whatever is published meanwhile.
+        """
+        searcher, _ = self.searcher.pinned(), self._search_steps  # the copy keeps the models that those have loaded
+        pinned = copy(self)
+        pinned.__dict__["searcher"] = searcher
+        return pinned
+
     # -- querying --------------------------------------------------------------------------------------
 
     def search(
@@ -376,14 +389,17 @@ class FindingAid:
             explain=explain,
             route=self.search_defaults.route if route is None else resolve_route(route),
         )
+        versions: dict[Key, str] = {}
         added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
         if use_summaries:
             added["post_processors"] += [NodeClaimsStep(summary_top_k, self.eligibility)]
+        if fresh:
+            added["post_processors"] += [VersionsStep(versions)]
         with within(request.timeout if fresh else None):
             hits = self.searcher.search(replace(request, **added))
             if not fresh:
                 return hits
-            check = self.freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh)
+            check = self._freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh, versions)
         marked = (
             check.mark(hit, hit.corpus, hit.metadata.get("quote") or (hit.text if hit.span else "")) for hit in hits
         )
@@ -397,17 +413,21 @@ class FindingAid:
 
         Raises QueryError for another value of `fresh`, and StoreError if nothing is published.
         """
-        return check_freshness(
-            self.store,
-            lambda: self.searcher.reader().records,
-            self.corpora,
-            keys,
-            verify=wants_verification(fresh),
-        )
+        return self._freshness(keys, fresh, {})
+
+    def _freshness(self, keys: Iterable[Key], fresh: FreshnessOption, known: Mapping[Key, str]) -> FreshnessCheck:
+        """Return the freshness of artifacts of the `known` versions, and of the others as they are published."""
+        verify, wanted = wants_verification(fresh), list(keys)
+        rest = [key for key in wanted if key not in known]
+        read = self.searcher.read(lambda reader: published_versions(reader, rest)) if rest else {}
+        return check_freshness(self.store, {**read, **known}, self.corpora, wanted, verify=verify)
 
     def _marked(self, shown: V, fresh: FreshnessOption) -> V:
         """Return an artifact, or a part of it, with its freshness if that is asked for."""
-        return self.freshness([(shown.corpus, shown.artifact_id)], fresh).mark(shown, shown.corpus) if fresh else shown
+        if not fresh:
+            return shown
+        key = shown.corpus, shown.artifact_id
+        return self._freshness([key], fresh, {key: shown.artifact_version}).mark(shown, shown.corpus)
 
     def facets(
         self,
@@ -426,7 +446,7 @@ class FindingAid:
 
     @cached_property
     def _search_steps(self) -> SearchSteps:
-        return SearchSteps(self.store, self.corpora, self.search_defaults)
+        return SearchSteps(self.corpora, self.search_defaults)
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -473,7 +493,11 @@ class FindingAid:
         if max_chars < 1:
             raise QueryError(f"max_chars must be at least 1, got {max_chars}")
         answerer = choose_answerer(llm, self.answerer)
-        question = Question(query, depth, self._names(corpora), where, tiers, self._improved)
+        versions: dict[Key, str] = {}
+        noted = [VersionsStep(versions)] if fresh else []
+        improved = partial(self._improved, post_processors=noted)
+        question = Question(query, depth, self._names(corpora), where, tiers, improved)
+        self = self.pinned()
         evidence = find_evidence(self.searcher, question)
         if answerer:
             found = generate_answer(evidence, answerer, self._verifier, depth, max_chars, numbered=numbered)
@@ -481,12 +505,13 @@ class FindingAid:
             found = compose(evidence, depth, max_chars, numbered=numbered)
         if found.weak:
             found = replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))
-        return self._marked_answer(found, fresh) if fresh else found
+        return self._marked_answer(found, fresh, versions) if fresh else found
 
-    def _marked_answer(self, found: Answer, fresh: FreshnessOption) -> Answer:
+    def _marked_answer(self, found: Answer, fresh: FreshnessOption, versions: Mapping[Key, str]) -> Answer:
         cited = [(claim.corpus, place.artifact_id) for claim in found.claims for place in claim.places]
         cited += [(quote.corpus, quote.artifact_id) for quote in found.quotes]
-        check = self.freshness([*cited, *((each.corpus, each.artifact_id) for each in found.passages)], fresh)
+        cited += [(each.corpus, each.artifact_id) for each in found.passages]
+        check = self._freshness(cited, fresh, versions)
         claims = [
             replace(claim, places=tuple(check.mark(place, claim.corpus, place.quote) for place in claim.places))
             for claim in found.claims
@@ -495,9 +520,10 @@ class FindingAid:
         passages = [check.mark(each, each.corpus, each.text if each.span else "") for each in found.passages]
         return replace(found, claims=claims, quotes=quotes, passages=passages, fresh_seconds=check.seconds)
 
-    def _improved(self, request: Request) -> Request:
+    def _improved(self, request: Request, post_processors: Sequence[PostProcessor] = ()) -> Request:
         """Add the configured rewriting and reranking to a search. Selection and expansion only suit readers of hits."""
-        return replace(request, **self._search_steps.request_fields(request, select=False, expand=False))
+        steps = self._search_steps.request_fields(request, select=False, expand=False)
+        return replace(request, **{**steps, "post_processors": post_processors})
 
     @property
     def _verifier(self) -> Verifier:
@@ -510,7 +536,8 @@ class FindingAid:
     def absences(self, artifact_id: str, corpus: str) -> list[Absence]:
         """Return what an artifact does not have although its corpus is configured for it, with the reasons."""
         name = find_corpus(self.corpora, corpus).name
-        return find_absences(self.store, self.corpora, (name, artifact_id), self.eligibility.now())
+        now = self.eligibility.now()
+        return self.searcher.read(lambda reader: find_absences(reader, self.corpora, (name, artifact_id), now))
 
     def passages(
         self, claim_id: str, corpora: Sequence[str] | None = None, *, fresh: FreshnessOption = False
@@ -522,10 +549,12 @@ class FindingAid:
         Raises QueryError for a claim that may not be shown any more.
         """
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
-        found = find_passages(self.store, self.corpora, claim_id, now, decisions, self._names(corpora))
+        names = self._names(corpora)
+        found = self.searcher.read(lambda reader: find_passages(reader, self.corpora, claim_id, now, decisions, names))
         if found is None or not fresh:
             return found
-        check = self.freshness([(found.corpus, passage.artifact_id) for passage in found.passages], fresh)
+        versions = {(found.corpus, passage.artifact_id): passage.artifact_version for passage in found.passages}
+        check = self._freshness(versions, fresh, versions)
         return replace(found, passages=[check.mark(passage, found.corpus, passage.quote) for passage in found.passages])
 
     def why(self, wanted: str, corpora: Sequence[str] | None = None, *, places: bool = True) -> list[Link]:
@@ -535,17 +564,20 @@ class FindingAid:
 
         Raises QueryError for an unknown id.
         """
-        asked = replace(self._provenance(corpora), places=places)
-        return self._look_up(wanted, asked.within, lambda i, within: replace(asked, within=within).why(i))
+        of = self._provenance(places)
+        return self._look_up(wanted, self._names(corpora), lambda reader, i, within: of(reader, within).why(i))
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """Return everything that depends on an artifact. Raises QueryError for an unknown id."""
-        asked = self._provenance(None)
-        return self._look_up(artifact_id, self._one(corpus), lambda i, within: asked.impact(i, within))
+        of, names = self._provenance(), self._names(None)
+        return self._look_up(
+            artifact_id, self._one(corpus), lambda reader, i, within: of(reader, names).impact(i, within)
+        )
 
-    def _provenance(self, corpora: Sequence[str] | None) -> Provenance:
+    def _provenance(self, places: bool = True) -> Callable[[Reader, Sequence[str]], Provenance]:
+        """Return a function from a reader and corpora to the provenance there, by the decisions of now."""
         now, decisions = self.eligibility.now(), self.eligibility.log.all()
-        return Provenance(self.store, self.corpora, now, decisions, self._names(corpora))
+        return lambda reader, within: Provenance(reader, self.corpora, now, decisions, within, places)
 
     def context(
         self,
@@ -582,17 +614,13 @@ class FindingAid:
         digest = previous_digest(previous)
         count = self.context_defaults.count or self.embedder.count_tokens
         packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer, as_result)
+        self = self.pinned()
         names = self._names(corpora)
-        asked = [
-            self._look_up(session, names, lambda i, within: read_session_piece(self.store, i, within))
-            for session in sessions
-        ]
+        asked = [self._look_up(session, names, read_session_piece) for session in sessions]
         hits = self.search(query, k, corpora=names, **search)
         keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
         eligible = self.eligibility.now()
-        generated = (
-            self.store.retried(lambda: read_summary_records(self.searcher.reader(), keys, eligible)) if keys else {}
-        )
+        generated = self.searcher.read(lambda reader: read_summary_records(reader, keys, eligible)) if keys else {}
         writes, problem = choose_summarizer(summarizer, self.context_defaults.summarizer)
         degraded = [*missing_summary_records(self.store, keys), *filter(None, [problem])]
         candidates = [*pieces_from_pinned(pinned), *asked, *pieces_from_hits(hits, generated)]
@@ -612,7 +640,8 @@ class FindingAid:
 
         The columns that all records have are not listed. Raises StoreError if nothing is published yet.
         """
-        return self.store.retried(lambda: corpus_fields(self.store.published(), self._names(corpora)))
+        names = self._names(corpora)
+        return self.searcher.read(lambda reader: corpus_fields(reader.records, names))
 
     def show(
         self, artifact_or_record_id: str, corpus: str | None = None, *, fresh: FreshnessOption = False
@@ -623,7 +652,7 @@ class FindingAid:
         """
         now = self.eligibility.now()
         found = self._look_up(
-            artifact_or_record_id, self._one(corpus), lambda i, within: read_artifact(self.store, i, within, now)
+            artifact_or_record_id, self._one(corpus), lambda reader, i, within: read_artifact(reader, i, within, now)
         )
         return self._marked(found, fresh)
 
@@ -633,7 +662,8 @@ class FindingAid:
         A name is an id, `CORPUS/ID` or the end of an id from a `/` on, each also with the line or the span that
         findingaid prints. Everything that takes an id takes a name. Raises QueryError if several artifacts have it.
         """
-        return self.store.retried(lambda: resolve(self.store.published(), wanted, self._one(corpus)))
+        names = self._one(corpus)
+        return self.searcher.read(lambda reader: resolve(reader.records, wanted, names))
 
     def artifact_of_file(self, path: str, corpus: str | None = None) -> str:
         """Return `CORPUS/ID` for the path of a file in a corpus, with the line after it; else the text itself."""
@@ -641,11 +671,11 @@ class FindingAid:
 
     def locate(self, hits: Sequence[Hit]) -> list[Location]:
         """Return the file and the line of each hit, as far as its source has files on this machine."""
-        return self.store.retried(lambda: locate_hits(self.store, self.corpora, hits))
+        return self.searcher.read(lambda reader: locate_hits(reader, self.corpora, hits))
 
-    def _look_up(self, wanted: str, corpora: Sequence[str], read: Callable[[str, Sequence[str]], T]) -> T:
+    def _look_up(self, wanted: str, corpora: Sequence[str], read: Callable[[Reader, str, Sequence[str]], T]) -> T:
         """Return what `read` finds for an id, else for the artifact that it denotes as `resolve` says."""
-        return looked_up(self.store.published, wanted, corpora, read)
+        return self.searcher.read(lambda reader: looked_up(reader.records, wanted, corpora, partial(read, reader)))
 
     def read(
         self,
@@ -668,8 +698,8 @@ class FindingAid:
         found = self._look_up(
             artifact_or_record_id,
             self._one(corpus),
-            lambda i, within: read_text(
-                self.store, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
+            lambda reader, i, within: read_text(
+                reader, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
             ),
         )
         return self._marked(found, fresh)
@@ -680,22 +710,18 @@ class FindingAid:
         Raises StoreError if nothing is published.
         """
         names = frozenset(self._names(corpora))
-        return self.store.retried(
-            lambda: [(k, t) for k, t in self.searcher.reader().artifacts.items() if k[0] in names]
-        )
+        return self.searcher.read(lambda reader: [(k, t) for k, t in reader.titles.items() if k[0] in names])
 
     def titles(self, keys: Iterable[Key]) -> Mapping[Key, str]:
         """Map the (corpus, artifact id) of each of these artifacts that is published to its title."""
-        return self.store.retried(lambda: read_titles(self.searcher.reader().records, keys))
+        return self.searcher.read(lambda reader: read_titles(reader.records, keys))
 
     def history(self, artifact_or_record_id: str, corpus: str | None = None) -> list[AnchoredSummaryView]:
         """Return all anchored summaries of an artifact, oldest first; [] if it never had one.
 
         Raises QueryError for an unknown id.
         """
-        return self._look_up(
-            artifact_or_record_id, self._one(corpus), lambda i, within: read_anchored_summaries(self.store, i, within)
-        )
+        return self._look_up(artifact_or_record_id, self._one(corpus), read_anchored_summaries)
 
     def neighbours(
         self,
@@ -714,15 +740,14 @@ class FindingAid:
         names = self._one(corpus)
         derived = nodes_of_claim if reverse else claims_of_node
         eligible = self.eligibility.now()
-        if not kinds or SUMMARIZES in kinds:
-            found = self.store.retried(lambda: derived(self.searcher.reader(), artifact_id, names, eligible))
-            if found:
+        readable = self._names(None)
+
+        def find(reader: Reader, wanted: str, within: Sequence[str]) -> list[Neighbour]:
+            if (not kinds or SUMMARIZES in kinds) and (found := derived(reader, artifact_id, names, eligible)):
                 return found
-        return self._look_up(
-            artifact_id,
-            names,
-            lambda i, within: find_neighbours(self.store, i, within, self._names(None), kinds, reverse),
-        )
+            return find_neighbours(reader, wanted, within, readable, kinds, reverse)
+
+        return self._look_up(artifact_id, names, find)
 
     def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
         """Return the summary node of an artifact, found by its own id, its record's or the artifact's.
@@ -730,19 +755,14 @@ class FindingAid:
         Raises QueryError if there is no node that may be shown, or if several corpora have one.
         """
         names, eligible = self._one(corpus), self.eligibility.now()
-
-        def read(wanted: str, within: Sequence[str]) -> NodeView:
-            return self.store.retried(
-                lambda: read_node(self.store, self.searcher.reader(), self.corpora, wanted, within, eligible)
-            )
-
-        return self._look_up(id_, names, read)
+        return self._look_up(id_, names, lambda reader, i, within: read_node(reader, self.corpora, i, within, eligible))
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
     ) -> list[ReferenceCount]:
         """Return the k targets that most artifacts refer to, with their counts, including targets in no corpus."""
-        return find_most_referenced(self.store, k, self._names(corpora), self._names(None), kinds)
+        names, readable = self._names(corpora), self._names(None)
+        return self.searcher.read(lambda reader: find_most_referenced(reader, k, names, readable, kinds))
 
     def disclose(
         self,
@@ -761,7 +781,7 @@ class FindingAid:
         found = self._look_up(
             artifact_or_record_id,
             self._one(corpus),
-            lambda i, within: disclose_artifact(self.store, self.corpora, i, level, within, file),
+            lambda reader, i, within: disclose_artifact(reader, self.corpora, i, level, within, file),
         )
         return self._marked(found, fresh)
 

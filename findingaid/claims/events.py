@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from findingaid.claims.model import SummaryNode
 from findingaid.store import schemas
 from findingaid.store.sql import equals
-from findingaid.store.store import Store
+from findingaid.store.store import Store, select_rows
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 NODE_EVENTS = "node_events"
 
@@ -39,6 +42,17 @@ class NodeEvent:
 def node_events(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[NodeEvent]]:
     """Return the events of each artifact that has any, by artifact id."""
     rows = store.lookup(NODE_EVENTS, "artifact_id", artifact_ids, schemas.NODE_EVENTS.names, equals("corpus", corpus))
+    return _by_artifact(rows)
+
+
+def published_events(published: LanceDataset, corpus: str, artifact_id: str) -> list[NodeEvent]:
+    """Return the events of an artifact in a published version of the table."""
+    names = schemas.NODE_EVENTS.names
+    rows = select_rows(published, "artifact_id", [artifact_id], names, equals("corpus", corpus))
+    return _by_artifact(rows).get(artifact_id, [])
+
+
+def _by_artifact(rows: pa.Table) -> dict[str, list[NodeEvent]]:
     found: dict[str, list[NodeEvent]] = {}
     # Of two events at one time, a node is superseded before the next one is created.
     for row in rows.sort_by([("at", "ascending"), ("event", "descending")]).to_pylist():

@@ -27,7 +27,7 @@ from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
 from findingaid.protocols import Statement
 from findingaid.store import Store, schemas
-from findingaid.store.artifacts import stored
+from findingaid.store.artifacts import COLUMNS, by_key
 from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import quoted_text
 
@@ -342,9 +342,10 @@ class Claims:
 
     def _text(self, corpus: str, artifact_id: str) -> tuple[str, str]:
         """Return the text of an artifact as claims quote it, and the artifact's version."""
-        found = stored(self.store, [artifact_id], equals("corpus", corpus))
+        of = f"{equals('corpus', corpus)} AND {equals('artifact_id', artifact_id)}"
+        found = by_key(self.store.published_rows("artifacts", COLUMNS, of))
         if not found:
-            raise NotFoundError(f"propose: no artifact {artifact_id!r} is indexed in {corpus}")
+            raise NotFoundError(f"propose: no artifact {artifact_id!r} is published in {corpus}")
         artifact, version = found[corpus, artifact_id]
         try:
             return quoted_text(self.corpora[corpus].strategy, artifact), version
@@ -362,7 +363,7 @@ class Claims:
         own = [decision for decision in decisions if decision.corpus in self.corpora]
         stated: dict[str, list[Claim]] = {}
         if self.store.exists():
-            rows = self.store.rows("claims", schemas.CLAIMS.names, one_of("corpus", self.corpora)).to_pylist()
+            rows = self.store.published_rows("claims", schemas.CLAIMS.names, one_of("corpus", self.corpora)).to_pylist()
             for row in sorted(rows, key=lambda row: (row["corpus"], row["artifact_id"], row["position"])):
                 stated.setdefault(row["claim_id"], []).append(claim_of(row))
         gone = redacted_claims(own)

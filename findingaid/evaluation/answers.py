@@ -231,7 +231,7 @@ def carried(sentence: Sentence, answer: Answer) -> bool:
 def _texts(aid: FindingAid, expected: Iterable[str]) -> dict[str, str]:
     """Return the texts of artifacts by "corpus/artifact"."""
     keys = [(corpus, artifact_id) for corpus, _, artifact_id in (name.partition("/") for name in expected)]
-    found = read_stored_artifacts(aid.store, aid.corpora, keys)
+    found = aid.searcher.read(lambda reader: read_stored_artifacts(reader.artifacts, aid.corpora, keys))
     return {"/".join(key): kept.text or "" for key, kept in found.items()}
 
 

@@ -27,7 +27,7 @@ from findingaid.metrics import Searching, evaluate_search, load_cases
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import Embedder
 from findingaid.query.search.reader import Reader
-from findingaid.store import Publisher, Store, verify
+from findingaid.store import Ledger, Publisher, Store, verify
 from findingaid.store.allocator import return_freed_memory
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
@@ -148,8 +148,11 @@ class Checker:
         self.embedder = embedder
         self.dim = dimensions_of(embedder, store)
         self.everything = everything
-        self.newest = store.dataset("records")
-        self.edges = store.dataset("edges")
+        before = self._settled()
+        self.tables = store.newest_tables()
+        self.torn = before is None or before != self._settled()
+        """Whether these tables may be those in the middle of a commit of several."""
+        self.newest = self.tables["records"]
         self.fragments = self._new_fragments()
         self.rows = self._rows()
         self.siblings = self._siblings()
@@ -218,9 +221,14 @@ class Checker:
         facts = {f"rows not in the {name} index": rows for name, (rows, _) in behind.items()}
         return CheckResult(INDEXED, corpus.name, problems, facts)
 
-    def covers(self, records: LanceDataset, edges: LanceDataset) -> bool:
+    def covers(self, tables: Mapping[str, LanceDataset]) -> bool:
         """Return whether these versions hold exactly the rows that were checked. Indexes may have been added since."""
-        return _content(self.newest) == _content(records) and _content(self.edges) == _content(edges)
+        return all(_content(self.tables[name]) == _content(table) for name, table in tables.items())
+
+    def _settled(self) -> int | None:
+        """Return the version of the ledger if no artifact is being written by it, else None."""
+        version = int(self.store.dataset("ledger").version)
+        return None if Ledger(self.store).unfinished() else version
 
     def _new_fragments(self) -> list[LanceFragment]:
         fragments = self.newest.get_fragments()
@@ -292,7 +300,7 @@ class Checker:
 
     def _count(self, table: str, where: str | None = None) -> int:
         """Count rows of a table, in the version being checked if the table has one."""
-        checked = {"records": self.newest, "edges": self.edges}.get(table)
+        checked = self.tables.get(table)
         return self.store.count(table, where) if checked is None else int(checked.count_rows(where))
 
     def _vectors(self, corpus: Corpus, rows: pa.Table) -> Iterator[str]:
@@ -331,9 +339,8 @@ class Checker:
         sample = dict(_sample(rows))
         if not sample or self.misfit:
             return
-        reader = Reader(
-            self.newest, self.embedder, lambda: self.edges, exact_limit=0
-        )  # uses the index, if there is one
+        view = self.store.showing(self.tables)
+        reader = Reader(self.newest, self.embedder, view, exact_limit=0)  # uses the index, if there is one
         where = f"{one_of('artifact_id', sample.values())} AND {one_of('record_id', sample)} AND {here}"
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()

@@ -4,7 +4,7 @@ Each batch is computed, and its rows are written to files, before it joins a gro
 
 1. The ledger records the intent to write.
 2. Each table gets one commit, which takes the files of all batches.
-3. The ledger records that the batches are done.
+3. The ledger records that the batches are done, and the versions of the tables that have their rows.
 
 After a crash at any point, unfinished work is stale and is done again. Step 1 is needed for a source that is reverted
 after a crash: without the intent in the ledger it would look up to date.
@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from findingaid.model import Listing
 from findingaid.reports import BatchReport
 from findingaid.store import Lease, Ledger, LedgerRow, Store
 from findingaid.store.fragments import Fragments
+from findingaid.store.schemas import PER_ARTIFACT
 
 FIRST_GROUP = 4
 """Batches of the first group. Each group has twice as many as the last, so that concurrent runs share small work."""
@@ -64,19 +66,23 @@ def commit_group(store: Store, corpus: str, built: Sequence[BuiltBatch], lease: 
     # Between intent and outcome the order of the tables does not matter, so they are written in parallel.
     tables = dict.fromkeys(table for batch in built for table in batch.tables)
     with ThreadPoolExecutor(len(tables) or 1) as pool:
-        list(pool.map(lambda table: _replace(store, table, corpus, built, lease), tables))
+        versions = pool.map(lambda table: _replace(store, table, corpus, built, lease), tables)
+        made = dict(zip(tables, versions, strict=True))
+    known: dict[str, Any] = {f"v_{table}": made[table] for table in PER_ARTIFACT if made.get(table)}
     for name in dict.fromkeys(name for batch in built for name in batch.histories):
         rows = [batch.histories[name] for batch in built if name in batch.histories]
         store.append(name, pa.concat_tables(rows), lease.check_commit)
     announced = {row.artifact_id for row in intents}
-    outcomes = [replace(r, updated=intended) if r.artifact_id in announced else r for b in built for r in b.outcomes]
+    outcomes = [replace(row, **known) for batch in built for row in batch.outcomes]
+    outcomes = [replace(row, updated=intended) if row.artifact_id in announced else row for row in outcomes]
     _put(ledger, corpus, outcomes, lease)
 
 
-def _replace(store: Store, table: str, corpus: str, built: Sequence[BuiltBatch], lease: Lease) -> None:
+def _replace(store: Store, table: str, corpus: str, built: Sequence[BuiltBatch], lease: Lease) -> int | None:
+    """Commit the rows of a table; return the version that has them."""
     changes = [batch.tables[table] for batch in built if table in batch.tables]
     ids = list(chain.from_iterable(ids for ids, _ in changes))
-    store.replace_by_fragments(table, corpus, ids, [made for _, made in changes], lease.check_commit)
+    return store.replace_by_fragments(table, corpus, ids, [made for _, made in changes], lease.check_commit)
 
 
 def _put(ledger: Ledger, corpus: str, rows: Sequence[LedgerRow], lease: Lease) -> datetime | None:

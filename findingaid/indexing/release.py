@@ -15,12 +15,15 @@ from findingaid.errors import StoreError
 from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quality
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
-from findingaid.store import Leases, Publisher, Store
+from findingaid.store import Leases, Ledger, Publisher, Store
 from findingaid.store.index_segments import Build
 from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
     from lance import LanceDataset
+
+TORN_LOOKS = 5
+"""How often tables that pass their checks are opened anew, since other runs may be between two of their commits."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Release:
         """Publish the newest records, even after a rollback. Raises StoreError if they fail their checks."""
         checker = self.require_fit("published")
         with self._moving_readers():
-            return self.publisher.publish(checker.newest.version, checker.edges.version)
+            return self.publisher.publish(checker.tables)
 
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version until a run indexes something new or `publish_newest` is called.
@@ -107,7 +110,7 @@ class Release:
 
         def look() -> list[CheckResult]:
             checker = Checker(self.store, self.embedder, everything=True)
-            quality = self._quality(checker.newest, checker.edges, names)
+            quality = self._quality(checker.tables, names)
             indexed = (checker.indexed(self.corpora[name]) for name in names)
             return [*self._results(checker, names), *(q for q in quality if q.corpus in names), *indexed]
 
@@ -118,7 +121,7 @@ class Release:
         found = self._check_new(())
         checker = found.checker
         changed = list(self.corpora) if self.publisher.served() != self.publisher.newest() else []
-        if unfit := found.unfit or _failing(self._quality(checker.newest, checker.edges, changed)):
+        if unfit := found.unfit or _failing(self._quality(checker.tables, changed)):
             raise StoreError(f"not {what}: {unfit}")
         return checker
 
@@ -131,35 +134,45 @@ class Release:
 
     def _publish(self, found: _Checked, corpora: Sequence[str], withdrawn: bool, before: int | None) -> ReleaseResult:
         """Publish the newest version; check it again first if another run has written to it in the meantime."""
-        newest, edges = self.store.dataset("records"), self.store.dataset("edges")
-        if not found.checker.covers(newest, edges):
+        tables = self.store.newest_tables()
+        if not found.checker.covers(tables):
             found = self._check_new(corpora)
-            newest, edges = found.checker.newest, found.checker.edges  # those just checked, not later ones
+            tables = found.checker.tables  # those just checked, not later ones
         names = {result.corpus for result in found.checks}
-        quality = [] if withdrawn or found.unfit else self._quality(newest, edges, names)
+        quality = [] if withdrawn or found.unfit else self._quality(tables, names)
         unfit = found.unfit or _failing(quality)
         with Leases(self.store).publishing():
             # A rollback made since `before` was read withdraws everything that this run wrote.
             held = withdrawn or self.publisher.rolled_back() not in {None, before}
             if held:
                 self.publisher.hold()
-            elif unfit is None:
-                self.publisher.publish(newest.version, edges.version)
+            elif unfit is None and not self._half_written(tables):
+                self.publisher.publish(tables)
         indexed = [found.checker.indexed(corpus) for name, corpus in self.corpora.items() if name in names]
         return ReleaseResult(unfit, [*found.checks, *quality, *indexed], held)
+
+    def _half_written(self, tables: Mapping[str, LanceDataset]) -> bool:
+        """Return whether readers see these records, and some artifacts are written in part, as by a run of one stage.
+
+        Then readers keep what belongs to the records, such as the texts that they were cut from.
+        """
+        same = self.publisher.served() == tables["records"].version
+        return same and bool(Ledger(self.store).unfinished()) and self.publisher.whole()
 
     def _check_new(self, corpora: Sequence[str]) -> _Checked:
         """Check the newest records, and check again while another run may have them half written.
 
         A run writes records first and the ledger after them, so a check in between sees the two disagree.
         """
-        waited = True
+        waited, looks = True, 0
         while True:
             found = self.store.retried(lambda: self._check_once(corpora))
-            if found.unfit is None or not _may_be_torn(found):
+            looks += 1
+            fit = found.unfit is None and (not found.checker.torn or looks > TORN_LOOKS)
+            if fit or (found.unfit and not _may_be_torn(found)):
                 return found
             held = bool(Leases(self.store).working())
-            if not held and not waited:
+            if not held and (not waited or found.unfit is None):
                 return found
             waited = held  # check once more after the last lease is gone: its run may have ended since these checks
             time.sleep(POLL_SECONDS if held else 0)
@@ -174,8 +187,8 @@ class Release:
     def _results(self, checker: Checker, names: Collection[str]) -> list[CheckResult]:
         return [result for name, corpus in self.corpora.items() if name in names for result in checker.check(corpus)]
 
-    def _quality(self, records: LanceDataset, edges: LanceDataset, changed: Collection[str]) -> list[CheckResult]:
-        """Run the quality cases against one version of the records, for corpora whose results may have changed."""
+    def _quality(self, tables: Mapping[str, LanceDataset], changed: Collection[str]) -> list[CheckResult]:
+        """Run the quality cases against these versions of the tables, for corpora whose results may have changed."""
         due = {
             name: corpus.quality
             for name, corpus in self.corpora.items()
@@ -183,7 +196,7 @@ class Release:
         }
         if not due:
             return []
-        searching = self.searching(self.store.showing(records, edges))
+        searching = self.searching(self.store.showing(tables))
         return [measure_quality(name, quality, searching, self.evaluations) for name, quality in due.items()]
 
     def _unfit(self, checker: Checker, checks: Sequence[CheckResult]) -> str | None:

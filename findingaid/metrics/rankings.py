@@ -201,7 +201,7 @@ def contents_hash(store: Store) -> str:
     """Return a hash that changes with the published data, with decisions, and with the search indexes."""
     records, edges, decisions = store.published(), 0, 0
     with contextlib.suppress(StoreError):  # most searches do not need edges
-        edges = store.edges_of(records).version
+        edges = store.beside(records, "edges").version
     with contextlib.suppress(StoreError):
         decisions = store.dataset("decisions").version
     fragments = [fragment.metadata for fragment in records.get_fragments()]

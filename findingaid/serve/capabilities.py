@@ -145,7 +145,7 @@ def _impact(view: View, asked: inputs.ImpactInput) -> dict[str, Any]:
 
 def _corpora(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
     aid = view.aid
-    fields, kinds = aid.fields(asked.corpora), aid.store.retried(lambda: aid.searcher.reader().kinds)
+    fields, kinds = aid.fields(asked.corpora), aid.searcher.read(lambda reader: reader.kinds)
     listed = [
         {
             "corpus": corpus,

@@ -78,11 +78,12 @@ class Session(View):
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
             raise input_error(name, error) from None
+        view = replace(self, aid=self.aid.pinned())
         with self._discreet():
             if where := getattr(asked, "where", None):
-                fields = partial(self._fields, getattr(asked, "corpora", None))
+                fields = partial(view._fields, getattr(asked, "corpora", None))
                 asked = asked.model_copy(update={"where": restrict_filter(where, fields)})
-            plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(self, asked)))
+            plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(view, asked)))
         if max_tokens := getattr(asked, "max_tokens", None):
             plain = truncate(plain, max_tokens)
         return without_empty(plain) if self.compact and not capability.keep_empty else plain

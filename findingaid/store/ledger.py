@@ -55,6 +55,13 @@ class LedgerRow:
     n_claims: int = 0
     n_summary_nodes: int = 0
     n_records: int = 0
+    v_artifacts: int = 0
+    v_surfaces: int = 0
+    v_edges: int = 0
+    v_synopses: int = 0
+    v_claims: int = 0
+    v_summary_nodes: int = 0
+    v_records: int = 0
     failed_stage: str = ""
     failed_kind: str = ""
     failed_message: str = ""
@@ -90,6 +97,12 @@ OUTCOMES: Mapping[Stage, str] = {
     Stage.SUMMARY_NODES: "summary_nodes_outcome",
 }
 """Columns with the outcomes of the stages WRITTEN."""
+
+UNFINISHED = (
+    "recipe = '' AND failed_stage = '' AND (artifacts IS NULL OR surfaces IS NULL OR embeddings IS NULL OR records IS"
+    f" NULL OR NOT ({' OR '.join(equals(column, Outcome.PENDING) for column in OUTCOMES.values())}))"
+)
+"""Condition of the rows of artifacts that are being written, or that a run has written in part."""
 
 FIELDS = [field.name for field in fields(LedgerRow)]
 
@@ -139,6 +152,10 @@ class Ledger:
         where = f"{equals('corpus', corpus)} AND ({waits}) AND failed_stage = ''"
         found = self._store.rows("ledger", ("artifact_id", "stamp"), where)
         return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
+
+    def unfinished(self) -> int:
+        """Return the number of artifacts that are being written, or that a run has written in part."""
+        return self._store.count("ledger", UNFINISHED)
 
     def put(self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str] = ()) -> None:
         """Write rows, and drop the rows of the artifacts `gone`, in one commit."""

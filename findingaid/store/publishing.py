@@ -4,25 +4,30 @@
 the newest version at the time of a rollback, so that a run that changes nothing does not publish again the version
 that was just withdrawn.
 
-The edges that belong to records version N have the tag `records-N` on the edges table. This tag is set before N is
-served. A reader that looks up the version first, and then its edges, therefore gets a matching pair.
+Readers open other tables too, `schemas.OF_RECORDS`: texts, edges, claims and what was written about them. The version
+of each that belongs to records version N has the tag `records-N`. These tags are set before N is served. A reader that
+looks up the version first, and then the tables beside it, therefore gets what belongs together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from findingaid.errors import StoreError
+from findingaid.store.schemas import OF_RECORDS
+from findingaid.store.tags import BELONGS_TO, KEPT, PUBLISHED, ROLLED_BACK, read_tags
 
 if TYPE_CHECKING:
     import lance
 
     from findingaid.store.store import Store
-from findingaid.store.tags import EDGES_OF, KEPT, PUBLISHED, ROLLED_BACK, read_tags
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +59,16 @@ class Publisher:
         return int(self._records().version)
 
     def current(self) -> bool:
-        """Check whether readers see the newest records and edges."""
+        """Check whether readers see the newest version of every table."""
         served = self.served()
-        edges = self._tags("edges").get(f"{EDGES_OF}{served}")
-        return served == self.newest() and edges == self._store.dataset("edges").version
+        if served is None or served != self.newest():
+            return False
+        return all(_each(lambda table: self._belonging(table, served) == self._store.dataset(table).version))
+
+    def whole(self) -> bool:
+        """Check whether every table that belongs to the version that readers see is there."""
+        served = self.served()
+        return served is not None and None not in _each(lambda table: self._belonging(table, served))
 
     def withdrawn(self) -> bool:
         """Check whether a rollback withdrew the newest version and nothing was written since."""
@@ -87,39 +98,41 @@ class Publisher:
             for version in sorted(wanted, reverse=True)
         ]
 
-    def publish(self, version: int | None = None, edges: int | None = None) -> int:
-        """Serve a version, by default the newest; return the version that is then served.
+    def publish(self, tables: Mapping[str, lance.LanceDataset] | None = None) -> int:
+        """Serve the records of `tables`, see `Store.newest_tables`, with those beside them; return the served version.
 
-        If a later version is already served, it stays. `edges` is the matching version of the edges, by default the
-        newest.
+        By default they are the newest. If a later version of the records is already served, it stays.
         """
         with self._store.alone("publishing"):
-            return self._publish(version, edges)
+            return self._publish(tables or self._store.newest_tables())
 
-    def _publish(self, version: int | None, edges: int | None) -> int:
-        target, tags = version or self.newest(), self._tags()
+    def _publish(self, tables: Mapping[str, lance.LanceDataset]) -> int:
+        target, tags = int(tables["records"].version), self._tags()
         served = tags.get(PUBLISHED, target)
-        if served > target:  # published by a later run, with its own edges
+        if served > target:  # published by a later run, with its own tables
             return served
         kept = {v for name, v in tags.items() if name.startswith(KEPT)} | {served}
         dropped = sorted(kept - {target}, reverse=True)[max(0, self._retain - 1) :]
-        self._tag({f"{EDGES_OF}{target}": edges or int(self._store.dataset("edges").version)}, table="edges")
+        _each(lambda table: self._tag({f"{BELONGS_TO}{target}": int(tables[table].version)}, table=table))
         self._serve(target, tags, [ROLLED_BACK, *(f"{KEPT}{v}" for v in dropped)])
-        self._untag_edges(target)
+        newest, kept = self.newest(), set(self._tags().values())
+        _each(lambda table: self._untag(table, range(target, newest + 1), kept))
         return target
 
-    def _untag_edges(self, target: int) -> None:
-        """Remove the tags of edges unless their records version is served, about to be served, or kept for rollback.
+    def _untag(self, table: str, later: Collection[int], kept: Collection[int]) -> None:
+        """Remove the tags of a table unless their records version is served, about to be served, or kept for rollback.
 
-        A version later than the served one belongs to another run that is about to serve it. If it is later than the
-        newest version of the table, it belongs to an earlier table that was lost.
+        A version `later` than the served one belongs to another run that is about to serve it. If it is later than the
+        newest version of the records, it belongs to an earlier table that was lost.
         """
-        versions = {name: int(name.removeprefix(EDGES_OF)) for name in self._tags("edges")}
-        newest, kept = self.newest(), set(self._tags().values())
-        later = range(target, newest + 1)
+        versions = {name: int(name.removeprefix(BELONGS_TO)) for name in self._tags(table)}
         unused = [name for name, version in versions.items() if version not in later and version not in kept]
         if unused:
-            self._tag({}, unused, "edges")
+            self._tag({}, unused, table)
+
+    def _belonging(self, table: str, version: int) -> int | None:
+        """Return the version of a table that belongs to a version of the records; None if there is none."""
+        return self._tags(table).get(f"{BELONGS_TO}{version}")
 
     def rollback(self, version: int | None = None) -> int:
         """Serve an earlier version, by default the previous one; return it. Raises StoreError when it is not kept."""
@@ -162,7 +175,9 @@ class Publisher:
                     with _unless("already exists"):
                         dataset.tags.create(name, version)
                         continue
-                if there.get(name) != version:
+                if (
+                    there.get(name) != version or name == PUBLISHED
+                ):  # its time tells readers of other tables beside them
                     dataset.tags.update(name, version)
             for name in drop:
                 if name in there or name in tags:
@@ -170,6 +185,12 @@ class Publisher:
                         dataset.tags.delete(name)
 
         self._store.change(table, change)  # in `change`, so that the version is not deleted meanwhile
+
+
+def _each(do: Callable[[str], T]) -> list[T]:
+    """Call `do` with each of OF_RECORDS; return the results."""
+    with ThreadPoolExecutor(len(OF_RECORDS)) as pool:
+        return list(pool.map(do, OF_RECORDS))
 
 
 @contextmanager

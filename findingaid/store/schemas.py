@@ -222,7 +222,7 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-4",
+    "ledger-5",
     CORPUS,
     ARTIFACT_ID,
     _text("stamp", "change marker of the source when the artifact was last read"),
@@ -255,6 +255,12 @@ LEDGER = _schema(
     _int("n_claims", "rows in the table claims"),
     _int("n_summary_nodes", "rows in the table summary_nodes"),
     _int("n_records", "rows in the table records"),
+    *(
+        _column(
+            f"v_{table}", pa.int64(), f"version of the table {table} with its rows, by which an older copy is noticed"
+        )
+        for table in ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
+    ),
     _text("failed_stage", 'stage that failed last; "" if none did'),
     _text("failed_kind", "kind of failure: timeout, parse, encoding, ..."),
     _text("failed_message", "reason in one line; also the reason why a synopsis is pending"),
@@ -305,6 +311,9 @@ IRREPLACEABLE = ("decisions",)
 
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """Tables whose rows belong to one artifact each, and are counted in its ledger row."""
+
+OF_RECORDS = ("artifacts", "edges", "claims", "summary_nodes", "summaries", "node_events")
+"""Tables that readers open beside the records, each in the version that belongs to the published records."""
 
 CACHES = ("calls", "embeddings")
 """Tables that cache paid results by content."""

@@ -22,6 +22,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from findingaid.errors import ConfigError, StoreError, UnreachableError
 from findingaid.model import MAX_DIM
@@ -32,7 +33,7 @@ from findingaid.store.index_segments import Build, IndexSegment
 from findingaid.store.locks import locked
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
 from findingaid.store.sql import equals, one_of
-from findingaid.store.tags import EDGES_OF, PUBLISHED
+from findingaid.store.tags import BELONGS_TO, PUBLISHED, read_tags
 from findingaid.text.analyzer import Lexical
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ DEFAULTS = Lexical()
 
 NOT_THERE = "was not found"
 """Lance's wording for a path that does not exist; every other error means damage."""
+
+OLDER = "an older copy than the ledger names"
+"""State of a table of which the ledger names a later version, as after one table was restored from a backup."""
 
 NO_TAG = f"tag {PUBLISHED} does not exist"
 
@@ -110,7 +114,7 @@ class Store:
         self._options = dict(storage_options or {})
         self._unusable: dict[str, str] = {}
         self._told_full = False
-        self._shown: tuple[lance.LanceDataset, lance.LanceDataset] | None = None
+        self._shown: Mapping[str, lance.LanceDataset] = {}
         self._caching = False
         self._session: Any = None
         limit_arenas()
@@ -248,6 +252,8 @@ class Store:
                 before_making()
             for table in (table for table in states if table not in first):
                 self._make(table, wanted[table], states[table])
+            if "ledger" not in states:
+                self._forget_versions([table for table in schemas.PER_ARTIFACT if table in states])
         repaired = (
             [] if fresh else [f"table {table} was {state} and was rebuilt" for table, state in self._unusable.items()]
         )
@@ -312,14 +318,14 @@ class Store:
 
     def replace(
         self, table: str, corpus: str, artifact_ids: Sequence[str], rows: pa.Table, check: Check | None = None
-    ) -> bool:
-        """Replace all rows of these artifacts with `rows`, in one commit; return False if there was nothing to do.
+    ) -> int | None:
+        """Replace all rows of these artifacts with `rows`, in one commit; return its version, None if it needed none.
 
         `check` is called just before each try of the commit, with the table as the commit finds it. If it raises,
         nothing is written. Raises StoreError when commits of other writers came first every time.
         """
 
-        def replace(dataset: lance.LanceDataset) -> bool:
+        def replace(dataset: lance.LanceDataset) -> int | None:
             return self._replace(dataset, corpus, artifact_ids, [self._fit_and_write(table, dataset, rows)], check)
 
         return self._commit(table, replace)
@@ -338,10 +344,10 @@ class Store:
 
     def replace_by_fragments(
         self, table: str, corpus: str, artifact_ids: Sequence[str], made: Sequence[Fragments], check: Check
-    ) -> bool:
+    ) -> int | None:
         """Replace all rows of these artifacts with rows that were written before, in one commit; see `replace`."""
 
-        def replace(dataset: lance.LanceDataset) -> bool:
+        def replace(dataset: lance.LanceDataset) -> int | None:
             self._require_there(table, dataset, made)
             if table == "records":
                 fields.drop_unfinished(dataset)
@@ -497,14 +503,14 @@ class Store:
         artifact_ids: Sequence[str],
         made: Iterable[Fragments],
         check: Check | None = None,
-    ) -> bool:
+    ) -> int | None:
         import lance
         import numpy as np
 
         addresses = _addresses(dataset, corpus, artifact_ids)
         new = [fragment for each in made for fragment in each.metadata()]
         if not len(addresses) and not new:
-            return False
+            return None
         fragments = addresses >> np.uint64(32)  # the upper 32 bits are the fragment's id
         removed, updated = [], []
         for fragment_id in np.unique(fragments).tolist():
@@ -522,8 +528,7 @@ class Store:
         )
         if check:
             check(dataset)
-        lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
-        return True
+        return int(lance.LanceDataset.commit(dataset, change, read_version=dataset.version).version)
 
     def alone(self, what: str) -> AbstractContextManager[None]:
         """Lock a name against the other processes of this machine; object storage has no such lock."""
@@ -603,32 +608,49 @@ class Store:
         with self.reached():
             return sum(name.endswith(".manifest") for name in os.listdir(f"{self._path(table)}/_versions")) > 1
 
-    def showing(self, records: lance.LanceDataset, edges: lance.LanceDataset) -> Self:
-        """Return a view of this store in which these versions are published, to check them before they are."""
+    def newest_tables(self) -> dict[str, lance.LanceDataset]:
+        """Return the newest versions of the tables that are published together: the records and OF_RECORDS."""
+        with ThreadPoolExecutor(len(schemas.OF_RECORDS) + 1) as pool:
+            names = ("records", *schemas.OF_RECORDS)
+            return dict(zip(names, pool.map(self.dataset, names), strict=True))
+
+    def showing(self, tables: Mapping[str, lance.LanceDataset]) -> Self:
+        """Return a view in which these tables, see `newest_tables`, are published, to check them before they are."""
         view = copy(self)
-        view._shown = records, edges
+        view._shown = tables
         return view
 
     def published(self) -> lance.LanceDataset:
         """Return the records as readers see them. Raises StoreError when nothing was published yet."""
         if self._shown:
-            return self._shown[0]
+            return self._shown["records"]
         try:
             return self.dataset("records", PUBLISHED)
         except StoreError as error:
             reason = "" if any(said in str(error) for said in (NOT_THERE, NO_TAG)) else f" ({error})"
             raise StoreError(f"nothing is published in {self.uri}{reason}: run `findingaid index`") from error
 
-    def edges_of(self, records: lance.LanceDataset) -> lance.LanceDataset:
-        """Return the edges that belong to a published version of the records.
+    def beside(self, records: lance.LanceDataset, table: str) -> lance.LanceDataset:
+        """Return the version of one of OF_RECORDS that belongs to a published version of the records.
 
-        Raises StoreError when they do not exist. Either they are lost, or another run has published meanwhile: then
-        reading records and edges again finds both.
+        Raises StoreError when it does not exist. Either it is lost, or another run has published meanwhile: then
+        opening the records and the table again finds both.
         """
         try:
-            return self._shown[1] if self._shown else self.dataset("edges", f"{EDGES_OF}{records.version}")
+            return self._shown[table] if self._shown else self.dataset(table, f"{BELONGS_TO}{records.version}")
         except StoreError as error:
-            raise StoreError(f"the edges of {self.uri} are lost: run `findingaid index`") from error
+            what = f"the {table.replace('_', ' ')} of {self.uri} that belong to the published records are lost"
+            raise StoreError(f"{what}: run `findingaid index`") from error
+
+    def published_rows(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
+        """Return rows of one of OF_RECORDS as readers see them; none before anything is published."""
+
+        def read() -> pa.Table:
+            if not self._shown and PUBLISHED not in read_tags(self.dataset("records")):
+                return _empty(schemas.FIXED[table], columns)
+            return self.beside(self.published(), table).to_table(columns=list(columns), filter=where)
+
+        return self.retried(read)
 
     def drop_unused_fields(self) -> None:
         """Drop the columns of fields that no record has any longer."""
@@ -673,7 +695,7 @@ class Store:
     # -- damage ----------------------------------------------------------------------------------------
 
     def inspect(self, dim: int) -> dict[str, str]:
-        """Return the tables that cannot be used, each with its state: "lost", "damaged" or "of another schema".
+        """Return the tables that cannot be used, each with its state: "lost", "damaged", "of another schema" or OLDER.
 
         Raises UnreachableError when the store is not a folder, and ConfigError when `dim` is out of range.
         """
@@ -682,8 +704,10 @@ class Store:
             raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
         wanted = _wanted(dim)
         self._session = _session() if self._caching and not self.remote else None
+        known = self._known_versions()  # before the tables are looked at, since other runs may write to them
         with ThreadPoolExecutor(len(wanted)) as pool:
-            states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values()), strict=True))
+            least = [known.get(table, 0) for table in wanted]
+            states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values(), least), strict=True))
         found = {table: state for table, state in states.items() if state}
         self._unusable |= found  # in place, since views share it
         for table in self._unusable.keys() - found:
@@ -694,46 +718,69 @@ class Store:
         """Return the problem with a table's files; None if it opens and every file it refers to is there and whole."""
         return self._look(table)[0]
 
-    def _look(self, table: str) -> tuple[str | None, pa.Schema]:
-        """Return the problem with a table's files, see `problem`, and its schema."""
+    def _look(self, table: str) -> tuple[str | None, lance.LanceDataset | None]:
+        """Return the problem with a table's files, see `problem`, and the table if it opens."""
         # Maintenance may drop a version while it is read. The next check then reads another version, and finds another
         # problem or none. Real damage gives the same problem again.
-        before, (found, schema) = None, self._look_once(table)
+        before, (found, dataset) = None, self._look_once(table)
         looks = 1
         while found != before and looks < LOOKS:
-            before, (found, schema) = found, self._look_once(table)
+            before, (found, dataset) = found, self._look_once(table)
             looks += 1
-        return found, schema
+        return found, dataset
 
-    def _look_once(self, table: str) -> tuple[str | None, pa.Schema]:
-        schema = pa.schema([])
+    def _look_once(self, table: str) -> tuple[str | None, lance.LanceDataset | None]:
+        dataset = None
         try:
             with self.reached():
                 dataset = self.dataset(table)
-                schema = dataset.schema
                 dataset.validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
         except StoreError as error:
-            return str(error), schema
+            return str(error), dataset
         except (OSError, ValueError, RuntimeError) as error:
-            return self._said(error), schema
-        return None, schema
+            return self._said(error), dataset
+        return None, dataset
 
-    def _state(self, table: str, schema: pa.Schema) -> str | None:
-        problem, found = self._look(table)
-        if problem:
-            return "lost" if NOT_THERE in problem else "damaged"
+    def _state(self, table: str, schema: pa.Schema, least: int = 0) -> str | None:
+        """Return the state of a table that cannot be used, see `inspect`; `least` is the version the ledger names."""
+        problem, dataset = self._look(table)
+        if problem or dataset is None:
+            return "lost" if problem and NOT_THERE in problem else "damaged"
+        found = dataset.schema
         version = (found.metadata or {}).get(schemas.VERSION_KEY)
         if table == "records":  # columns of filter fields follow the fixed ones
             found = pa.schema(list(found)[: len(schema)], found.metadata)
         same = found.names == schema.names and found.types == schema.types
-        return None if same and version == (schema.metadata or {})[schemas.VERSION_KEY] else "of another schema"
+        if not same or version != (schema.metadata or {})[schemas.VERSION_KEY]:
+            return "of another schema"
+        return OLDER if dataset.version < least else None
+
+    def _known_versions(self) -> dict[str, int]:
+        """Map each table of PER_ARTIFACT to the newest version that the ledger names; {} without a usable ledger."""
+        newest = dict.fromkeys(schemas.PER_ARTIFACT, 0)
+        columns = [f"v_{table}" for table in newest]
+        with suppress(StoreError, OSError, RuntimeError, ValueError):
+            for batch in self.dataset("ledger").scanner(columns=columns).to_batches():
+                for table in newest:
+                    newest[table] = max(newest[table], pc.max(batch[f"v_{table}"]).as_py() or 0)
+        return newest
+
+    def _forget_versions(self, tables: Sequence[str]) -> None:
+        """Forget which versions of these tables the ledger names: they are made anew, and their versions begin anew."""
+
+        def forget(ledger: lance.LanceDataset) -> None:
+            if ledger.count_rows():
+                ledger.update({f"v_{table}": "0" for table in tables})
+
+        if tables:
+            self._commit("ledger", forget)
 
     def _make(self, table: str, schema: pa.Schema, state: str) -> None:
         import lance
 
         if state == "damaged":
             self._set_aside(table)
-        if state == "of another schema":  # a new version: readers keep the published one
+        if state in {"of another schema", OLDER}:  # a new version: readers keep the published one
             with self.reached():
                 options = self._options or None
                 lance.write_dataset(schema.empty_table(), self._path(table), mode="overwrite", storage_options=options)

@@ -1,4 +1,4 @@
-"""Lance tags that mark published versions of the records and their edges."""
+"""Lance tags that mark published versions of the records, and the versions of other tables that belong to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = "published-"
 ROLLED_BACK = "rolled-back"
 
 
-EDGES_OF = "records-"
+BELONGS_TO = "records-"
 
 
 ATTEMPTS = 20

@@ -129,7 +129,7 @@ def test_a_proposal_is_pending_then_approved_and_waits_for_the_next_run(aid: Fin
     assert aid.claims.approve(bad.claim_id)[0].review == "approved"
     with pytest.raises(QueryError, match=r"propose .*: it is unreviewed. Possible: approve"):
         aid.claims.propose(ProposedClaim("docs", "ledger.md", TRUSTED.text))
-    with pytest.raises(QueryError, match=r"no artifact 'nope.md' is indexed in docs"):
+    with pytest.raises(QueryError, match=r"no artifact 'nope.md' is published in docs"):
         aid.claims.propose(ProposedClaim("docs", "nope.md", "x"))
 
 
@@ -216,6 +216,7 @@ def test_a_claim_that_no_artifact_says_any_more_is_expired_not_lost(aid: Finding
     aid.claims.approve(MODEL.claim_id)
     aid.claims.contest((MODEL.claim_id, TRUSTED.claim_id))
     aid.store.drop("claims", "claim_id", [MODEL.claim_id, TRUSTED.claim_id])
+    aid.publisher.publish()
 
     expired = {view.claim_id: view for view in aid.claims.list(expired=True)}
 

@@ -314,7 +314,7 @@ def aid_of(store: str, edition: int, edges: bool) -> FindingAid:
 
 
 def published_edges(aid: FindingAid) -> list[dict[str, Any]]:
-    edges = aid.store.edges_of(aid.store.published())
+    edges = aid.store.beside(aid.store.published(), "edges")
     return sorted(edges.to_table().to_pylist(), key=lambda row: (row["artifact_id"], row["position"]))
 
 

@@ -243,7 +243,7 @@ def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(many: Many)
     assert status.vector_index == vectors.Measured(20, 1.0, 1_500)
     assert status.to_dict()["vector_index"] == {"probes": 20, "recall": 1.0, "rows": 1_500}
     assert str(status.vector_index) == "index, 20 probes: finds 100.0% of the nearest 10"
-    exact = Reader(aid.store.published(), aid.embedder, lambda: aid.store.dataset("edges"))
+    exact = Reader(aid.store.published(), aid.embedder, aid.store)
     vector = aid.embedder.embed_query("number 7")
     by_index = [f.rowid for f in exact.nearest(vector, 10)]
     assert by_index == [f.rowid for f in exact.nearest(vector, 10, selective=True)]
@@ -260,7 +260,7 @@ def test_records_of_a_condition_are_compared_in_memory_as_by_lance(many: Many, c
     vector = aid.embedder.embed_query("number 7")
 
     def nearest(few: int, depth: int) -> list[RowHit]:
-        reader = Reader(records, aid.embedder, lambda: aid.store.dataset("edges"), exact_limit=few)
+        reader = Reader(records, aid.embedder, aid.store, exact_limit=few)
         return reader.nearest(vector, depth, condition, selective, CANDIDATE_COLUMNS)
 
     for depth in (1, 7, 30, 901):
@@ -275,7 +275,7 @@ def test_a_condition_of_few_records_is_read_once(many: Many) -> None:
     aid = many.aid(50)
     aid.index()
     asked: list[dict[str, Any]] = []
-    reader = Reader(Counted(aid.store.published(), asked), aid.embedder, lambda: aid.store.dataset("edges"))
+    reader = Reader(Counted(aid.store.published(), asked), aid.embedder, aid.store)
 
     first = reader.nearest(aid.embedder.embed_query("number 7"), 5, "artifact_id < '00040'", columns=CANDIDATE_COLUMNS)
     read = len(asked)

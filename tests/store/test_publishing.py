@@ -222,13 +222,14 @@ def test_a_run_that_publishes_late_leaves_a_later_version_and_its_edges_alone(
     source.payloads["added.md"] = f"{text_about('added')}\n\n[Ledger](ledger.md)"
     aid.index()
     early, latest = aid.versions()[1].version, aid.versions()[0].version
-    edges = aid.store.edges_of(aid.store.published()).version
+    tables = {**aid.store.newest_tables(), "records": aid.store.dataset("records", early)}
+    edges = aid.store.beside(aid.store.published(), "edges").version
     assert edges > 1
 
-    assert aid.publisher.publish(early, 1) == latest
+    assert aid.publisher.publish(tables) == latest
 
     assert aid.publisher.served() == latest
-    assert aid.store.edges_of(aid.store.published()).version == edges
+    assert aid.store.beside(aid.store.published(), "edges").version == edges
 
 
 # -- two embedders at once ---------------------------------------------------------------------------------

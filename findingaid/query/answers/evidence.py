@@ -80,30 +80,28 @@ class Question:
 def find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
     """Find the claims and the sentences that can answer a question. Raises QueryError, StoreError, ModelError."""
     question.check()
-    return searcher.store.retried(lambda: _find_evidence(searcher, question))
+    return searcher.read(lambda reader: _find_evidence(searcher, reader, question))
 
 
-def _find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
-    reader = searcher.reader()
+def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> EvidenceSet:
     tiers = searcher.eligibility.now().tiers(question.tiers)
     lexical = searcher.store.lexical
     if not salient_words(question.query, lexical):
         return EvidenceSet(question.query, [], tiers=tiers, lexical=lexical)
     claimed = [corpus for corpus in question.corpora if CLAIM in reader.kinds.get(corpus, ())]
-    claims, others = _find_claims(searcher, replace(question, corpora=claimed), tiers) if claimed else ([], [])
-    passages = _find_passages(searcher, question)
+    claims, others = _find_claims(searcher, reader, replace(question, corpora=claimed), tiers) if claimed else ([], [])
+    passages = _find_passages(searcher, reader, question)
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not quoted
-    quotes = find_quotes(searcher, question.query, question.corpora, passages, eligible, tiers)
-    covered = _covered_by_passages(searcher, question, passages) if quotes else frozenset()
+    quotes = find_quotes(searcher, reader, question.query, question.corpora, passages, eligible, tiers)
+    covered = _covered_by_passages(searcher, reader, question, passages) if quotes else frozenset()
     return EvidenceSet(question.query, claims, others, tiers, lexical, quotes, covered)
 
 
 def _find_claims(
-    searcher: Searcher, question: Question, tiers: frozenset[Tier]
+    searcher: Searcher, reader: Reader, question: Question, tiers: frozenset[Tier]
 ) -> tuple[list[CitableClaim], list[CitableClaim]]:
     """Return the claims that may be cited, best first, and those that contest them."""
-    reader = searcher.reader()
-    ids = dict.fromkeys(_rank_claim_ids(searcher, question))
+    ids = dict.fromkeys(_rank_claim_ids(searcher, reader, question))
     where = question.where and validate_filter(question.where, searcher.store, reader.records, tuple(question.corpora))
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not cited
     within = both(one_of("corpus", question.corpora), where)
@@ -116,28 +114,30 @@ def _find_claims(
     return citable, others
 
 
-def _find_passages(searcher: Searcher, question: Question) -> list[Hit]:
+def _find_passages(searcher: Searcher, reader: Reader, question: Question) -> list[Hit]:
     """Return the best passages. Generated records, such as synopses, are not evidence."""
     best = Request((question.query,), PASSAGES_SEARCHED, corpora=question.corpora, where=question.where)
-    return _parts_of_texts(searcher.search(question.improved(best)))[:PASSAGES_READ]
+    return _parts_of_texts(searcher.search(question.improved(best), reader))[:PASSAGES_READ]
 
 
 def _parts_of_texts(hits: Iterable[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.span and "field" not in hit.metadata]
 
 
-def _covered_by_passages(searcher: Searcher, question: Question, passages: Sequence[Hit]) -> frozenset[str]:
+def _covered_by_passages(
+    searcher: Searcher, reader: Reader, question: Question, passages: Sequence[Hit]
+) -> frozenset[str]:
     """Return the stems of passages: of these, and of those found by a single word that these do not have."""
     lexical = searcher.store.lexical
     covered = stems([hit.text for hit in passages], lexical)
     missing = [word for key, word in salient(question.query, lexical).items() if key not in covered]
     for word in missing[:MAX_TERMS]:
         of_word = Request((word,), SEARCHED_PER_TERM, mode="lexical", corpora=question.corpora, where=question.where)
-        covered |= stems([hit.text for hit in _parts_of_texts(searcher.search(of_word))], lexical)
+        covered |= stems([hit.text for hit in _parts_of_texts(searcher.search(of_word, reader))], lexical)
     return covered
 
 
-def _rank_claim_ids(searcher: Searcher, question: Question) -> Iterator[str]:
+def _rank_claim_ids(searcher: Searcher, reader: Reader, question: Question) -> Iterator[str]:
     """Yield the ids of claims, best first; last those found by a single word that no other claim covers."""
 
     def request(query: str, k: int, mode: Mode = "hybrid") -> Request:
@@ -147,13 +147,14 @@ def _rank_claim_ids(searcher: Searcher, question: Question) -> Iterator[str]:
     lexical = searcher.store.lexical
     covered: set[str] = set()
     best = question.improved(request(question.query, max(MIN_SEARCHED, SEARCHED_PER_CLAIM * question.depth)))
-    for hit in searcher.search(best):
+    for hit in searcher.search(best, reader):
         covered |= stems([hit.text, hit.metadata["quote"]], lexical)
         yield hit.metadata["claim_id"]
     terms = salient(question.query, lexical)
     missing = [word for stem, word in terms.items() if stem not in covered]
     for word in missing[:MAX_TERMS]:
-        yield from (hit.metadata["claim_id"] for hit in searcher.search(request(word, SEARCHED_PER_TERM, "lexical")))
+        of_word = request(word, SEARCHED_PER_TERM, "lexical")
+        yield from (hit.metadata["claim_id"] for hit in searcher.search(of_word, reader))
 
 
 def _read_citable(
@@ -205,12 +206,17 @@ def find_passages_beside(
     searcher: Searcher, query: str, corpora: Sequence[str], where: str | None
 ) -> list[FoundPassage]:
     """Return the best passages of a search for a question, without those that have nothing to do with it."""
-    lexical = searcher.store.lexical
-    if not salient_words(query, lexical):
+    if not salient_words(query, searcher.store.lexical):
         return []
+    best = Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True)
+    return searcher.read(lambda reader: _find_passages_beside(searcher, reader, best))
+
+
+def _find_passages_beside(searcher: Searcher, reader: Reader, best: Request) -> list[FoundPassage]:
+    lexical, query = searcher.store.lexical, best.queries[0]
     terms = salient(query, lexical)
-    hits = searcher.search(Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True))
-    scores = searcher.store.retried(lambda: probe_scores(searcher.reader(), corpora))
+    hits = searcher.search(best, reader)
+    scores = probe_scores(reader, best.corpora)
     found = []
     for hit in hits:
         cosine = next((rank.score for rank in hit.ranks if rank.ranker == "dense"), None)

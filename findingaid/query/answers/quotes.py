@@ -16,7 +16,6 @@ from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Fresh, Hit
 from findingaid.query.answers.relevance import OF_SENTENCE, estimate_relevance
 from findingaid.query.search.probes import NO_SCORES, probe_scores
-from findingaid.store.artifacts import stored
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
@@ -89,6 +88,7 @@ class _Sentence(NamedTuple):
 
 def find_quotes(
     searcher: Searcher,
+    reader: Reader,
     query: str,
     corpora: Sequence[str],
     hits: Sequence[Hit],
@@ -100,12 +100,12 @@ def find_quotes(
     A sentence has the tier of a claim that is its own quote, so that decisions on such a claim hold for it. A sentence
     from which a retracted or contested claim was taken is left out.
     """
-    reader, lexical = searcher.reader(), searcher.store.lexical
+    lexical = searcher.store.lexical
     terms = salient(query, lexical)
     hidden = _hidden_spans(reader, hits, eligible)
     found = [
         _Sentence(hit, text, span, len(stems([text], lexical) & terms.keys()) / len(terms))
-        for hit, text, span in _read_sentences(searcher, hits)
+        for hit, text, span in _read_sentences(reader, hits)
         if eligible.allows(claim_id(hit.corpus, text), Evidence.VERIFIED, True, tiers)
         and not any(_overlap(span, other) for other in hidden.get((hit.corpus, hit.artifact_id), ()))
     ]
@@ -141,9 +141,9 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
     )
 
 
-def _read_sentences(searcher: Searcher, hits: Sequence[Hit]) -> Iterator[tuple[Hit, str, Span]]:
+def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[tuple[Hit, str, Span]]:
     """Yield each whole sentence of the hits once, without markup, with its span in the artifact."""
-    artifacts = stored(searcher.store, {hit.artifact_id for hit in hits})
+    artifacts = reader.artifacts({hit.artifact_id for hit in hits})
     seen = set()
     for hit in hits:
         artifact, _ = artifacts.get((hit.corpus, hit.artifact_id), (None, ""))

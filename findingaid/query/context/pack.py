@@ -356,7 +356,7 @@ def pieces_from_pinned(pinned: Iterable[str | AnchoredSummary]) -> list[Piece]:
     return [Piece("pinned", text, surface_index=place) for place, text in enumerate(texts, 1)]
 
 
-def read_session_piece(store: Store, session: str, corpora: Sequence[str]) -> Piece:
+def read_session_piece(reader: Reader, session: str, corpora: Sequence[str]) -> Piece:
     """Return the newest anchored summary of a session as a piece.
 
     Raises QueryError if several of these corpora have one, NotFoundError if none has.
@@ -364,10 +364,10 @@ def read_session_piece(store: Store, session: str, corpora: Sequence[str]) -> Pi
     found: dict[tuple[str, str], AnchoredSummaryView] = {}
     for corpus in corpora:
         try:
-            artifact = read_artifact(store, session, [corpus])
+            artifact = read_artifact(reader, session, [corpus])
         except QueryError:  # not in this corpus
             continue
-        for view in read_anchored_summaries(store, artifact.artifact_id, [corpus]):
+        for view in read_anchored_summaries(reader, artifact.artifact_id, [corpus]):
             found[corpus, artifact.artifact_id] = view
     if len(found) != 1:
         where = (

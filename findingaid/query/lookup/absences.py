@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.extraction import HINTS, why_no_claims
@@ -15,12 +16,13 @@ from findingaid.protocols import ExplainingExtractor, LeftOut
 from findingaid.query.lookup.passages import StoredArtifact, read_stored_artifacts
 from findingaid.reports import Unclaimed
 from findingaid.store import Ledger, LedgerRow, Store
+from findingaid.store.artifacts import stored
 from findingaid.store.sql import both, equals
 from findingaid.strategies.with_synopsis import taken_apart
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
-    from findingaid.query.search.reader import Key
+    from findingaid.query.search.reader import Key, Reader
 
 NAMED = 3
 """Number of sentences that were not taken which a reason quotes."""
@@ -41,7 +43,7 @@ class Absence:
 class _Case:
     """Artifact as the ledger and the store have it."""
 
-    store: Store
+    reader: Reader
     corpus: Corpus
     row: LedgerRow
     kept: StoredArtifact | None
@@ -61,27 +63,30 @@ class _Case:
         return none if outcome else "not made yet: run `findingaid index`"
 
 
-def find_absences(store: Store, corpora: Mapping[str, Corpus], key: Key, eligible: Eligible) -> list[Absence]:
+def find_absences(reader: Reader, corpora: Mapping[str, Corpus], key: Key, eligible: Eligible) -> list[Absence]:
     """Return what an indexed artifact does not have although its corpus is configured for it, with the reasons."""
-    corpus, row = corpora.get(key[0]), Ledger(store).rows(key[0], [key[1]]).get(key[1])
+    corpus, row = corpora.get(key[0]), Ledger(reader.store).rows(key[0], [key[1]]).get(key[1])
     if corpus is None or row is None:
         return []
-    case = _Case(store, corpus, row, read_stored_artifacts(store, corpora, [key]).get(key), eligible)
+    kept = read_stored_artifacts(reader.artifacts, corpora, [key]).get(key)
+    if kept and kept.version != row.artifacts:  # the ledger tells of a version that is not published
+        return []
+    case = _Case(reader, corpus, row, kept, eligible)
     return [*_claims(case), *_summary_node(case), *_synopsis(case), *_references(case)]
 
 
 def explain_missing_node(
-    store: Store, corpora: Mapping[str, Corpus], wanted: str, within: Sequence[str], eligible: Eligible
+    reader: Reader, corpora: Mapping[str, Corpus], wanted: str, within: Sequence[str], eligible: Eligible
 ) -> str:
     """Return why an indexed artifact of these corpora has no summary node; "" if none is called `wanted`."""
     for name in within:
-        if not store.exists() or wanted not in Ledger(store).rows(name, [wanted]):
+        if wanted not in Ledger(reader.store).rows(name, [wanted]):
             continue
         claiming = corpora[name].claims
         if claiming is None or claiming.nodes is None:
             key = "claims" if claiming is None else "summary_nodes"
             return f"{name}/{wanted} has no summary node: set corpora.{name}.{key} and run `findingaid index`"
-        found = {absence.what: absence.reason for absence in find_absences(store, corpora, (name, wanted), eligible)}
+        found = {absence.what: absence.reason for absence in find_absences(reader, corpora, (name, wanted), eligible)}
         if reason := found.get("summary node"):
             return f"{name}/{wanted} has no summary node: {reason}"
         if reason := found.get("claims"):
@@ -159,7 +164,7 @@ def _hints(kept: StoredArtifact) -> Mapping[str, Any]:
 def _counted(case: _Case) -> int:
     """Return how many claims of an artifact count for a summary: those with evidence that are not retracted."""
     of = both(equals("corpus", case.row.corpus), equals("artifact_id", case.row.artifact_id))
-    rows = case.store.rows("claims", ("claim_id", "evidence"), of).to_pylist()
+    rows = case.reader.beside("claims").to_table(columns=["claim_id", "evidence"], filter=of).to_pylist()
     retracted = case.eligible.retracted
     return sum(row["claim_id"] not in retracted and row["evidence"] != Evidence.FORGED for row in rows)
 
@@ -177,7 +182,7 @@ def count_unclaimed(store: Store, corpora: Mapping[str, Corpus], within: Sequenc
             continue
         without = both(equals("corpus", name), equals("claims_outcome", Outcome.EMPTY))
         ids = sorted(store.rows("ledger", ["artifact_id"], without)["artifact_id"].to_pylist())
-        kept = read_stored_artifacts(store, {name: corpora[name]}, [(name, i) for i in ids[:READ]])
+        kept = read_stored_artifacts(partial(stored, store), {name: corpora[name]}, [(name, i) for i in ids[:READ]])
         reasons = {
             i: why_no_claims(claiming.extractor, one.text or "", _hints(one)) for (_, i), one in sorted(kept.items())
         }

@@ -11,12 +11,15 @@ from findingaid.claims.eligible import Eligible
 from findingaid.errors import NotFoundError, QueryError, TornError, brief
 from findingaid.model import Fresh
 from findingaid.query.search.hits import own_text, span_of
-from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store, history
+from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store
+from findingaid.store.histories import published_history
 from findingaid.store.sql import any_of, equals, of_artifacts, one_of
 from findingaid.synthesis.anchored_summary import AnchoredSummary
 
 if TYPE_CHECKING:
     from lance import LanceDataset
+
+    from findingaid.query.search.reader import Reader
 
 VIEW_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "title", "text", "shown",
@@ -71,7 +74,7 @@ class AnchoredSummaryView:
 
 
 def read_artifact(
-    store: Store, wanted: str, corpora: Sequence[str] | None = None, eligible: Eligible | None = None
+    reader: Reader, wanted: str, corpora: Sequence[str] | None = None, eligible: Eligible | None = None
 ) -> ArtifactView:
     """Return the artifact that a record with this id belongs to, or the one with this id.
 
@@ -81,34 +84,23 @@ def read_artifact(
 
     Raises QueryError for an id that is unknown or in several corpora, TornError for an artifact that has lost records.
     """
-    return store.retried(lambda: _read_artifact(store, store.published(), wanted, corpora, eligible))
-
-
-def _read_artifact(
-    store: Store,
-    records: LanceDataset,
-    wanted: str,
-    corpora: Sequence[str] | None,
-    eligible: Eligible | None,
-) -> ArtifactView:
 
     def find(where: str) -> list[dict[str, Any]]:
-        with store.sound(), store.reached():
-            found: list[dict[str, Any]] = records.to_table(columns=list(VIEW_COLUMNS), filter=where).to_pylist()
+        found: list[dict[str, Any]] = reader.records.to_table(columns=list(VIEW_COLUMNS), filter=where).to_pylist()
         return found
 
     within = "" if corpora is None else f" AND {one_of('corpus', corpora)}"
     rows = find(any_of(equals("artifact_id", wanted), equals("record_id", wanted)) + within)
     if record := next((row for row in rows if row["record_id"] == wanted), None):
         rows = find(of_artifacts([(record["corpus"], record["artifact_id"])]))
-    if not rows and (skipped := SkippedArtifacts(store).why(wanted, corpora)):
+    if not rows and (skipped := SkippedArtifacts(reader.store).why(wanted, corpora)):
         raise NotFoundError(skipped)
     if not rows:
         raise NotFoundError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
     if len(found := {row["corpus"] for row in rows}) > 1:
         raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
     first = rows[0]
-    _refuse_torn(store, records.version, rows)
+    _refuse_torn(reader.store, int(reader.records.version), rows)
     return ArtifactView(
         corpus=first["corpus"],
         artifact_id=first["artifact_id"],
@@ -132,11 +124,11 @@ def read_titles(records: LanceDataset, keys: Iterable[tuple[str, str]]) -> dict[
 
 
 def read_anchored_summaries(
-    store: Store, wanted: str, corpora: Sequence[str] | None = None
+    reader: Reader, wanted: str, corpora: Sequence[str] | None = None
 ) -> list[AnchoredSummaryView]:
     """Return the anchored summaries of a published artifact, oldest first."""
-    artifact = read_artifact(store, wanted, corpora)
-    rows = history(store, artifact.corpus, [artifact.artifact_id]).get(artifact.artifact_id, [])
+    artifact = read_artifact(reader, wanted, corpora)
+    rows = published_history(reader.store, reader.beside("summaries"), artifact.corpus, artifact.artifact_id)
     return [
         AnchoredSummaryView(
             row.iteration,

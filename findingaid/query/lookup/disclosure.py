@@ -11,8 +11,7 @@ from findingaid.errors import DecomposeError, NotFoundError, QueryError, ReadErr
 from findingaid.model import SYNOPSIS, Artifact, Fresh, Raw
 from findingaid.protocols import BundledFile, BundlingSource
 from findingaid.query.lookup.artifact import ArtifactView, read_artifact
-from findingaid.store import Store
-from findingaid.store.artifacts import stored
+from findingaid.query.search.reader import Reader
 from findingaid.store.sql import equals
 from findingaid.strategies.with_synopsis import quoted_text
 
@@ -23,8 +22,8 @@ Level = Literal["metadata", "body", "files"]
 class Disclosure:
     """Requested parts of an artifact; the others are None.
 
-    `artifact_version` is the version of the body, which may be later than the one that searches use. `left_out` has a
-    reason for each file that exists and cannot be returned.
+    `artifact_version` is the published version, of which the body is. `left_out` has a reason for each file that exists
+    and cannot be returned.
     """
 
     corpus: str
@@ -46,7 +45,7 @@ class Disclosure:
 
 
 def disclose_artifact(
-    store: Store,
+    reader: Reader,
     corpora: Mapping[str, Corpus],
     wanted: str,
     level: Level = "metadata",
@@ -55,14 +54,21 @@ def disclose_artifact(
 ) -> Disclosure:
     """Return an artifact up to a level, or one of its files; `wanted` is its id or that of one of its records.
 
-    Metadata and body are as last indexed; files are read from the source now. `within` names the corpora that may be
-    searched; None means all. Raises QueryError, and StoreError if the indexed artifact is lost.
+    Metadata and body are as published; files are read from the source now. `within` names the corpora that may be
+    searched; None means all. Raises QueryError, and StoreError if the published artifact is lost.
     """
     if level not in get_args(Level):
         raise QueryError(f"unknown level {level!r}. Known: {', '.join(get_args(Level))}")
-    view = read_artifact(store, wanted, within)
-    artifact, version = _read_stored(store, view)
-    known = (view.corpus, view.artifact_id, view.title, version, _description(view, artifact.raw), artifact.metadata)
+    view = read_artifact(reader, wanted, within)
+    artifact = _read_stored(reader, view)
+    known = (
+        view.corpus,
+        view.artifact_id,
+        view.title,
+        view.artifact_version,
+        _description(view, artifact.raw),
+        artifact.metadata,
+    )
     if file is not None:
         source = _source(corpora, view)
         return Disclosure(
@@ -78,14 +84,16 @@ def disclose_artifact(
     return Disclosure(*known, body=body, files=files, left_out=left_out)
 
 
-def _read_stored(store: Store, view: ArtifactView) -> tuple[Artifact, str]:
-    """Return the artifact as last indexed, and its version. Raises StoreError if it is lost."""
-    found = stored(store, [view.artifact_id], equals("corpus", view.corpus))
-    if not found:
-        raise StoreError(
-            f"{view.corpus}/{view.artifact_id}: is no longer in the table artifacts: run `findingaid index`"
-        )
-    return found[view.corpus, view.artifact_id]
+def _read_stored(reader: Reader, view: ArtifactView) -> Artifact:
+    """Return the artifact that the records of a view were made from. Raises StoreError if it is not there."""
+    key = view.corpus, view.artifact_id
+    found = reader.artifacts([view.artifact_id], equals("corpus", view.corpus)).get(key)
+    if found is None:
+        raise StoreError(f"{'/'.join(key)}: is no longer in the table artifacts: run `findingaid index`")
+    artifact, version = found
+    if version != view.artifact_version:
+        raise StoreError(f"{'/'.join(key)}: was indexed again, but not to its end: run `findingaid index`")
+    return artifact
 
 
 def _description(view: ArtifactView, raw: Raw) -> str:

@@ -7,7 +7,7 @@ again, and also tells whether a quoted text is still there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, QueryError, SkippedError, failure_kind
-from findingaid.model import Artifact, Fresh, Listing
+from findingaid.model import Artifact, Fresh, Hit, Listing
 from findingaid.protocols import ConcurrentSource, Source, StatSource
 from findingaid.query.search.reader import Key
 from findingaid.request_limits import seconds_left
 from findingaid.store import Ledger, Store
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.ledger import LedgerRow
-from findingaid.store.sql import equals, one_of
+from findingaid.store.sql import of_artifacts
 from findingaid.strategies.with_synopsis import quoted_text
 from findingaid.telemetry import in_context
 
 if TYPE_CHECKING:
-    from lance import LanceDataset
+    from findingaid.query.search.reader import Reader
+    from findingaid.query.search.request import Request
 
 FreshnessOption = bool | Literal["verify"]
 """Whether to check freshness: by stamps, or with "verify" by reading the artifacts again."""
@@ -99,9 +100,28 @@ class FreshnessCheck:
         return marked
 
 
+def published_versions(reader: Reader, keys: Iterable[Key]) -> dict[Key, str]:
+    """Map (corpus, artifact id) to the version of the artifact that its published records were made from."""
+    columns = ["corpus", "artifact_id", "artifact_version"]
+    found = reader.records.to_table(columns=columns, filter=of_artifacts(sorted(set(keys)))).to_pylist()
+    return {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in found}
+
+
+@dataclass(frozen=True)
+class VersionsStep:
+    """Search step that notes in `found` of which versions the artifacts of the hits are; it changes no hit."""
+
+    found: dict[Key, str]
+
+    def process(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+        if hits:
+            self.found.update(published_versions(reader, [(hit.corpus, hit.artifact_id) for hit in hits]))
+        return hits
+
+
 def check_freshness(
     store: Store,
-    published: Callable[[], LanceDataset],
+    versions: Mapping[Key, str],
     corpora: Mapping[str, Corpus],
     keys: Iterable[Key],
     *,
@@ -109,7 +129,7 @@ def check_freshness(
 ) -> FreshnessCheck:
     """Compare published artifacts with their sources as they are now; with `verify`, read them again.
 
-    `published` opens the records that were searched. Raises StoreError if nothing is published.
+    `versions` are those that the records were made from, see `published_versions`.
     """
     start = time.perf_counter()
     wanted: dict[str, list[str]] = {}
@@ -118,20 +138,13 @@ def check_freshness(
     found: dict[Key, Freshness] = {}
     for name, ids in wanted.items():
         if name in corpora:
-            versions = store.retried(partial(_published_versions, published, name, ids))
             rows = Ledger(store).rows(name, ids)
-            check = partial(_check, corpora[name], versions, rows, verify)
+            published = {i: versions[name, i] for i in ids if (name, i) in versions}
+            check = partial(_check, corpora[name], published, rows, verify)
             found |= zip(((name, i) for i in ids), _map(corpora[name].source, check, ids), strict=True)
         else:
             found |= {(name, i): Freshness("unknown", NOT_CONFIGURED) for i in ids}
     return FreshnessCheck(found, time.perf_counter() - start)
-
-
-def _published_versions(published: Callable[[], LanceDataset], corpus: str, ids: Collection[str]) -> dict[str, str]:
-    """Map artifact id to the version of the artifact that its published records were made from."""
-    where = f"{equals('corpus', corpus)} AND {one_of('artifact_id', ids)}"
-    found = published().to_table(columns=["artifact_id", "artifact_version"], filter=where)
-    return dict(zip(found["artifact_id"].to_pylist(), found["artifact_version"].to_pylist(), strict=True))
 
 
 def _map(source: Source, check: Callable[[str], Freshness], ids: Sequence[str]) -> list[Freshness]:

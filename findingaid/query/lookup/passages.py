@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,7 @@ from findingaid.errors import DecomposeError, NotFoundError, QueryError
 from findingaid.model import Artifact, Fresh
 from findingaid.query.answers.evidence import best_tier, claim_from_row, read_claim_records
 from findingaid.query.lookup.artifact import read_titles
-from findingaid.query.search.reader import Key
-from findingaid.store import Store
-from findingaid.store.artifacts import stored
+from findingaid.query.search.reader import Key, Reader
 from findingaid.store.sql import both, one_of, quoted
 from findingaid.strategies.with_synopsis import quoted_text
 
@@ -36,7 +34,7 @@ CHANGED = "the artifact has changed since, and its text is no longer there: run 
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """Artifact as last indexed, and its text if its strategy has one."""
+    """Artifact as published, and its text if its strategy has one."""
 
     artifact: Artifact
     version: str
@@ -78,7 +76,7 @@ class ClaimPassages:
 
 
 def find_passages(
-    store: Store,
+    reader: Reader,
     corpora: Mapping[str, Corpus],
     claim_id: str,
     eligible: Eligible,
@@ -90,14 +88,14 @@ def find_passages(
     The id may be abbreviated. `within` names the corpora that may be searched. Raises QueryError for a claim that may
     not be shown; the error names its status, and nothing that the claim says.
     """
-    if names_artifact(store, claim_id, within):
+    if names_artifact(reader, claim_id, within):
         return None
-    rows = store.retried(lambda: read_claim_rows(store, claim_id, eligible, within))
+    rows = read_claim_rows(reader, claim_id, eligible, within)
     if not rows:
         require_shown(claim_id, eligible, decisions, within)
         return None
     claims = [claim_from_row(row) for row in rows]
-    kept = read_stored_artifacts(store, corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
+    kept = read_stored_artifacts(reader.artifacts, corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
     first = claims[0]
     tier = best_tier(eligible, claims)
     shown = [build_passage(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
@@ -105,20 +103,19 @@ def find_passages(
     return ClaimPassages(first.claim_id, first.corpus, first.text, first.type, tier, standing, shown)
 
 
-def names_artifact(store: Store, wanted: str, within: Sequence[str]) -> bool:
+def names_artifact(reader: Reader, wanted: str, within: Sequence[str]) -> bool:
     """Return whether an artifact has this id, which as an abbreviation could also be that of a claim."""
     if len(wanted) == CLAIM_ID_CHARS or not ID.fullmatch(wanted):
         return False
-    keys = [(corpus, wanted) for corpus in within]
-    return bool(store.retried(lambda: read_titles(store.published(), keys)))
+    return bool(read_titles(reader.records, [(corpus, wanted) for corpus in within]))
 
 
-def read_claim_rows(store: Store, claim_id: str, eligible: Eligible, within: Sequence[str]) -> list[dict[str, Any]]:
+def read_claim_rows(reader: Reader, claim_id: str, eligible: Eligible, within: Sequence[str]) -> list[dict[str, Any]]:
     """Return the published records of a claim that may be shown. Raises QueryError if several ids match."""
     if not ID.fullmatch(claim_id):
         return []
     named = f"starts_with(claim_id, {quoted(claim_id)})"
-    rows = read_claim_records(store.published(), both(named, eligible.claims(tuple(Tier)), one_of("corpus", within)))
+    rows = read_claim_records(reader.records, both(named, eligible.claims(tuple(Tier)), one_of("corpus", within)))
     if len(ids := {row["claim_id"] for row in rows}) > 1:
         raise QueryError(f"{claim_id!r} matches the ids of {len(ids)} claims: give a longer part of the id")
     return rows
@@ -140,11 +137,13 @@ def require_shown(wanted: str, eligible: Eligible, decisions: Iterable[Decision]
 
 
 def read_stored_artifacts(
-    store: Store, corpora: Mapping[str, Corpus], keys: Iterable[Key]
+    read: Callable[[Iterable[str]], Mapping[Key, tuple[Artifact, str]]],
+    corpora: Mapping[str, Corpus],
+    keys: Iterable[Key],
 ) -> dict[Key, StoredArtifact]:
-    """Return artifacts as last indexed, without those that are gone."""
+    """Return artifacts by key, without those that are gone; `read` reads them by their ids, as `Reader.artifacts`."""
     wanted = set(keys)
-    found = stored(store, sorted({i for _, i in wanted}))
+    found = read({i for _, i in wanted})
     return {key: _build_stored(*found[key], corpora.get(key[0])) for key in wanted if key in found}
 
 

@@ -10,8 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from findingaid.corpus import Corpus
 from findingaid.model import Artifact, Hit
-from findingaid.store import Store
-from findingaid.store.artifacts import stored
+from findingaid.query.search.reader import Reader
 from findingaid.store.sql import one_of
 
 
@@ -37,13 +36,13 @@ class Location:
         return f"{name}:{self.line}" if self.line else name
 
 
-def locate_hits(store: Store, corpora: Mapping[str, Corpus], hits: Sequence[Hit]) -> list[Location]:
+def locate_hits(reader: Reader, corpora: Mapping[str, Corpus], hits: Sequence[Hit]) -> list[Location]:
     """Return the place of each hit.
 
     Only a text that the source has as it is has lines, not one converted from a document or composed of fields.
     """
     within = one_of("corpus", sorted({hit.corpus for hit in hits})) if hits else ""
-    known = stored(store, sorted({hit.artifact_id for hit in hits}), within) if hits else {}
+    known = reader.artifacts({hit.artifact_id for hit in hits}, within) if hits else {}
     artifacts = {key: artifact for key, (artifact, _) in known.items()}
     return [_locate(corpora.get(hit.corpus), artifacts.get((hit.corpus, hit.artifact_id)), hit) for hit in hits]
 
@@ -56,7 +55,7 @@ def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Locat
     if not isinstance(text, str) or "text_type" in artifact.metadata or hit.span is None:
         return Location(hit.corpus, hit.artifact_id, path)
     start, end = hit.span
-    known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else it was indexed again since
+    known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else the hit is of an earlier version
     line = line_of(text, start) if known else None
     return Location(hit.corpus, hit.artifact_id, path, line)
 

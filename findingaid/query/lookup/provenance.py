@@ -31,10 +31,11 @@ from findingaid.query.lookup.passages import (
 from findingaid.query.lookup.places import Placing
 from findingaid.query.lookup.references import Neighbour, find_neighbours
 from findingaid.query.search.hits import own_text, span_of
-from findingaid.query.search.reader import Key, read_node_members
-from findingaid.store import SkippedArtifacts, Store
+from findingaid.query.search.reader import Key, Reader
+from findingaid.store import SkippedArtifacts
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.sql import any_of, both, equals, one_of
+from findingaid.store.store import select_rows
 
 if TYPE_CHECKING:
     from findingaid.claims.decisions import Decision
@@ -104,7 +105,7 @@ class Dependant:
 class Provenance:
     """Provenance as of the decisions at one moment."""
 
-    store: Store
+    reader: Reader
     corpora: Mapping[str, Corpus]
     eligible: Eligible
     decisions: Sequence[Decision]
@@ -121,9 +122,8 @@ class Provenance:
 
         For an id that several artifacts have, there is one link for each.
         """
-        if not names_artifact(self.store, wanted, self.within):
-            rows = self.store.retried(lambda: read_claim_rows(self.store, wanted, self.eligible, self.within))
-            if rows:
+        if not names_artifact(self.reader, wanted, self.within):
+            if rows := read_claim_rows(self.reader, wanted, self.eligible, self.within):
                 return [self._claim(rows[0]["claim_id"], rows)]
             require_shown(wanted, self.eligible, self.decisions, self.within)
         named = both(f"NOT {NEITHER}", equals("claim_id", wanted))  # otherwise "" would match most records
@@ -132,33 +132,31 @@ class Provenance:
         if rows := self._records(equals("artifact_id", wanted)):
             keys = {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in rows}
             return [self._with_absences(key, version) for key, version in sorted(keys.items())]
-        skipped = SkippedArtifacts(self.store).why(wanted, self.within)
+        skipped = SkippedArtifacts(self.reader.store).why(wanted, self.within)
         raise NotFoundError(skipped or f"no claim, summary node, record or artifact {wanted!r} is published")
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
         shown, scope = self._visible_condition(), one_of("corpus", self.within)
-
-        def read() -> list[dict[str, Any]]:
-            records = self.store.published()
-            found: list[dict[str, Any]] = records.to_table(
-                columns=list(COLUMNS), filter=both(condition, shown, scope)
-            ).to_pylist()
-            return sorted(found, key=lambda row: (row["corpus"], row["artifact_id"], row["surface_index"]))
-
-        return self.store.retried(read)
+        found: list[dict[str, Any]] = self.reader.records.to_table(
+            columns=list(COLUMNS), filter=both(condition, shown, scope)
+        ).to_pylist()
+        return sorted(found, key=lambda row: (row["corpus"], row["artifact_id"], row["surface_index"]))
 
     def _visible_condition(self) -> str:
         """Return the SQL condition for records that may be shown."""
-        members = self.store.retried(lambda: read_node_members(self.store.published()))
-        return any_of(NEITHER, self.eligible.claims(tuple(Tier)), self.eligible.nodes(members))
+        nodes = self.eligible.nodes(self.reader.node_members)
+        return any_of(NEITHER, self.eligible.claims(tuple(Tier)), nodes)
 
     def _claim(self, claim_id: str, rows: Sequence[Mapping[str, Any]]) -> Link:
         claims = [claim_from_row(row) for row in rows]
-        kept = read_stored_artifacts(self.store, self.corpora, [(claim.corpus, claim.artifact_id) for claim in claims])
+        kept = self._kept(*((claim.corpus, claim.artifact_id) for claim in claims))
         evidence = [self._evidence(claim, kept.get((claim.corpus, claim.artifact_id))) for claim in claims]
         decided = [_decision(d) for d in self.decisions if claim_id in {d.claim_id, d.other_id}]
         tier = best_tier(self.eligible, claims)
         return Link("claim", claim_id, f"{claims[0].text} ({tier})", "", (*evidence, *decided))
+
+    def _kept(self, *keys: Key) -> dict[Key, StoredArtifact]:
+        return read_stored_artifacts(self.reader.artifacts, self.corpora, keys)
 
     def _evidence(self, claim: Claim, kept: StoredArtifact | None) -> Link:
         place = f"{claim.span[0]}:{claim.span[1]}" if claim.span else "no place"
@@ -176,7 +174,7 @@ class Provenance:
         below = [self._artifact(key, row["artifact_version"])]
         if row["producer_id"]:
             below.insert(0, _producer(row["producer_id"]))
-        broken = self._span_broken(row, text, read_stored_artifacts(self.store, self.corpora, [key]).get(key))
+        broken = self._span_broken(row, text, self._kept(key).get(key))
         return Link(row["surface_kind"], row["record_id"], text, broken, tuple(below))
 
     def _span_broken(self, row: Mapping[str, Any], text: str, kept: StoredArtifact | None) -> str:
@@ -191,7 +189,8 @@ class Provenance:
 
     def _node(self, row: Mapping[str, Any]) -> Link:
         node_id = row["claim_id"]
-        found = self.store.lookup("summary_nodes", "node_id", [node_id], ("bullets", "members", "themes")).to_pylist()
+        nodes = self.reader.beside("summary_nodes")
+        found = select_rows(nodes, "node_id", [node_id], ("bullets", "members", "themes")).to_pylist()
         producer = _producer(row["producer_id"])
         if not found:
             return Link("summary node", node_id, row["text"], "it is no longer in the table summary_nodes", (producer,))
@@ -206,7 +205,7 @@ class Provenance:
         return Link("bullet", "", text, "" if links else "it cites no claim", links)
 
     def _member(self, row: Mapping[str, Any], claim_id: str) -> Link:
-        rows = read_claim_rows(self.store, claim_id, self.eligible, [row["corpus"]])
+        rows = read_claim_rows(self.reader, claim_id, self.eligible, [row["corpus"]])
         if rows:
             return self._claim(claim_id, rows)
         return Link("claim", claim_id, "", "the claim does not exist or may not be shown")
@@ -214,11 +213,11 @@ class Provenance:
     def _with_absences(self, key: Key, version: str) -> Link:
         """Return the link of an artifact, with a link for each thing that it does not have, which says why."""
         link = self._artifact(key, version)
-        missing = find_absences(self.store, self.corpora, key, self.eligible)
+        missing = find_absences(self.reader, self.corpora, key, self.eligible)
         return replace(link, links=(*link.links, *(Link(f"no {one.what}", "", one.reason) for one in missing)))
 
     def _artifact(self, key: Key, version: str) -> Link:
-        kept = read_stored_artifacts(self.store, self.corpora, [key]).get(key)
+        kept = self._kept(key).get(key)
         name = "/".join(key)
         if kept is None:
             return Link("artifact", name, f"version {version}", "it is no longer in the table artifacts")
@@ -240,7 +239,7 @@ class Provenance:
 
     def impact(self, artifact_id: str, corpora: Sequence[str]) -> Impact:
         """Return everything that depends on a published artifact of these corpora. Raises QueryError."""
-        view = read_artifact(self.store, artifact_id, corpora, self.eligible)
+        view = read_artifact(self.reader, artifact_id, corpora, self.eligible)
         key = view.corpus, view.artifact_id
         rows = self._records(both(equals("corpus", view.corpus), equals("artifact_id", view.artifact_id)))
         kinds = [row["surface_kind"] for row in rows]
@@ -254,8 +253,8 @@ class Provenance:
             self._claims(key, said),
             [d.to_dict() for d in self.decisions if (d.corpus, d.artifact_id) == key or ids & {d.claim_id, d.other_id}],
             [_node_on(row) for row in rows if row["surface_kind"] == SUMMARY and row["claim_id"]],
-            find_neighbours(self.store, view.artifact_id, [view.corpus], self.within),
-            find_neighbours(self.store, view.artifact_id, [view.corpus], self.within, reverse=True),
+            find_neighbours(self.reader, view.artifact_id, [view.corpus], self.within),
+            find_neighbours(self.reader, view.artifact_id, [view.corpus], self.within, reverse=True),
         )
 
     def _claims(self, key: Key, rows: Sequence[Mapping[str, Any]]) -> list[Dependant]:

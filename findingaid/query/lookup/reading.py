@@ -11,7 +11,7 @@ from findingaid.errors import QueryError
 from findingaid.model import Fresh
 from findingaid.query.lookup.artifact import ArtifactView, RecordView, read_artifact
 from findingaid.query.lookup.disclosure import Disclosure, disclose_artifact
-from findingaid.store import Store
+from findingaid.query.search.reader import Reader
 from findingaid.text.markdown import Span, headings
 
 CHARS = 12_000
@@ -60,7 +60,7 @@ class Reading:
 
 
 def read_text(
-    store: Store,
+    reader: Reader,
     corpora: Mapping[str, Corpus],
     wanted: str,
     within: Sequence[str] | None = None,
@@ -80,8 +80,8 @@ def read_text(
         raise QueryError(f"chars must be at least 1, got {chars}")
     if offset is not None and span is not None:
         raise QueryError("offset and span: give only one of them")
-    view = read_artifact(store, wanted, within)
-    shown = _disclose(store, corpora, view, file)
+    view = read_artifact(reader, wanted, within)
+    shown = _disclose(reader, corpora, view, file)
     text, places = _place_records(view, shown)
     passage = places.get(wanted)
     start, stop = _bounds(f"{view.corpus}/{view.artifact_id}", len(text), offset, span)
@@ -104,10 +104,10 @@ def read_text(
     )
 
 
-def _disclose(store: Store, corpora: Mapping[str, Corpus], view: ArtifactView, file: str | None) -> Disclosure | None:
+def _disclose(reader: Reader, corpora: Mapping[str, Corpus], view: ArtifactView, file: str | None) -> Disclosure | None:
     """Return the body or a file of an artifact; None if the artifact has no body."""
     try:
-        return disclose_artifact(store, corpora, view.artifact_id, "body", [view.corpus], file)
+        return disclose_artifact(reader, corpora, view.artifact_id, "body", [view.corpus], file)
     except QueryError:
         if file is not None:
             raise

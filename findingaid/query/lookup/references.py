@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from findingaid.errors import NotFoundError, QueryError, brief
 from findingaid.query.search.hits import span_of
-from findingaid.query.search.reader import Key
-from findingaid.store import Store
+from findingaid.query.search.reader import Key, Reader
 from findingaid.store.sql import equals, one_of
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class ReferenceCount:
 
 
 def find_neighbours(
-    store: Store,
+    reader: Reader,
     artifact_id: str,
     corpora: Sequence[str],
     within: Sequence[str],
@@ -69,19 +68,7 @@ def find_neighbours(
     `corpora` are those in which the artifact may be. Edges to corpora outside `within`, which the caller may read, are
     not followed. Raises QueryError for an id that is in several corpora, or unknown.
     """
-    return store.retried(lambda: _find_neighbours(store, artifact_id, corpora, within, kinds, reverse))
-
-
-def _find_neighbours(
-    store: Store,
-    artifact_id: str,
-    corpora: Sequence[str],
-    within: Sequence[str],
-    kinds: Sequence[str] | None,
-    reverse: bool,
-) -> list[Neighbour]:
-    records = store.published()
-    edges = store.edges_of(records)
+    records, edges = reader.records, reader.beside("edges")
     here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
     conditions = (equals(here[1], artifact_id), one_of(here[0], corpora), one_of(there[0], within))
     rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
@@ -101,7 +88,7 @@ def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Ne
 
 
 def find_most_referenced(
-    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None = None
+    reader: Reader, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None = None
 ) -> list[ReferenceCount]:
     """Return the k artifacts of these corpora that most artifacts of `within` refer to, most first.
 
@@ -109,14 +96,7 @@ def find_most_referenced(
     """
     if k < 1:
         raise QueryError(f"k must be at least 1, got {k}")
-    return store.retried(lambda: _find_most_referenced(store, k, corpora, within, kinds))
-
-
-def _find_most_referenced(
-    store: Store, k: int, corpora: Sequence[str], within: Sequence[str], kinds: Sequence[str] | None
-) -> list[ReferenceCount]:
-    records = store.published()
-    edges = store.edges_of(records)
+    records, edges = reader.records, reader.beside("edges")
     conditions = [one_of(TARGET[0], corpora), one_of(SOURCE[0], within), *([one_of("kind", kinds)] if kinds else [])]
     found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions))
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])

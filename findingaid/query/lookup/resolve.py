@@ -103,7 +103,7 @@ def suggest(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> str:
 
 
 def looked_up(
-    records: Callable[[], LanceDataset],
+    records: LanceDataset,
     wanted: str,
     corpora: Sequence[str],
     read: Callable[[str, Sequence[str]], T],
@@ -115,8 +115,8 @@ def looked_up(
     try:
         return read(wanted, corpora)
     except NotFoundError as error:
-        if (key := resolve(records(), wanted, corpora)) is None:
-            raise NotFoundError(f"{error}{suggest(records(), wanted, corpora)}") from None
+        if (key := resolve(records, wanted, corpora)) is None:
+            raise NotFoundError(f"{error}{suggest(records, wanted, corpora)}") from None
         return read(key[1], [key[0]])
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from findingaid.claims.eligible import Eligible
-from findingaid.claims.events import NodeEvent, node_events
+from findingaid.claims.events import NODE_EVENTS, NodeEvent, published_events
 from findingaid.corpus import Corpus
 from findingaid.errors import NotFoundError, QueryError
 from findingaid.protocols import Bullet
 from findingaid.query.lookup.absences import explain_missing_node
 from findingaid.query.lookup.references import Neighbour
 from findingaid.query.search.hits import span_of
-from findingaid.store import Store
 from findingaid.store.sql import any_of, both, equals, of_artifacts, one_of
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ class NodeView:
 
 
 def read_node(
-    store: Store,
     reader: Reader,
     configured: Mapping[str, Corpus],
     wanted: str,
@@ -72,7 +70,7 @@ def read_node(
         raise QueryError(f"{wanted!r} is in several corpora, {where}: name one by --corpus")
     if not found:
         raise NotFoundError(
-            explain_missing_node(store, configured, wanted, corpora, eligible)
+            explain_missing_node(reader, configured, wanted, corpora, eligible)
             or f"no summary node or artifact {wanted!r}"
         )
     (row,) = found
@@ -88,7 +86,7 @@ def read_node(
         confidence=said["confidence"],
         producer_id=row["producer_id"],
         members=_members(reader, row, eligible),
-        events=node_events(store, row["corpus"], [row["artifact_id"]]).get(row["artifact_id"], []),
+        events=published_events(reader.beside(NODE_EVENTS), row["corpus"], row["artifact_id"]),
     )
 
 

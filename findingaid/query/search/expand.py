@@ -17,8 +17,6 @@ from findingaid.errors import DecomposeError, QueryError
 from findingaid.model import CLAIM, SUMMARY, Artifact, Hit, Part, Raw
 from findingaid.query.search.hits import Hits, own_text, span_of
 from findingaid.query.search.reader import Key
-from findingaid.store import Store
-from findingaid.store.artifacts import stored
 from findingaid.store.sql import both, one_of
 from findingaid.store.store import LOOKUP
 from findingaid.strategies.with_synopsis import quoted_text
@@ -81,7 +79,6 @@ class ExpansionStep:
     """Search step that extends the text of hits."""
 
     extent: Extent
-    store: Store
     corpora: Mapping[str, Corpus]
 
     def process(self, reader: Reader, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -93,7 +90,7 @@ class ExpansionStep:
         within = one_of("corpus", sorted({hit.corpus for hit in hits}))
         found: list[Any] = reader.run_concurrently(
             lambda: _records(reader.records, ids, both(within, request.shown)),
-            lambda: stored(self.store, ids, within),
+            lambda: reader.artifacts(ids, within),
         )
         rows, artifacts = found
         pieces: dict[Key, list[ArtifactRecord]] = defaultdict(list)

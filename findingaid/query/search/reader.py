@@ -1,12 +1,15 @@
-"""Reader of one version of the records table: the queries that search, routes and checks run against it."""
+"""Reader of one published version: the records, the tables beside them, and the queries that search runs on them.
+
+A request is answered by one reader, which is passed along, so that all of its parts are of one version.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -15,9 +18,10 @@ import orjson
 
 from findingaid.embedding.validation import changed_dimensions, query_vector
 from findingaid.errors import StoreError
-from findingaid.model import SUMMARY, Rank, Vectors
+from findingaid.model import SUMMARY, Artifact, Rank, Vectors
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
-from findingaid.store import schemas, vectors
+from findingaid.store import Store, schemas, vectors
+from findingaid.store.artifacts import read_artifacts
 from findingaid.store.lexical import COLUMN, made_with
 from findingaid.store.sql import both, equals, one_of
 from findingaid.text.analyzer import Lexical, split_identifiers
@@ -120,8 +124,7 @@ class Reader:
 
     records: LanceDataset
     embedder: QueryEmbedder
-    edges: Callable[[], LanceDataset]
-    """Opens the edges table that belongs to these records."""
+    store: Store
 
     exact_limit: int = EXACT_LIMIT
     """Most records matching a condition that are searched in memory; 0 always lets Lance search."""
@@ -150,6 +153,18 @@ class Reader:
                 f"the index has records of schema {made}, this version of findingaid reads {schemas.RECORDS_VERSION}:"
                 " run `findingaid index`"
             )
+
+    def beside(self, table: str) -> LanceDataset:
+        """Return the version of one of `schemas.OF_RECORDS` that belongs to these records. Raises StoreError."""
+        return self._beside(table)
+
+    @cached_property
+    def _beside(self) -> Callable[[str], LanceDataset]:
+        return cache(partial(self.store.beside, self.records))
+
+    def artifacts(self, ids: Iterable[str], where: str | None = None) -> dict[Key, tuple[Artifact, str]]:
+        """Map (corpus, artifact id) to the artifact as published and its version; missing artifacts are left out."""
+        return read_artifacts(self.beside("artifacts"), ids, where)
 
     def embed(self, query: str) -> Vectors:
         """Return the vector of a query, shape (dim,).
@@ -327,7 +342,7 @@ class Reader:
         return frozenset(found["corpus"].unique().to_pylist())
 
     @cached_property
-    def artifacts(self) -> Mapping[Key, str]:
+    def titles(self) -> Mapping[Key, str]:
         """Title of every artifact, sorted by (corpus, artifact id)."""
         found = self.records.to_table(columns=["corpus", "artifact_id", "title"])
         once = found.group_by(found.column_names).aggregate([])

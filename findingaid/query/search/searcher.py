@@ -22,11 +22,12 @@ weighed; deeper records follow by their best rank. Ties are broken by record id.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
@@ -60,6 +61,8 @@ from findingaid.store.tags import published_mark
 if TYPE_CHECKING:
     from lance import LanceDataset
 
+T = TypeVar("T")
+
 FILTERS_KEPT = 64
 """Validated filters that are cached, so that paging does not validate them again. One can have 100,000 characters."""
 
@@ -80,8 +83,13 @@ class Searcher:
     memory: int = 512
     """Megabytes that the vectors of the published version may take in memory; 0 leaves them in the table."""
 
-    def search(self, request: Request) -> Hits:
+    of: Searcher | None = None
+    """Searcher whose published version this one keeps for all its requests, see `pinned`; None to follow publishes."""
+
+    def search(self, request: Request, reader: Reader | None = None) -> Hits:
         """Return the requested page of hits; it is shorter only if fewer records match the filters.
+
+        With a `reader`, the version that it reads is searched, and the caller tries again if its files are gone.
 
         Raises QueryError, StoreError, and ModelError if a requested model fails.
         """
@@ -90,7 +98,7 @@ class Searcher:
         labels = {"db.system.name": "lancedb", "db.operation.name": "search", "db.collection.name": "records"}
         details = {"findingaid.mode": request.mode, "findingaid.k": request.k}
         with telemetry.span("search records", "db.client.operation.duration", labels, details, kind="CLIENT") as found:
-            hits = run_with_timeout(request.timeout, partial(self._search_rewritten, request))
+            hits = run_with_timeout(request.timeout, partial(self._search_rewritten, request, reader))
             found["db.response.returned_rows"] = len(hits)
         return hits
 
@@ -100,31 +108,64 @@ class Searcher:
         Raises QueryError for an invalid filter, StoreError if nothing is published.
         """
 
-        def read() -> list[Key]:
-            reader = self.reader()
+        def read(reader: Reader) -> list[Key]:
             condition = self._validate(reader, request).condition
             found = reader.records.to_table(columns=["corpus", "artifact_id"], filter=condition)
             once = found.group_by(found.column_names).aggregate([])
             return list(zip(once["corpus"].to_pylist(), once["artifact_id"].to_pylist(), strict=True))
 
-        return self.store.retried(read)
+        return self.read(read)
 
     def reader(self) -> Reader:
-        """Return a reader of the published records, reopened after each publish. Raises StoreError before any run."""
+        """Return a reader of the published version, opened anew after a publish. Raises StoreError before any run."""
+        return self._opened().reader
+
+    def read(self, do: Callable[[Reader], T]) -> T:
+        """Return the result of `do` with the reader; with a new one if the files of its version are gone.
+
+        Raises StoreError if nothing is published, or a table is damaged.
+        """
+
+        def attempt() -> T:
+            reader = self.reader()
+            with self._forgetting(reader):
+                return do(reader)
+
+        return self.store.retried(attempt)
+
+    def pinned(self) -> Searcher:
+        """Return a copy for the parts of one request: it keeps to one version, whatever is published meanwhile."""
+        return self if self.of else replace(self, of=self)
+
+    @contextmanager
+    def _forgetting(self, reader: Reader) -> Iterator[None]:
+        """Forget a reader when it fails: the files of its version, or of a table beside it, may be gone."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError, StoreError):
+            self._forget(reader)
+            raise
+
+    def _forget(self, reader: Reader) -> None:
         with self._lock:
-            published = self._kept.get("records")
-            mark = published and published_mark(published.records)
-            if published is None or mark is None or mark != self._kept["mark"]:
-                before = published and published.memory
-                self._kept.clear()
-                mark = published_mark(self._published())  # before the records are opened: a later publish changes it
-                records = self._published()
-                edges = partial(self.store.edges_of, records)
-                again = bool(before and (before.reload or before.loaded))
-                memory = VectorMemory(records, self.memory * MEGABYTE, again)
-                published = Reader(records, self._caching_embedder, edges, within=self.within, memory=memory)
-                self._kept.update(records=published, mark=mark)
-            return published
+            if self._slot.opened and self._slot.opened.reader is reader:
+                self._slot.opened = None
+        if self.of:
+            self.of._forget(reader)
+
+    def _opened(self) -> _Opened:
+        with self._lock:
+            opened = self._slot.opened
+            if opened is None or not (self.of or opened.mark == published_mark(opened.reader.records)):
+                opened = self._slot.opened = self.of._opened() if self.of else self._open_published(opened)
+            return opened
+
+    def _open_published(self, before: _Opened | None) -> _Opened:
+        mark = published_mark(self._published())  # before the records are opened: a later publish changes it
+        records = self._published()
+        loaded = before and before.reader.memory
+        memory = VectorMemory(records, self.memory * MEGABYTE, bool(loaded and (loaded.reload or loaded.loaded)))
+        return _Opened(mark, Reader(records, self._caching_embedder, self.store, within=self.within, memory=memory))
 
     def _published(self) -> LanceDataset:
         """Return the published records. Raises StoreError, with the reason by the last runs if there is one."""
@@ -135,28 +176,25 @@ class Searcher:
                 raise StoreError(f"{error}. By the last run, {why}") from error
             raise
 
-    def _search_rewritten(self, request: Request) -> Hits:
+    def _search_rewritten(self, request: Request, reader: Reader | None) -> Hits:
         if request.rewrite:
             request = replace(request, queries=request.rewrite(request.queries))
-        hits = self.store.retried(lambda: self._search(request))
+        if reader is None:
+            self._load_model(request)
+            hits = self.read(lambda reader: self._answer(reader, request))
+        else:
+            hits = self._answer(reader, request)
         return Hits(hits, hits.enough, request.queries)
 
-    def _search(self, request: Request) -> Hits:
-        try:
-            return self._answer(self._open(request), request)
-        except (OSError, RuntimeError, ValueError, StoreError):
-            self._kept.clear()  # the files of this version, or of its edges, may be gone
-            raise
-
-    def _open(self, request: Request) -> Reader:
-        """Return the reader. In the first search of a process, a model on this machine is loaded meanwhile."""
-        if self._kept or request.mode == "lexical" or not isinstance(self.embedder, Local):
-            return self.reader()
+    def _load_model(self, request: Request) -> None:
+        """In the first search of a process, load a model on this machine while the records are opened."""
+        first = self.of or self
+        if first._slot.opened or request.mode == "lexical" or not isinstance(self.embedder, Local):
+            return
         with ThreadPoolExecutor(1) as pool:
             embedding = pool.submit(self._caching_embedder.embed_query, request.queries[0])
-            reader = self.reader()
+            self.read(lambda reader: reader)
             embedding.result()
-        return reader
 
     def _answer(self, reader: Reader, request: Request) -> Hits:
         request = self._validate(reader, request)
@@ -231,19 +269,34 @@ class Searcher:
     @cached_property
     def eligibility(self) -> Eligibility:
         """Rules for which claims may be shown, always by the newest decisions."""
-        return Eligibility(DecisionLog(self.store), self.review)
+        return self.of.eligibility if self.of else Eligibility(DecisionLog(self.store), self.review)
 
     @cached_property
     def _caching_embedder(self) -> _CachingEmbedder:
-        return _CachingEmbedder(self.embedder)
+        return self.of._caching_embedder if self.of else _CachingEmbedder(self.embedder)
 
     @cached_property
-    def _kept(self) -> dict[str, Any]:
-        return {}
+    def _slot(self) -> _Slot:
+        return _Slot()
 
     @cached_property
     def _lock(self) -> threading.Lock:
         return threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Reader, and the mark of the publish that it was opened after: one value, so that no thread sees half of it."""
+
+    mark: object
+    reader: Reader
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Place of the reader that is kept from one search to the next."""
+
+    opened: _Opened | None = None
 
 
 class _CachingEmbedder:

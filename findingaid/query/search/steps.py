@@ -17,7 +17,6 @@ from findingaid.query.search.rerank import RerankStep, ScoreFunction
 from findingaid.query.search.rewrite import RewriteFunction, rewrite_query
 from findingaid.query.search.select import SelectFunction, SelectionStep
 from findingaid.registry import Registry
-from findingaid.store import Store
 
 Spec = str | Mapping[str, Any] | bool | None
 """A kind, or a mapping with kind and settings; False for none, True or None for the configured one.
@@ -33,7 +32,6 @@ SelectorOption = Selector | SelectFunction | Spec
 class SearchSteps:
     """Factory of the steps that a search requests. Caches the object made from a spec, so that a model loads once."""
 
-    store: Store
     corpora: Mapping[str, Corpus]
     defaults: SearchDefaults
     _made: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -60,7 +58,7 @@ class SearchSteps:
             raise QueryError(f"rerank_depth must be at least 1, got {depth}")
         post_processors: list[PostProcessor] = [SelectionStep(selector, "\n".join(request.queries))] if selector else []
         if extent is not None and extent is not False and extent != "none":
-            post_processors.append(ExpansionStep(parse_extent(extent), self.store, self.corpora))
+            post_processors.append(ExpansionStep(parse_extent(extent), self.corpora))
         return {
             "rewrite": rewriter and (lambda queries: _rewrite_all(queries, rewriter)),
             "rerank": reranker and RerankStep(reranker, max(depth, request.hits_needed), request.queries),

@@ -144,7 +144,9 @@ def _follow_edges(reader: Reader, steps: Sequence[tuple[Candidate, Step]]) -> It
     parts = [of_artifacts(along)] * bool(along)
     parts += [of_artifacts(against, "target_corpus", "target_id")] * bool(against)
     columns = ["corpus", "artifact_id", "target_corpus", "target_id", "kind", "position"]
-    rows = reader.edges().to_table(columns=columns, filter=" OR ".join(f"({part})" for part in parts)).to_pylist()
+    rows = (
+        reader.beside("edges").to_table(columns=columns, filter=" OR ".join(f"({part})" for part in parts)).to_pylist()
+    )
     rows.sort(key=lambda row: (row["corpus"], row["artifact_id"], row["position"]))
     out, back = _group_by_end(rows, "corpus", "artifact_id"), _group_by_end(rows, "target_corpus", "target_id")
     for c, step in steps:

@@ -355,8 +355,8 @@ class CountingStore(Store):
     def published(self) -> Any:
         return Counted(super().published(), self.asked)
 
-    def edges_of(self, records: Any) -> Any:
-        return Counted(super().edges_of(records), self.asked)
+    def beside(self, records: Any, table: str) -> Any:
+        return Counted(super().beside(records, table), self.asked)
 
 
 @pytest.mark.parametrize("size", [10, 200])

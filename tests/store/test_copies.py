@@ -1,0 +1,93 @@
+"""A table that was put back from a backup is noticed, named with what heals it, and healed by the next run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from findingaid import FindingAid
+from findingaid.store import Ledger
+from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.testing import MemorySource
+from tests.conftest import text_about
+
+MakeAid = Callable[..., FindingAid]
+
+
+@pytest.fixture
+def backup(make_aid: MakeAid, source: MemorySource, tmp_path: Path) -> Path:
+    """A copy of a store before a run that deleted one artifact and added another of as many records."""
+    make_aid().index()
+    shutil.copytree(tmp_path / "index", tmp_path / "backup")
+    del source.payloads["vector.md"]
+    source.payloads["vortex.md"] = text_about("vortex")
+    make_aid().index()
+    return tmp_path / "backup"
+
+
+def put_back(backup: Path, table: str) -> None:
+    there = backup.parent / "index" / f"{table}.lance"
+    shutil.rmtree(there)
+    shutil.copytree(backup / f"{table}.lance", there)
+
+
+def artifacts(aid: FindingAid) -> set[str]:
+    return {hit.artifact_id for hit in aid.search("sentence", 50)}
+
+
+@pytest.mark.parametrize("table", ["records", "artifacts", "surfaces"])
+def test_an_older_copy_of_one_table_is_named_and_made_anew(make_aid: MakeAid, backup: Path, table: str) -> None:
+    put_back(backup, table)
+
+    assert make_aid().verify() == [f"table {table} is an older copy than the ledger names: run `findingaid index`"]
+    report = make_aid().index()
+
+    assert report.repaired == [f"table {table} was an older copy than the ledger names and was rebuilt"]
+    assert artifacts(make_aid()) == {"ledger.md", "reader.md", "vortex.md"}
+    assert "vortex" in make_aid().read("vortex.md").text
+    assert make_aid().verify() == []
+    assert make_aid().index().repaired == []
+
+
+def test_a_run_of_one_corpus_after_another_leaves_a_table_that_was_made_anew(
+    make_aid: MakeAid, backup: Path, source: MemorySource
+) -> None:
+    put_back(backup, "records")
+    make_aid().index()
+    source.payloads["more.md"] = text_about("more")
+
+    assert make_aid().index().repaired == []
+    assert "more.md" in artifacts(make_aid())
+
+
+def test_an_older_copy_of_the_ledger_is_brought_up_to_date(make_aid: MakeAid, backup: Path) -> None:
+    put_back(backup, "ledger")
+
+    make_aid().index()
+
+    assert artifacts(make_aid()) == {"ledger.md", "reader.md", "vortex.md"}
+    assert make_aid().verify() == []
+
+
+def test_a_whole_store_put_back_is_as_it_was(make_aid: MakeAid, backup: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "index")
+    shutil.copytree(backup, tmp_path / "index")
+
+    assert artifacts(make_aid()) == {"ledger.md", "reader.md", "vector.md"}
+    assert make_aid().verify() == []
+    assert make_aid().index().repaired == []
+    assert artifacts(make_aid()) == {"ledger.md", "reader.md", "vortex.md"}
+
+
+def test_maintenance_and_a_purge_make_no_table_an_older_copy(make_aid: MakeAid, backup: Path) -> None:
+    aid = make_aid()
+    aid.purge()
+    aid.store.compact()
+
+    assert aid.store.inspect(aid.embedder.dim) == {}
+    known = Ledger(aid.store).rows("docs").values()
+    assert all(row.v_records <= aid.store.dataset("records").version for row in known)
+    assert {f"v_{table}" for table in PER_ARTIFACT} <= {*aid.store.dataset("ledger").schema.names}
