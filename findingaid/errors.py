@@ -58,8 +58,8 @@ class SourceShrunkError(SourceError):
 class ArtifactError(FindingAidError):
     """One artifact failed at one stage; the other artifacts go on.
 
-    `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, other,
-    or for reading: binary, encoding, too_large, outside_root, unreadable, duplicate, changed, no_converter,
+    `kind` is stable and machine-readable: timeout, transport, parse, refused, budget, missing, memory,
+    too_large, other, or for reading: binary, encoding, outside_root, unreadable, duplicate, changed, no_converter,
     encrypted, no_text, crash.
     """
 
@@ -151,6 +151,8 @@ def failure_kind(error: BaseException) -> str:
             return "timeout"
         case ConnectionError():
             return "transport"
+        case MemoryError():
+            return "memory"
         case _:
             return "other"
 

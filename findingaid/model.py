@@ -121,17 +121,28 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One artifact that failed at one stage, with the reason and the number of consecutive runs in which it failed."""
+    """One artifact that failed at one stage, with the reason.
+
+    `runs` is the number of consecutive tries that failed. The ledger adds in how many runs the next try is, if the
+    artifact does not change before; with `retry_in` 0 it is tried again only if it changes.
+    """
 
     artifact_id: str
     stage: str
     kind: str
     message: str
     runs: int = 1
+    retry_in: int | None = None
 
     def __str__(self) -> str:
         again = f", in {self.runs} runs in a row" if self.runs > 1 else ""
-        return f"{self.artifact_id}: {self.message} [{self.stage}: {self.kind}{again}]"
+        return f"{self.artifact_id}: {self.message} [{self.stage}: {self.kind}{again}{self._next_try}]"
+
+    @property
+    def _next_try(self) -> str:
+        if self.retry_in in {None, 1}:
+            return ""
+        return f", next try in {self.retry_in} runs" if self.retry_in else ", next try when it changes"
 
 
 @dataclass(frozen=True, slots=True)

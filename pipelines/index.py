@@ -228,8 +228,9 @@ def _rows(report: Report) -> list[dict[str, Any]]:
 
 def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
     """Return a plan without the listings, which its batches carry: the plan itself is passed to the last step."""
-    failures, skipped = filter_failures(plan.failures, previews), filter_skipped(plan.skipped, previews)
-    return replace(plan, stale=(), lost={}, failures=failures, skipped=skipped)
+    failures, waiting = (filter_failures(failed, previews) for failed in (plan.failures, plan.waiting))
+    skipped = filter_skipped(plan.skipped, previews)
+    return replace(plan, stale=(), lost={}, failures=failures, waiting=waiting, skipped=skipped)
 
 
 def keeps_history() -> bool:

@@ -28,16 +28,18 @@ NO_NODE = Noded(Outcome.SKIPPED)
 class Batch:
     """A batch on its way through the stages, with all data by artifact id. Artifacts that fail are in `failures`.
 
-    `versions` are those of the artifacts stage. `hashes` are of the texts of an artifact's surfaces, in plan order.
-    `contexts` holds the text put before each surface for embedding and search, if the corpus uses contexts. `unwritten`
-    are artifacts that need a synopsis which was not requested, as in a plan. `stated` is the claim extractor's input.
-    `skipped` has the reason for each artifact that the source skips. `placed` has the sentence that a model wrote about
-    each chunk, by position, and `unplaced` the artifacts whose sentences were not requested.
+    `versions` are those of the artifacts stage. `sizes` are about the bytes that the rows of an artifact take. `hashes`
+    are of the texts of an artifact's surfaces, in plan order. `contexts` holds the text put before each surface for
+    embedding and search, if the corpus uses contexts. `unwritten` are artifacts that need a synopsis which was not
+    requested, as in a plan. `stated` is the claim extractor's input. `skipped` has the reason for each artifact that
+    the source skips. `placed` has the sentence that a model wrote about each chunk, by position, and `unplaced` the
+    artifacts whose sentences were not requested.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     plans: dict[str, SurfacePlan] = field(default_factory=dict)
     edges: dict[str, list[Edge]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     hashes: dict[str, list[str]] = field(default_factory=dict)
     shown: dict[str, Shown] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from findingaid.indexing.batch import Batch
 from findingaid.indexing.budget import total
 from findingaid.indexing.calls import CallResults
 from findingaid.indexing.vectors import Embeddings
-from findingaid.model import NO_USAGE, OF_CLAIMS, WRITTEN, Failure, Outcome, Skipped, Stage
+from findingaid.model import NO_USAGE, OF_CLAIMS, WRITTEN, Failure, Listing, Outcome, Skipped, Stage
 from findingaid.protocols import Embedder
 from findingaid.reports import NAMED_CUT_OFF, NO_CALLS, NOTHING_CUT_OFF, BatchReport, Calls, CutOff, Unclaimed
 from findingaid.store import LedgerRow
@@ -34,13 +34,15 @@ class ClaimCalls:
 class BatchWork:
     """A batch that is computed but not yet written to the tables of artifacts.
 
-    `rows` are the ledger rows of its artifacts, `versions` the wanted versions, and `redo` the parts in which the two
-    differ. `missing` are the texts by hash that had no cached vector. `synopsis_calls`
-    are the results of calls for synopses, and `model_calls` those of all stages that call a model to write.
+    `read` are the listings of the artifacts that were read from the source, and `stamps` the stamps of all. `rows` are
+    the ledger rows of its artifacts, `versions` the wanted versions, and `redo` the parts in which the two differ.
+    `missing` are the texts by hash that had no cached vector. `synopsis_calls` are the results of calls for synopses,
+    and `model_calls` those of all stages that call a model to write.
     """
 
     batch: Batch
     stamps: Mapping[str, str]
+    read: Mapping[str, Listing]
     rows: Mapping[str, LedgerRow]
     versions: dict[str, dict[str, str | None]]
     redo: dict[str, list[str]]

@@ -38,6 +38,8 @@ from findingaid.indexing.claims import ClaimBuilder, claims_version, find_change
 from findingaid.indexing.forecast import Forecast
 from findingaid.indexing.group_commit import BuiltBatch, OpenGroup, group_batches
 from findingaid.indexing.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe, split
+from findingaid.indexing.retries import NEVER, NEXT_RUN, failure_key, runs_until_retry
+from findingaid.indexing.row_size import check_batch
 from findingaid.indexing.rows import (
     artifact_rows,
     claim_rows,
@@ -63,6 +65,14 @@ from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
 
 ALL_STAGES = tuple(Stage)
+
+NO_MEMORY = "building it takes more memory than there is: exclude it, or run where there is more"
+
+NOT_FAILED: Mapping[str, Any] = {
+    name: getattr(LedgerRow("", ""), name)
+    for name in ("failed_stage", "failed_kind", "failed_runs", "failed_key", "retry_in")
+}
+"""Fields of the ledger row of an artifact that did not fail."""
 
 OBJECTS_A_COLLECTION = 100_000
 """Threshold of the garbage collector during a build. The default of 700 costs a cold build about 7 % of its time."""
@@ -181,20 +191,32 @@ class Indexer:
         known = self.ledger.decisions(self.corpus) if self.of.claims else {}
         return find_changed_by_decisions(self.store, self.corpus, self.decided, nodes, known)
 
+    def waiting(self, listings: Iterable[Listing]) -> dict[str, Failure]:
+        """Return the listed artifacts that failed before, and whose next try is not in this run."""
+        known = self.ledger.waiting(self.corpus)
+        failed = ((listing, *known[listing.artifact_id]) for listing in listings if listing.artifact_id in known)
+        return {listing.artifact_id: failure for listing, failure, key in failed if key == self._failure_key(listing)}
+
+    def _failure_key(self, listing: Listing) -> str:
+        return failure_key(listing, self.of.source, self.recipe.id)
+
     def begin(self, plan: CorpusPlan) -> None:
         """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.
 
-        Artifacts that another run holds are skipped: their rows are half written, not lost, and that run records them.
+        Failures that wait come a run nearer to their next try. Artifacts that another run holds are skipped: their rows
+        are half written, not lost, and that run records them.
         """
         if plan.forgotten:
             self.skipped.forget(self.corpus, plan.forgotten)
         failures = {f.artifact_id: f for f in plan.failures}
-        if not plan.lost and not failures:
+        waiting = {f.artifact_id for f in plan.waiting if f.retry_in != NEVER}
+        if not plan.lost and not failures and not waiting:
             return
-        with self.leases.claim(self.corpus, sorted({*plan.lost, *failures})) as lease:
+        with self.leases.claim(self.corpus, sorted({*plan.lost, *failures, *waiting})) as lease:
             rows = self.ledger.rows(self.corpus, lease.artifact_ids)
             lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: another run may have had them
-            after = {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
+            after = {i: replace(row, retry_in=row.retry_in - 1) for i, row in rows.items() if i in waiting}
+            after |= {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
             for i in failures.keys() & set(lease.artifact_ids):
                 after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failures[i])
             self._put(list(after.values()), lease)
@@ -204,7 +226,10 @@ class Indexer:
 
         `forecast` collects the texts to embed, so that a text shared by several batches is counted once.
         """
-        work = self._compute(listings, BuildOptions(pay=False))
+        works = self._compute_in_memory(listings, BuildOptions(pay=False))
+        return sum((self._estimate(work, forecast) for _, work in works), BatchReport())
+
+    def _estimate(self, work: BatchWork, forecast: Forecast) -> BatchReport:
         fresh = forecast.add(work.missing)
         calls = replace(work.calls, embed=len(fresh) + work.synopsis_calls.unwritten)
         report = report_of(replace(work, missing={h: work.missing[h] for h in fresh}, calls=calls), self.embedder)
@@ -245,20 +270,27 @@ class Indexer:
                     free = set(lease.artifact_ids)
                     rest += [x for batch in batches_of_group for x in batch if x.artifact_id not in free]
                     for batch in filter(None, ([x for x in of if x.artifact_id in free] for of in batches_of_group)):
-                        work = self._compute(batch, options)
-                        if writes:
-                            writes[-1].result()  # at most two batches are in memory, and a failed write stops the run
-                        writes.append(writer.submit(telemetry.in_context(self._write_into), group, work))
-                        if options.progress:
-                            options.progress(Stage.ARTIFACTS.value, 0, len(batch))
+                        for part, work in self._compute_in_memory(batch, options):
+                            if writes:
+                                writes[-1].result()  # at most two are in memory, and a failed write stops the run
+                            into = telemetry.in_context(self._write_into)
+                            writes.append(writer.submit(into, group, part, work, options))
+                            if options.progress:
+                                options.progress(Stage.ARTIFACTS.value, 0, len(part))
                 finally:
                     writes.append(writer.submit(group.close))  # runs after the writes submitted before it
         for write in writes:
             write.result()
         return reports, rest
 
-    def _write_into(self, group: OpenGroup, work: BatchWork) -> None:
-        group.add(self._write(work))
+    def _write_into(
+        self, group: OpenGroup, listings: Sequence[Listing], work: BatchWork, options: BuildOptions
+    ) -> None:
+        try:
+            built = self._write(work)
+        except MemoryError:
+            built = None  # as in _compute_in_memory
+        group.add(self._write(self._out_of_memory(listings, options)) if built is None else built)
 
     def build_batch(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BuiltBatch:
         """Compute a batch and write its rows to files, for `commit_group` in this process or another.
@@ -266,6 +298,37 @@ class Indexer:
         The process that commits holds a lease on the artifacts from before this call.
         """
         return self._write(self._compute(listings, options))
+
+    def _compute_in_memory(
+        self, listings: Sequence[Listing], options: BuildOptions
+    ) -> Iterator[tuple[Sequence[Listing], BatchWork]]:
+        """Compute a batch; if that takes too much memory, one half of it after the other.
+
+        Yields each part with its result. A single artifact that takes too much fails.
+        """
+        try:
+            work = self._compute(listings, options)
+        except MemoryError:
+            work = None  # the error holds the memory until here
+        if work is not None:
+            yield listings, work
+            return
+        gc.collect()
+        if len(listings) == 1:
+            yield listings, self._out_of_memory(listings, options)
+            return
+        half = len(listings) // 2
+        yield from self._compute_in_memory(listings[:half], options)
+        yield from self._compute_in_memory(listings[half:], options)
+
+    def _out_of_memory(self, listings: Sequence[Listing], options: BuildOptions) -> BatchWork:
+        """Return the result for artifacts that took too much memory: all have failed, and none has rows."""
+        batch, ids = Batch(), [listing.artifact_id for listing in listings]
+        for artifact_id in ids:
+            batch.fail(artifact_id, Stage.SURFACES, ArtifactError(NO_MEMORY, "memory"))
+        rows = self.ledger.rows(self.corpus, ids)
+        stamps, read = _stamps(listings, rows, options)
+        return BatchWork(batch, stamps, read, rows, {}, {}, Embeddings(self.embedder, self.store))
 
     def remove(self, artifact_ids: Sequence[str]) -> None:
         """Remove artifacts from every table. The caches keep the results that were paid for."""
@@ -324,6 +387,7 @@ class Indexer:
                 self._load(ids, rows, options, batch, watch)
             with self._span(Stage.SURFACES, len(ids)):
                 decompose(self.strategy, self.synopses, batch, self.of.edges, watch)
+        check_batch(batch.sizes.values())
         if options.needs(Stage.SURFACES):
             wanted = {i: self.recipe.surfaces(batch.versions[i]) for i in batch.plans}
             self._require(Stage.SURFACES, batch, lambda i: i in rows and rows[i].surfaces == wanted[i])
@@ -349,11 +413,9 @@ class Indexer:
         calls = replace(of_claims.calls, embed=embedded if options.pay else len(missing), synthesize=synopses.calls)
         versions = {i: self._versions(batch, i) for i in batch.plans}
         redo = {i: again for i in versions if (again := _differing(versions[i], rows.get(i), options))}
-        stamps = {listing.artifact_id: listing.stamp for listing in listings}
-        if Stage.ARTIFACTS not in options.stages:  # the payload is that of the ledger's stamp, not of the source
-            stamps = {i: rows[i].stamp if i in rows else "" for i in ids}
+        stamps, read = _stamps(listings, rows, options)
         model_calls = (synopses, *of_claims.results)
-        return BatchWork(batch, stamps, rows, versions, redo, embeddings, missing, calls, synopses, model_calls)
+        return BatchWork(batch, stamps, read, rows, versions, redo, embeddings, missing, calls, synopses, model_calls)
 
     def _span(self, stage: Stage, artifacts: int) -> AbstractContextManager[object]:
         """Return the span of a stage over so many artifacts."""
@@ -513,7 +575,8 @@ class Indexer:
             written = pool.map(lambda table: self.store.write_fragments(table, tables[table][1]), tables)
             files = dict(zip(tables, written, strict=True))
         after = [self._row_after(work, row_of(i), counts) for i in work.versions]
-        after += [_failed(row_of(i), failure) for i, failure in work.batch.failures.items() if i not in work.versions]
+        failures = {i: failure for i, failure in work.batch.failures.items() if i not in work.versions}
+        after += [self._row_after_failure(work, row_of(i), failure) for i, failure in failures.items()]
         return BuiltBatch(
             {table: (ids, files[table]) for table, (ids, _) in tables.items()},
             self._histories(work),
@@ -581,7 +644,14 @@ class Indexer:
         if failure := next(failures_of(batch, artifact_id), None):
             return _failed(replace(row, **written), failure)
         waits_for = next((of.message for of in made.values() if of.outcome is Outcome.PENDING), "")
-        return replace(row, **written, failed_stage="", failed_kind="", failed_message=waits_for, failed_runs=0)
+        return replace(row, **written, **NOT_FAILED, failed_message=waits_for)
+
+    def _row_after_failure(self, work: BatchWork, row: LedgerRow, failure: Failure) -> LedgerRow:
+        failed, listing = _failed(row, failure), work.read.get(row.artifact_id)
+        if listing is None:  # the source was not asked
+            return replace(failed, failed_key=row.failed_key, retry_in=row.retry_in)
+        retry_in = runs_until_retry(failure, failed.failed_runs, listing)
+        return replace(failed, failed_key=self._failure_key(listing), retry_in=retry_in)
 
     def _wants(self, stage: Stage) -> bool:
         """Return whether the corpus wants the output of one of the stages in WRITTEN."""
@@ -632,6 +702,16 @@ def _differing(wanted: Mapping[str, str | None], row: LedgerRow | None, options:
     return [part for part in PARTS if part in asked and (options.redoes(part) or row.version(part) != wanted[part])]
 
 
+def _stamps(
+    listings: Sequence[Listing], rows: Mapping[str, LedgerRow], options: BuildOptions
+) -> tuple[dict[str, str], dict[str, Listing]]:
+    """Return the stamps of the payloads, and the listings of those that are read from the source."""
+    if Stage.ARTIFACTS in options.stages:
+        return {x.artifact_id: x.stamp for x in listings}, {x.artifact_id: x for x in listings}
+    stamps = {x.artifact_id: rows[x.artifact_id].stamp if x.artifact_id in rows else "" for x in listings}
+    return stamps, {}
+
+
 def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
     """Return the row with the failure recorded.
 
@@ -644,4 +724,6 @@ def _failed(row: LedgerRow, failure: Failure) -> LedgerRow:
         failed_kind=failure.kind,
         failed_message=failure.message,
         failed_runs=row.failed_runs + 1,
+        failed_key="",
+        retry_in=NEXT_RUN,
     )

@@ -109,7 +109,8 @@ class CorpusPlan:
     whose rows are gone from their table. `skipped` are artifacts that an earlier run skipped and that are unchanged;
     `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
     accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named. `notes` are lines
-    of the source for the report.
+    of the source for the report. `waiting` are artifacts that failed before and are not tried again in this run, see
+    `findingaid.indexing.retries`.
     """
 
     corpus: str
@@ -123,6 +124,7 @@ class CorpusPlan:
     allow_loss: bool = False
     partial: bool = False
     notes: Sequence[str] = ()
+    waiting: Sequence[Failure] = ()
 
     def only(self, artifact_ids: Collection[str]) -> CorpusPlan:
         """Return the part of the plan that concerns these artifacts."""
@@ -190,17 +192,20 @@ def plan_corpus(
     force: bool = False,
     decided: Collection[str] = (),
     skipped: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    waiting: Mapping[str, Failure] = MappingProxyType({}),
 ) -> CorpusPlan:
     """Compare a discovery with the columns COMPARED of the ledger; artifacts in `decided` are always stale.
 
-    `skipped` are the (stamp, reason) of artifacts that an earlier run skipped.
+    `skipped` are the (stamp, reason) of artifacts that an earlier run skipped. `waiting` are artifacts that would fail
+    as before; `force`, lost rows and new decisions have them tried nevertheless.
     """
     known_ids = known["artifact_id"]
     indexed = {*known_ids.filter(_among(known_ids, skipped)).to_pylist(), *lost}
     still = (
         [] if force else [each for each in unchanged(discovery.listings, skipped) if each.artifact_id not in indexed]
     )
-    passed = {each.artifact_id for each in still}
+    untried = {} if force else {i: failure for i, failure in waiting.items() if i not in lost and i not in decided}
+    passed = {each.artifact_id for each in still} | untried.keys()
     stale = [
         listing
         for listing, is_current in zip(discovery.listings, _current(discovery.listings, known, recipe_id), strict=True)
@@ -221,7 +226,7 @@ def plan_corpus(
     )
     return CorpusPlan(
         corpus,
-        len(there) - len(passed),
+        len(there) - len(still),
         stale,
         deleted,
         discovery.failures,
@@ -229,6 +234,7 @@ def plan_corpus(
         still,
         forgotten,
         notes=discovery.notes,
+        waiting=list(untried.values()),
     )
 
 

@@ -19,6 +19,7 @@ from findingaid.store import schemas
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis.anchored import State
 from findingaid.text.analyzer import split_identifiers
+from findingaid.text.titles import as_title
 
 
 def artifact_rows(corpus: str, batch: Batch, artifact_ids: Sequence[str]) -> pa.Table:
@@ -117,7 +118,7 @@ def record_rows(
     """
     placed = [(i, record) for i in artifact_ids for record in _placed(batch, i, of)]
     surfaces = [record.surface for _, record in placed]
-    titles = {i: str(batch.artifacts[i].metadata.get("title") or i) for i in artifact_ids}
+    titles = {i: as_title(str(batch.artifacts[i].metadata.get("title") or i)) for i in artifact_ids}
     fields = {i: batch.plans[i].filter_fields for i in artifact_ids}
     kinds = _columns_of(surfaces)
     embedder = embeddings.embedder

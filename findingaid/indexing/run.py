@@ -31,6 +31,7 @@ from findingaid.errors import (
     brief,
     one_line,
 )
+from findingaid.identity.hashes import content_hash
 from findingaid.indexing.budget import Spending
 from findingaid.indexing.calls import Progress
 from findingaid.indexing.forecast import Forecast
@@ -52,6 +53,9 @@ from findingaid.store.sql import one_of
 from findingaid.store.verify import named
 
 LOGGER = logging.getLogger("findingaid")
+
+ID_BYTES = 4096
+"""Most bytes of an artifact's id, the length of the longest path on Linux. Each of its records has the id."""
 
 ProgressOf = Callable[[str], Progress]
 """Function from the name of a corpus to the callback that reports progress on its artifacts and texts."""
@@ -110,7 +114,8 @@ class Run:
         if getattr(indexer.of.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
             skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
         found = _discover(indexer.of.source)
-        plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped)
+        waiting = indexer.waiting(found.listings)
+        plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped, waiting)
         if not allow_loss:
             refuse_loss(plan, len(known), indexer.of.max_loss)
         return replace(plan, allow_loss=allow_loss)
@@ -332,13 +337,38 @@ class Run:
 
 
 def _discover(source: Source) -> Discovery:
-    """List a source. Convert any exception but a FindingAidError to a SourceError, so that other corpora go on."""
+    """List a source. Convert any exception but a FindingAidError to a SourceError, so that other corpora go on.
+
+    Artifacts with an id of more than ID_BYTES become failures.
+    """
     try:
-        return source.discover()
+        return _refuse_long_ids(source.discover())
     except FindingAidError:
         raise
     except Exception as error:  # a source may raise anything
         raise SourceError(f"source: cannot be listed: {one_line(error)}") from error
+
+
+def _refuse_long_ids(found: Discovery) -> Discovery:
+    ids = chain((listing.artifact_id for listing in found.listings), (each.artifact_id for each in found.failures))
+    long = set(filter(_is_long, ids))
+    if not long:
+        return found
+    listings = [listing for listing in found.listings if listing.artifact_id not in long]
+    failures = [failure for failure in found.failures if failure.artifact_id not in long]
+    return replace(found, listings=listings, failures=[*failures, *map(_long_id, sorted(long))])
+
+
+def _is_long(artifact_id: str) -> bool:
+    return len(artifact_id) > ID_BYTES // 4 and len(artifact_id.encode("utf-8", "replace")) > ID_BYTES
+
+
+def _long_id(artifact_id: str) -> Failure:
+    """Return the failure of an artifact whose id is too long, under the beginning of the id and its hash."""
+    size = len(artifact_id.encode("utf-8", "replace"))
+    message = f"its id has {size:,} bytes, the limit is {ID_BYTES:,}: shorten it or leave it out"
+    shown = artifact_id[:80].encode("utf-8", "replace").decode()
+    return Failure(f"{shown}…{content_hash(artifact_id)[:8]}", Stage.ARTIFACTS.value, "too_large", message)
 
 
 def _planned(plans: Mapping[str, CorpusPlan | SourceError], corpus: str) -> CorpusPlan:
@@ -352,7 +382,7 @@ def _planned(plans: Mapping[str, CorpusPlan | SourceError], corpus: str) -> Corp
 def _report(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> CorpusReport:
     """Return the report of one corpus from those of its batches; `records` is its record count afterwards."""
     total = sum(reports, BatchReport())
-    failed: list[Failure] = [*plan.failures, *total.failed]
+    failed: list[Failure] = [*plan.failures, *plan.waiting, *total.failed]
     left_out = sum(failure.stage not in WRITTEN for failure in failed)
     counts: dict[str, Any] = {each.name: getattr(total, each.name) for each in fields(total)}
     counts |= {"failed": failed, "records": records, "skipped": [*plan.skipped, *total.skipped]}

@@ -15,6 +15,7 @@ from findingaid.indexing.batch import WANTED, Batch
 from findingaid.indexing.budget import Spending
 from findingaid.indexing.calls import CallResults, Progress, synopsis_key
 from findingaid.indexing.resume import resume_synopses
+from findingaid.indexing.row_size import check_rows
 from findingaid.indexing.synopses import write_synopses
 from findingaid.indexing.watchdog import Watch
 from findingaid.model import Artifact, Outcome, Shown, Stage, SurfacePlan, Synopsis
@@ -91,6 +92,7 @@ def decompose(
         try:
             plan = strategy.decompose(artifact_id, artifact.raw, artifact.metadata)
             _check_kinds(plan)
+            batch.sizes[artifact_id] = check_rows(artifact, plan)
             batch.edges[artifact_id] = edges_of(extractor, artifact, plan.filter_fields)
         except Exception as error:  # noqa: BLE001  # strategies and extractors may raise anything; one artifact fails
             batch.fail(artifact_id, Stage.SURFACES, error)

@@ -28,6 +28,7 @@ import orjson
 from findingaid.errors import ReadError
 from findingaid.sources.documents import FORMATS
 from findingaid.sources.files import decode
+from findingaid.text.titles import as_title
 
 PAGE_BREAK = "\n\n\f\n\n"
 """Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
@@ -159,7 +160,7 @@ def _epub(payload: bytes, max_bytes: int) -> Converted:
             raise ReadError("an EPUB locked by its shop (DRM): exclude it", "encrypted")
     text, title = _markdown("EpubConverter", payload, ".epub")
     authors = EPUB_AUTHORS.search(text[: text.find("\n\n")])
-    return text, {"title": title, "author": authors and authors.group(1), "text_type": "text/markdown"}
+    return text, {"title": title, "author": authors and as_title(authors.group(1)), "text_type": "text/markdown"}
 
 
 def _html(payload: bytes, max_bytes: int) -> Converted:
@@ -216,7 +217,7 @@ def _markdown(converter: str, payload: bytes, suffix: str, **options: Any) -> tu
 
     convert = getattr(markitdown.converters, converter)().convert
     result = convert(io.BytesIO(payload), markitdown.StreamInfo(extension=suffix), **options)
-    return result.markdown, " ".join(str(result.title or "").split())
+    return result.markdown, as_title(str(result.title or ""))
 
 
 def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
@@ -253,7 +254,7 @@ def _core_properties(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _said(value: str | None, nothing: frozenset[str]) -> str:
-    value = " ".join((value or "").replace("\0", "").split())
+    value = as_title((value or "").replace("\0", ""))
     return "" if value.lower() in nothing else value
 
 

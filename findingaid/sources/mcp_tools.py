@@ -19,6 +19,7 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import ConfigPath, checked, one_line
 from findingaid.sources.json_schema import parameter_lines
 from findingaid.sources.mcp_servers import SHOWN, UNSEEN, Answer, Server, ServerProblem, list_server_tools
+from findingaid.text.titles import as_title
 
 if TYPE_CHECKING:
     from mcp.types import Tool
@@ -197,7 +198,7 @@ def _artifact(artifact_id: str, server: str, tool: Tool) -> Artifact:
     hints = tool.annotations
     title = tool.title or (hints.title if hints else None)
     metadata = {
-        "title": UNSEEN.sub("", title or "").strip() or tool.name,
+        "title": as_title(UNSEEN.sub("", title or "")) or as_title(tool.name),
         "server": server,
         "n_parameters": len(lines),
         "read_only": hints.read_only_hint if hints else None,

@@ -19,6 +19,7 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import ConfigPath, checked, said
 from findingaid.sources.files import shown_name
 from findingaid.sources.repositories import Repositories, dependencies, normalise_package_name
+from findingaid.text.titles import as_title
 
 
 @checked
@@ -73,7 +74,7 @@ class Packages:
         raw = package_of(found)
         if (size := len(raw["readme"].encode("utf-8", "surrogatepass"))) > self.max_bytes:
             raise ReadError(f"readme of {size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
-        return Artifact(artifact_id, raw, {"title": raw["name"], "version": found.version})
+        return Artifact(artifact_id, raw, {"title": as_title(raw["name"]), "version": found.version})
 
     def watched(self) -> list[Path]:
         """Return the folder of the repositories; none for installed packages, which change rarely."""

@@ -16,6 +16,7 @@ from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.sources.files import RACY_NANOSECONDS, Files, decode, is_folder
+from findingaid.text.titles import as_title
 
 PROJECT = "pyproject.toml"
 
@@ -94,7 +95,11 @@ class Repositories:
             "owner": _owner(project.get("authors")) or _owner(project.get("maintainers")),
             "deps": dependencies([*_list(project.get("dependencies")), *_mapping(poetry.get("dependencies"))]),
         }
-        metadata = {"title": raw["name"], "version": str(project.get("version") or ""), "path": artifact_id}
+        metadata = {
+            "title": as_title(str(raw["name"])),
+            "version": str(project.get("version") or ""),
+            "path": artifact_id,
+        }
         return Artifact(artifact_id, raw, metadata)
 
     def _readme(self, folder: str, named: Any) -> tuple[str, str]:

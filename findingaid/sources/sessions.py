@@ -19,6 +19,7 @@ from findingaid.model import Artifact, Discovery, Listing
 from findingaid.registry import checked
 from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
+from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
@@ -95,7 +96,8 @@ class Sessions:
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
         turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
-        title = transcript.title or (turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name)
+        first = turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name
+        title = as_title(transcript.title) or as_title(first)
         raw = {
             "session": path.name,
             "project": project,

@@ -17,6 +17,7 @@ from findingaid.registry import checked
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
 from findingaid.sources.files import Files, decode
 from findingaid.text.front_matter import FrontMatter
+from findingaid.text.titles import as_title
 
 FILE = "SKILL.md"
 
@@ -93,7 +94,7 @@ class Skills:
             raise ReadError(f"{place}:{front.line}: the front matter {problem}", "parse")
         body = text[front.end :].strip()
         raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
-        return Artifact(artifact_id, raw, {"title": name, "parent": place.parent, "path": place.path})
+        return Artifact(artifact_id, raw, {"title": as_title(name), "parent": place.parent, "path": place.path})
 
     def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
         """Return the other files in the skill's folder, and a message for each file or folder that failed.

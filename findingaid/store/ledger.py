@@ -66,6 +66,8 @@ class LedgerRow:
     failed_kind: str = ""
     failed_message: str = ""
     failed_runs: int = 0
+    failed_key: str = ""
+    retry_in: int = 1
     updated: datetime | None = field(default=None, compare=False)
     """Time when the row was written; None for a row that is not in the table yet."""
 
@@ -83,7 +85,7 @@ class LedgerRow:
     def failure(self) -> Failure | None:
         if not self.failed_stage:
             return None
-        return Failure(self.artifact_id, self.failed_stage, self.failed_kind, self.failed_message, self.failed_runs)
+        return Failure(*(getattr(self, name) for name in FAILURE))
 
     def writing(self, parts: Iterable[str]) -> LedgerRow:
         """Return the row that announces the writing of these parts; with it the artifact does not count as done."""
@@ -105,6 +107,9 @@ UNFINISHED = (
 """Condition of the rows of artifacts that are being written, or that a run has written in part."""
 
 FIELDS = [field.name for field in fields(LedgerRow)]
+
+FAILURE = ("artifact_id", "failed_stage", "failed_kind", "failed_message", "failed_runs", "retry_in")
+"""Columns of a failure, in the order of the fields of `Failure`."""
 
 
 class Ledger:
@@ -142,9 +147,17 @@ class Ledger:
 
     def failures(self, corpus: str) -> list[Failure]:
         """Return the last failure of each failed artifact, sorted by artifact id."""
-        columns = ("artifact_id", "failed_stage", "failed_kind", "failed_message", "failed_runs")
-        found = self._store.rows("ledger", columns, f"{equals('corpus', corpus)} AND failed_stage <> ''")
-        return sorted((Failure(*row.values()) for row in found.to_pylist()), key=lambda failure: failure.artifact_id)
+        return [failure for failure, _ in self._failures(corpus, "failed_stage <> ''")]
+
+    def waiting(self, corpus: str) -> dict[str, tuple[Failure, str]]:
+        """Map artifact id to (failure, its key) for failures that are not tried again in each run."""
+        found = self._failures(corpus, "failed_stage <> '' AND retry_in <> 1")
+        return {failure.artifact_id: (failure, key) for failure, key in found}
+
+    def _failures(self, corpus: str, where: str) -> list[tuple[Failure, str]]:
+        found = self._store.rows("ledger", (*FAILURE, "failed_key"), f"{equals('corpus', corpus)} AND {where}")
+        failures = ((Failure(*failure), key) for *failure, key in map(dict.values, found.to_pylist()))
+        return sorted(failures, key=lambda each: each[0].artifact_id)
 
     def pending(self, corpus: str) -> dict[str, str]:
         """Map artifact id to stamp for artifacts that only wait for their synopsis, claims or summary node."""

@@ -264,7 +264,9 @@ LEDGER = _schema(
     _text("failed_stage", 'stage that failed last; "" if none did'),
     _text("failed_kind", "kind of failure: timeout, parse, encoding, ..."),
     _text("failed_message", "reason in one line; also the reason why a synopsis is pending"),
-    _int("failed_runs", "number of consecutive runs in which it failed"),
+    _int("failed_runs", "number of consecutive tries that failed"),
+    _text("failed_key", "hash of what the failure depends on: stamp, settings and versions"),
+    _int("retry_in", "runs until the next try with the same failed_key; 0 for none"),
     _column("updated", pa.timestamp("ms", "UTC"), "time at which this row was written"),
 )
 

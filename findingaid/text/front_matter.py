@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from findingaid.text.titles import as_title
+
 MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 HEADING = re.compile(r"^#{1,6}[ \t](.+)$", re.MULTILINE)
@@ -69,8 +71,8 @@ def file_metadata(markdown: str, name: str) -> dict[str, Any]:
     if found.end and found.problem:
         fields["front_matter"] = f"line {found.line}: {found.problem}"
     title = fields.get("title")
-    said = " ".join(title.split()) if isinstance(title, str) else _heading(markdown, found.end)
-    return {**fields, "title": said or name}
+    said = title if isinstance(title, str) else _heading(markdown, found.end)
+    return {**fields, "title": as_title(said) or name}
 
 
 def _filter_fields(fields: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from findingaid.text.markdown import LINE_END, Span, headings
+from findingaid.text.titles import as_title
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Headings:
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
         for level, title, span in headings(text):
-            above = [*((n, t) for n, t in above if n < level), (level, " ".join(title.split()))]
+            above = [*((n, t) for n, t in above if n < level), (level, as_title(title))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))
         return cls(text, spans, paths)

@@ -15,10 +15,12 @@ import pytest
 
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import SynthesisError
-from findingaid.model import Raw, Stage, SurfacePlan, Vectors
+from findingaid.indexing.plan import CorpusPlan
+from findingaid.model import Failure, Raw, Stage, SurfacePlan, Vectors
 from findingaid.protocols import Extraction, Statement
 from findingaid.strategies.chunked import Chunked
 from findingaid_dagster.assets.disclosure import SEE_INDEX, filter_reason
+from findingaid_dagster.pipelines.index import _small
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
 from tests.support.location import Location, open_location
@@ -165,3 +167,10 @@ def test_a_failure_is_told_by_its_stage_and_kind(location: Location) -> None:
 def test_why_something_waits_is_told_where_findingaid_words_it(why: str, told: str) -> None:
     assert filter_reason(why, previews=False) == told
     assert filter_reason(why, previews=True) == why
+
+
+def test_failures_that_wait_for_their_next_try_are_told_without_their_words() -> None:
+    waiting = [Failure("a.pdf", "artifacts", "parse", "secret words", retry_in=0)]
+    (told,) = _small(CorpusPlan("docs", 1, [], [], waiting=waiting), previews=False).waiting
+    assert "secret" not in str(told)
+    assert str(told).endswith("[artifacts: parse, next try when it changes]")

@@ -11,7 +11,7 @@ from findingaid.claims.extraction import HINTS, why_no_claims
 from findingaid.claims.model import Evidence
 from findingaid.corpus import Corpus
 from findingaid.errors import brief
-from findingaid.model import Outcome, Stage
+from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import ExplainingExtractor, LeftOut
 from findingaid.query.lookup.passages import StoredArtifact, read_stored_artifacts
 from findingaid.reports import Unclaimed
@@ -69,10 +69,10 @@ def find_absences(reader: Reader, corpora: Mapping[str, Corpus], key: Key, eligi
     if corpus is None or row is None:
         return []
     kept = read_stored_artifacts(reader.artifacts, corpora, [key]).get(key)
-    if kept and kept.version != row.artifacts:  # the ledger tells of a version that is not published
-        return []
     case = _Case(reader, corpus, row, kept, eligible)
-    return [*_claims(case), *_summary_node(case), *_synopsis(case), *_references(case)]
+    if kept and kept.version != row.artifacts:  # the ledger tells of a version that is not published
+        return [*_newest(case)]
+    return [*_newest(case), *_claims(case), *_summary_node(case), *_synopsis(case), *_references(case)]
 
 
 def explain_missing_node(
@@ -93,6 +93,11 @@ def explain_missing_node(
             return f"{name}/{wanted} has no summary node, because it has no claims: {reason}"
         return f"{name}/{wanted} has no summary node now: it cites a retracted claim, and the next run writes another"
     return ""
+
+
+def _newest(case: _Case) -> Iterator[Absence]:
+    if case.row.failure and case.row.failed_stage not in WRITTEN:
+        yield Absence("newest version", f"failed: {case.row.failure}")
 
 
 def _claims(case: _Case) -> Iterator[Absence]:

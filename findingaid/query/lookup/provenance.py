@@ -32,7 +32,7 @@ from findingaid.query.lookup.places import Placing
 from findingaid.query.lookup.references import Neighbour, find_neighbours
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.reader import Key, Reader
-from findingaid.store import SkippedArtifacts
+from findingaid.store import Ledger, SkippedArtifacts
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.sql import any_of, both, equals, one_of
 from findingaid.store.store import select_rows
@@ -132,8 +132,13 @@ class Provenance:
         if rows := self._records(equals("artifact_id", wanted)):
             keys = {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in rows}
             return [self._with_absences(key, version) for key, version in sorted(keys.items())]
-        skipped = SkippedArtifacts(self.reader.store).why(wanted, self.within)
+        skipped = SkippedArtifacts(self.reader.store).why(wanted, self.within) or self._failed(wanted)
         raise NotFoundError(skipped or f"no claim, summary node, record or artifact {wanted!r} is published")
+
+    def _failed(self, artifact_id: str) -> str:
+        """Return a line on the artifact of this id if it failed in one of the corpora, else ""."""
+        rows = (Ledger(self.reader.store).rows(corpus, [artifact_id]).get(artifact_id) for corpus in self.within)
+        return next((f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure), "")
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
         shown, scope = self._visible_condition(), one_of("corpus", self.within)
