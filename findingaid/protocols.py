@@ -176,6 +176,14 @@ class ChunkPlacing(Synthesizer, Protocol):
 
 
 @runtime_checkable
+class CheckingSynthesizer(Synthesizer, Protocol):
+    """A synthesizer that knows which texts are none of its own, such as those that an earlier version let pass."""
+
+    def accepts(self, text: str) -> bool:
+        """Return whether a cached text would pass today; one that would not is requested again."""
+
+
+@runtime_checkable
 class ConcurrentSynthesizer(Synthesizer, Protocol):
     """A synthesizer that works on several synopses at once."""
 

@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from datetime import date
 from functools import cache, wraps
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -277,6 +278,10 @@ PLAIN_WORDS = {
 """Messages for values of the wrong type, in the words of YAML instead of pydantic's, which name Python's types."""
 
 
+YAML_SCALARS = (bool, int, float, date)
+"""Types that YAML gives to words without quotes, such as no, 2024, 1.5 and 2024-05-01."""
+
+
 def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     """Format the first problem of a pydantic error as `key: problem`, with the `known` keys if a key is unknown."""
     problems = error.errors(include_url=False)
@@ -285,6 +290,8 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     if at and isinstance(at[0], int) and at[0] < len(known):  # a positional argument
         at[0] = known[at[0]]
     # For a union with a Literal, pydantic adds the alternative that it tried to the location; drop it.
+    if at and at[-1] == "[key]":
+        at[-2:] = [str(first["input"])]
     parts = (str(part) for part in (where, *at))
     key = ".".join(part for part in parts if part and not part.startswith("literal["))
     match first["type"]:
@@ -299,5 +306,9 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
             message = PLAIN_WORDS.get(first["type"]) or first["msg"].replace("Input should be", "must be")
             if UNSHOWN.isdisjoint(first["loc"]):
                 message += f", got {shown if len(shown) < 80 else shown[:77] + '...'}"
+                if first["type"] == "string_type" and (
+                    isinstance(first["input"], YAML_SCALARS) or first["loc"][-1] == "[key]"
+                ):
+                    message += ": YAML reads it so; put it in quotes"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{key}: {message}{more}"

@@ -1,13 +1,13 @@
 """Schedules and sensors that keep the index up to date."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus, Schedule
-from findingaid.errors import SourceError, SynthesisError
+from findingaid.errors import ConfigError, SourceError, SynthesisError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.batch_jobs import BatchSynthesizer, find_ended
 from findingaid.indexing.synopses import synthesizers_of
@@ -33,6 +33,21 @@ UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.Dagste
 
 FEW = 10
 """Most changes left to the automation conditions, for which Dagster starts a run per range of partitions."""
+
+
+def check_schedules(corpora: Iterable[Corpus]) -> None:
+    """Raise ConfigError for a schedule whose cron fields Dagster does not accept, such as minute 99 or 30 February."""
+    for corpus in corpora:
+        for key, times in (("schedule", corpus.schedule), ("backfill_schedule", corpus.backfill_schedule)):
+            if times is None:
+                continue
+            try:
+                dg.ScheduleDefinition(name="checked", job_name="index", cron_schedule=times.cron)
+            except dg.DagsterInvalidDefinitionError:
+                raise ConfigError(
+                    f"corpora.{corpus.name}.{key}.cron: {times.cron!r} names no time: expected minute, hour, day of the"
+                    " month, month and day of the week, such as '0 3 * * *'"
+                ) from None
 
 
 def schedules(aid: FindingAid, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:

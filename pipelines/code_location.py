@@ -13,6 +13,7 @@ from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks,
 from findingaid_dagster.pipelines.automation import (
     backfill_schedules,
     changed_sources,
+    check_schedules,
     finished_batches,
     observe_sources,
     published_elsewhere,
@@ -58,6 +59,7 @@ def build_definitions(
     )
     resource.refuse_shown_secrets()
     config = load(path, resource.settings(secrets=False))
+    check_schedules(config.corpora.values())
     aid = FindingAid.of(config)
     try:
         execution = Execution.of(config.settings.executor, config.base, config.settings.dagster)

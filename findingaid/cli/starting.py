@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,13 @@ def check(config: str | None, overrides: tuple[str, ...], as_json: bool) -> None
     """
     file = find_file(config)
     loaded = load(file, dict(map(parse_override, overrides)))
+    if any(corpus.schedule or corpus.backfill_schedule for corpus in loaded.corpora.values()):
+        with suppress(ImportError):  # without Dagster, nothing reads them
+            automation = importlib.import_module("findingaid_dagster.pipelines.automation")
+            try:
+                automation.check_schedules(loaded.corpora.values())
+            except ConfigError as error:
+                raise ConfigError(f"{file}: {error}") from None
     if as_json:
         return say_json({"file": str(file), "store": loaded.store, "corpora": list(loaded.corpora)})
     say(escape(f"{file} is valid. Corpora: {', '.join(loaded.corpora) or 'none'}. Store: {loaded.store}"))

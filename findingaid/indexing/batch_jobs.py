@@ -18,7 +18,7 @@ import pyarrow as pa
 from findingaid.errors import SynthesisError
 from findingaid.indexing.budget import BATCH_PRICE, Spending
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
-from findingaid.protocols import Synthesizer
+from findingaid.protocols import CheckingSynthesizer, Synthesizer
 from findingaid.store import Leases, OpenBatch, OpenBatches, Store, schemas
 from findingaid.store.sql import equals
 
@@ -69,11 +69,13 @@ class BatchSynthesizer(Protocol):
 
 
 def cached_synopses(store: Store, synthesizer: Synthesizer, keys: Collection[str]) -> dict[str, Synopsis]:
-    """Return the cached results of these keys."""
+    """Return the cached results of these keys. A text that the synthesizer would not accept today is not there."""
+    checking = synthesizer if isinstance(synthesizer, CheckingSynthesizer) else None
     found = store.lookup("calls", "key", keys, ("key", "outcome", "text", "state")).to_pylist()
     return {
         row["key"]: Synopsis(Outcome(row["outcome"]), row["text"], producer_id=synthesizer.id, state=row["state"] or "")
         for row in found
+        if checking is None or row["outcome"] != Outcome.OK or checking.accepts(row["text"])
     }
 
 

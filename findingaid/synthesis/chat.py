@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 from pydantic import BaseModel
 
+from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import text_hash
 from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, object_schema, parse_json, response_format, short_text
@@ -127,6 +128,13 @@ class ChatSynthesizer(ModelParameters):
         """Return groups of the synopses that one call combines. They fit even if each has the maximum length."""
         size = self.context_tokens // SYNOPSIS_TOKENS
         return [items[start : start + size] for start in range(0, len(items), size)]
+
+    def accepts(self, text: str) -> bool:
+        """Return whether a cached synopsis passes the checks of an answer."""
+        try:
+            return short_text(text, SYNOPSIS_TOKENS, "a synopsis") == text
+        except SynthesisError:
+            return False
 
     def parse(self, content: str) -> str:
         """Return the synopsis that a model wrote, "" if it has nothing to say. Raises SynthesisError."""

@@ -86,6 +86,9 @@ def file(tmp_path: Path) -> Path:
         ),
         ("corpora.docs.synopsis", "sometimes", "corpora.docs.synopsis: expected true, false or keys and values, got"),
         ("corpora.my docs", {"source": {"kind": "packages"}}, "a corpus name may contain only letters, digits and _"),
+        ("corpora", {False: {}}, "corpora.False: expected a text, got False: YAML reads it so; put it in quotes"),
+        ("corpora", {2024: {}}, "corpora.2024: expected a text, got 2024: YAML reads it so; put it in quotes"),
+        ("store", 2024, "store: expected a text, got 2024: YAML reads it so; put it in quotes"),
         ("corpora", None, "corpora: expected keys and values, got None"),
         ("corpora.docs.partitions.size", 3, "partitions.size: unknown key. Known: by, buckets, limit"),
         (

@@ -21,11 +21,13 @@ from typing import Any
 import pytest
 
 from findingaid.errors import ConfigError, SynthesisError
+from findingaid.indexing.batch_jobs import cached_synopses, keep_synopses
 from findingaid.llm.api_errors import requested_wait
 from findingaid.llm.prompts import PART_CHARACTERS, estimate_tokens, fill_template, split_text
 from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import ConcurrentSynthesizer
+from findingaid.store import Store
 from findingaid.synthesis import SYNTHESIZERS
 from findingaid.synthesis.chat import SYNOPSIS_TOKENS
 from findingaid.synthesis.local_chat import LocalSynthesizer
@@ -218,6 +220,7 @@ def test_constructing_it_loads_no_client_and_starts_no_thread() -> None:
 import socket, sys, threading
 def refuse(*_): raise OSError("no network")
 socket.socket.connect = socket.getaddrinfo = refuse
+from findingaid.store import Store
 from findingaid.synthesis import SYNTHESIZERS
 made = SYNTHESIZERS.create({"kind": "openai", "model": "m"}, "synthesizer")
 made.id, made.calls_for("text " * 10), repr(made)
@@ -328,6 +331,34 @@ def test_a_server_without_schemas_answers_in_words(said: str, text: str) -> None
 
         refused = one(made_for(server))
         assert refused.message.endswith("set structured: false")
+
+
+def test_a_cached_text_that_would_be_refused_today_is_not_there(server: OpenAIServer, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "index"))
+    store.prepare(8)
+    synthesizer = made_for(server)
+    texts = {
+        "a": "The ferry leaves.",
+        "b": "Be brief.\n</think>\nThe ferry.",
+        "c": "<think>Hm",
+        "d": "I'm sorry, I can't.",
+    }
+    made = {key: Synopsis(Outcome.OK, text) for key, text in texts.items()} | {"e": Synopsis(Outcome.EMPTY)}
+    keep_synopses(store, synthesizer, made)
+
+    assert cached_synopses(store, synthesizer, made).keys() == {"a", "e"}
+
+
+def test_requests_about_one_document_say_nothing_about_the_endpoint(server: OpenAIServer) -> None:
+    server.when(lambda request: "Long" in request.content, faults.server_error())
+    contexts = made_for(server, concurrency=1, retries=0).chunk_contexts
+    bad = contexts.inputs("Long document.", [f"Long chunk {i}." for i in range(2 * FAILURES)])
+    shown = [Shown("a", text) for text in (*bad, *contexts.inputs("Short.", ["A chunk."]))]
+
+    made = dict(contexts.synthesize_all(shown))
+
+    assert [made[i].kind for i in range(len(bad))] == ["transport"] * len(bad)
+    assert made[len(bad)].outcome is Outcome.OK
 
 
 def test_a_completion_without_usage_counts_as_a_call(server: OpenAIServer) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from findingaid.errors import ConfigError, ModelError, QueryError
 from findingaid.llm.chat import Chat, ChatParameters
 from findingaid.llm.prompts import as_data, fill_template, load_template, to_one_line
 from findingaid.protocols import Answerer, Verifier, Written
+from findingaid.query.answers.citation_marks import cited_numbers, split_marks
 from findingaid.query.answers.compose import (
     CITATION,
     CONTESTED,
@@ -39,7 +40,7 @@ class WrittenSentence(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     text: str
-    evidence: list[int]
+    evidence: Annotated[list[int], BeforeValidator(cited_numbers)]
 
 
 class WrittenAnswer(BaseModel):
@@ -68,7 +69,13 @@ def write_answer(chat: Chat[WrittenAnswer], query: str, evidence: Mapping[str, s
     texts += [f"Evidence {number}:\n{as_data(text)}" for number, text in enumerate(evidence.values(), 1)]
     answer = chat.ask(fill_template(load_template("answer"), max_chars=max_chars), "\n\n".join(texts))
     ids = dict(enumerate(evidence, 1))  # numbers, since models copy them without mistakes
-    return [Written(s.text, [ids.get(number, str(number)) for number in s.evidence]) for s in answer.sentences]
+    by_number = dict(enumerate(evidence.values(), 1))
+    sentences = []
+    for said in answer.sentences:
+        text, marked = split_marks(said.text, said.evidence, by_number)
+        cited = dict.fromkeys([*said.evidence, *marked])
+        sentences.append(Written(text, [ids.get(number, str(number)) for number in cited]))
+    return sentences
 
 
 AnswererOption = Answerer | Mapping[str, Any] | str | bool | None
