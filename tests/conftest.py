@@ -26,6 +26,7 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, ScriptedSynthesizer
+from tests.support.buckets import bucket, endpoint
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background ignores SIGINT, and so would the processes that tests start.
@@ -36,6 +37,8 @@ settings.load_profile("untimed")
 
 ReadyMade = Callable[[str, Callable[[], object]], None]
 """Function that fills the store of a test, see `ready_made`."""
+
+__all__ = ["bucket", "endpoint"]
 
 PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
 """Stages of a corpus without claims."""
@@ -60,9 +63,13 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+def three_documents() -> MemorySource:
+    return MemorySource({f"{name}.md": text_about(name, f"{name} again") for name in ("ledger", "vector", "reader")})
+
+
 @pytest.fixture
 def source() -> MemorySource:
-    return MemorySource({f"{name}.md": text_about(name, f"{name} again") for name in ("ledger", "vector", "reader")})
+    return three_documents()
 
 
 @pytest.fixture
@@ -125,8 +132,8 @@ def ready_made(tmp_path: Path, kept_stores: Path) -> ReadyMade:
 
 @pytest.fixture
 def indexed(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
-    """The aid over a store that has its three artifacts, for tests of what comes after the first run."""
-    others = {"embedder": CountingEmbedder(), "synthesizer": ScriptedSynthesizer()}
+    """The aid over a store that has the three documents, for tests of what comes after the first run."""
+    others = {"source": three_documents(), "embedder": CountingEmbedder(), "synthesizer": ScriptedSynthesizer()}
     ready_made("indexed", lambda: make_aid(**others).index())
     return make_aid()
 

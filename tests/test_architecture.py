@@ -87,13 +87,12 @@ def test_the_graph_is_what_its_script_writes() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "findingaid").rglob("*.py")), ids=lambda p: p.relative_to(ROOT).as_posix()
-)
-def test_every_module_imports_and_says_what_it_is(path: Path) -> None:
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+def test_every_module_imports_and_says_what_it_is() -> None:
+    files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "findingaid").rglob("*.py")]
+    names = [".".join(path.parts).removesuffix(".__init__") for path in files]
 
-    assert importlib.import_module(name).__doc__
+    assert len(names) > 100
+    assert [name for name in names if not importlib.import_module(name).__doc__] == []
 
 
 def test_every_file_and_folder_that_the_map_names_is_there() -> None:

@@ -592,9 +592,10 @@ class Store:
                     raise
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
-        if len(dataset.versions()) > 1:
-            kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
-            dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
+        if self.remote and len(dataset.versions()) == 1:  # on a disk, `_has_versions` has looked
+            return
+        kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
+        dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
         """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
@@ -705,8 +706,8 @@ class Store:
         wanted = _wanted(dim)
         self._session = _session() if self._caching and not self.remote else None
         known = self._known_versions()  # before the tables are looked at, since other runs may write to them
-        with ThreadPoolExecutor(len(wanted)) as pool:
-            least = [known.get(table, 0) for table in wanted]
+        least = [known.get(table, 0) for table in wanted]
+        with ThreadPoolExecutor(len(wanted) if self.remote else 1) as pool:  # on a disk threads cost more than they save
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values(), least), strict=True))
         found = {table: state for table, state in states.items() if state}
         self._unusable |= found  # in place, since views share it

@@ -15,7 +15,7 @@ import findingaid
 from findingaid.claims.decisions import broken
 from tests.adversarial.roles import DOCUMENTS, Told, edit
 from tests.paths import ROOT
-from tests.store.test_object_storage import Bucket, bucket, endpoint  # noqa: F401  # fixtures
+from tests.support.buckets import Bucket
 
 CHILD = """
 import sys
@@ -95,24 +95,22 @@ def assert_all_is_well(config: Path, told: dict[str, Told], clean: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_minute_of_runs_purges_decisions_and_readers_loses_and_shows_nothing(tmp_path: Path, seed: int) -> None:
+def test_runs_purges_decisions_and_readers_at_once_lose_and_show_nothing(tmp_path: Path, seed: int) -> None:
     config = configured(tmp_path)
     findingaid.open(config).index()
 
-    told = at_once(config, 60, seed, ("index", "index", "purge", "approve", "approve", "read"))
+    told = at_once(config, 20, seed, ("index", "index", "purge", "approve", "approve", "read"))
 
     assert_all_is_well(config, told, tmp_path / "clean")
 
 
 @pytest.mark.slow
 def test_runs_purges_decisions_and_readers_at_once_on_object_storage_lose_and_show_nothing(
-    tmp_path: Path,
-    bucket: Bucket,  # noqa: F811  # the fixture
-    seed: int,
+    tmp_path: Path, bucket: Bucket, seed: int
 ) -> None:
     config = configured(tmp_path / "config", store=bucket.uri, storage_options=bucket.options)
     findingaid.open(config).index()
 
-    told = at_once(config, 30, seed, ("index", "purge", "approve", "read"))
+    told = at_once(config, 15, seed, ("index", "purge", "approve", "read"))
 
     assert_all_is_well(config, told, tmp_path / "clean")

@@ -103,7 +103,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("case", range(10))
+@pytest.mark.parametrize("case", range(4))
 def test_no_run_costs_more_than_its_budget_whatever_the_endpoint_does(tmp_path: Path, seed: int, case: int) -> None:
     """Random sizes, faults, concurrency, budgets and batches; the server bills all that it began to answer."""
     rng = random.Random(seed * 100 + case)

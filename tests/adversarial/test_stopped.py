@@ -85,8 +85,6 @@ def stopped(store: str, table: str, nth: int, inside: bool) -> subprocess.Popen[
 @pytest.mark.parametrize(
     ("scheme", "table", "nth", "inside"),
     [
-        ("", "ledger", 1, False),
-        ("", "artifacts", 1, False),
         ("", "records", 1, False),
         ("", "ledger", 2, False),
         ("file://", "records", 1, False),

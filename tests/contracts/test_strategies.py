@@ -97,7 +97,7 @@ def decompose(strategy: Strategy, text: str, media_type: str) -> SurfacePlan:
 
 @pytest.mark.parametrize("strategy", EVERY, ids=repr)
 @pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(text=TEXTS | MARKDOWN | PYTHON)
 @example("")
 @example(" \n\t\x00 ")
@@ -129,7 +129,7 @@ def spans_of_fields(plan: SurfacePlan) -> dict[Any, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "text/markdown", "text/x-python"])
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(text=TEXTS | MARKDOWN | PYTHON)
 def test_every_word_is_in_some_chunk(media_type: str, text: str) -> None:
     covered: set[int] = set()
@@ -140,7 +140,7 @@ def test_every_word_is_in_some_chunk(media_type: str, text: str) -> None:
     assert not [i for i, c in enumerate(text) if i not in covered and c.isalnum()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(text=TEXTS | MARKDOWN | PYTHON)
 def test_no_chunk_is_longer_than_its_limit(text: str) -> None:
     chunked = Chunked(max_tokens=8, overlap=2).for_embedder(SEEN)

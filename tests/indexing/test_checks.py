@@ -55,9 +55,8 @@ def append(aid: FindingAid, change: Callable[[pa.Table], pa.Table]) -> None:
     lance.write_dataset(change(records.to_table(limit=2)), records.uri, mode="append")
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_whole_index_passes_every_check(aid: FindingAid) -> None:
-    aid.index()
-
     results = aid.check()
 
     assert [result.check for result in results] == list(CHECKS)
@@ -107,8 +106,8 @@ def test_a_check_is_not_failed_by_an_embedder_that_is_down(make_aid: Make, caplo
     assert "check finds_itself: not made, as the embedder fails: no answer" in caplog.text
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_record_that_is_there_twice_is_noticed_and_healed(aid: FindingAid) -> None:
-    aid.index()
     append(aid, lambda rows: rows)
 
     found = problems(aid)
@@ -121,16 +120,16 @@ def test_a_record_that_is_there_twice_is_noticed_and_healed(aid: FindingAid) -> 
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_records_of_an_unknown_artifact_are_noticed(aid: FindingAid) -> None:
-    aid.index()
     column = aid.store.dataset("records").schema.get_field_index("artifact_id")
     append(aid, lambda rows: rows.set_column(column, "artifact_id", pa.array(["ghost.md"] * 2)))
 
     assert "1 artifacts have records but are not in the ledger: ghost.md" in problems(aid)["no_orphans"]
 
 
+@pytest.mark.usefixtures("indexed")
 def test_records_of_another_version_are_noticed(aid: FindingAid) -> None:
-    aid.index()
     column = aid.store.dataset("records").schema.get_field_index("artifact_version")
     append(aid, lambda rows: rows.set_column(column, "artifact_version", pa.array(["old"] * 2)))
 
@@ -146,8 +145,8 @@ def test_an_index_that_does_not_find_its_own_texts_is_not_published(make_aid: Ma
     assert "is not among the 10 it finds" in str(report.unpublished)
 
 
+@pytest.mark.usefixtures("indexed")
 def test_too_many_failures_keep_the_version_before(make_aid: Make, source: MemorySource) -> None:
-    make_aid().index()
     source.payloads |= dict.fromkeys(("ledger.md", "reader.md"), ValueError("broken"))  # type: ignore[arg-type]  # raised when read
 
     report = make_aid().index()
@@ -171,8 +170,8 @@ def test_an_artifact_that_keeps_failing_is_counted(cli: Cli) -> None:
     assert cli.json("status")[0]["failed"] == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_checks_look_at_what_is_new_and_at_no_more(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()
     source.payloads["new.md"] = text_about("new")
     aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())
 
@@ -184,9 +183,8 @@ def test_checks_look_at_what_is_new_and_at_no_more(aid: FindingAid, source: Memo
     assert len(Checker(aid.store, aid.embedder).rows) == 0
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_run_that_changes_nothing_checks_nothing(aid: FindingAid) -> None:
-    aid.index()
-
     assert aid.open_run().close().checks == []
 
 

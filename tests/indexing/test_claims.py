@@ -31,7 +31,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, ScriptedSynthesizer
 from tests.claims.test_extraction import echo
 from tests.claims.test_nodes import GOOD
-from tests.conftest import Cli, openai, text_about
+from tests.conftest import Cli, ReadyMade, openai, text_about
 from tests.paths import ROOT
 
 Make = Callable[..., FindingAid]
@@ -96,6 +96,27 @@ def record_ids(aid: FindingAid, *kinds: str) -> set[str]:
     return {row["record_id"] for row in rows if not kinds or row["surface_kind"] in kinds}
 
 
+@pytest.fixture
+def with_claims(make_aid: Make, ready_made: ReadyMade) -> None:
+    """An index with claims of the extractor that ships."""
+    ready_made("with claims", lambda: _index(make_aid, of()))
+
+
+@pytest.fixture
+def with_claims_of_extractor(make_aid: Make, ready_made: ReadyMade) -> None:
+    ready_made("with claims of an extractor", lambda: _index(make_aid, of(Extractor())))
+
+
+@pytest.fixture
+def with_nodes(make_aid: Make, ready_made: ReadyMade) -> None:
+    ready_made("with summary nodes", lambda: _index(make_aid, of(Extractor(), nodes=Producer(), at_least=2)))
+
+
+def _index(make_aid: Make, claims: Claiming) -> None:
+    aid = make_aid(claims=claims, embedder=CountingEmbedder(), synthesizer=ScriptedSynthesizer())
+    assert aid.index().ok
+
+
 def test_an_artifact_states_its_own_sentences_with_where_they_stand(make_aid: Make, source: MemorySource) -> None:
     aid = make_aid(claims=of())
 
@@ -110,8 +131,8 @@ def test_an_artifact_states_its_own_sentences_with_where_they_stand(make_aid: Ma
     assert all(result.passed for result in aid.check())
 
 
+@pytest.mark.usefixtures("with_claims")
 def test_ids_come_from_the_words_of_a_claim_and_not_from_its_place(make_aid: Make, source: MemorySource) -> None:
-    make_aid(claims=of()).index()
     before = {claim.claim_id: claim.record_id for claim in claims(make_aid())}
     source.payloads["ledger.md"] = (
         f"A sentence that now stands before all of the others.\n\n{source.payloads['ledger.md']}"
@@ -127,8 +148,8 @@ def test_ids_come_from_the_words_of_a_claim_and_not_from_its_place(make_aid: Mak
     assert claims(aid, "other.md")[0].record_id != before[claim_id("docs", LEDGER)]
 
 
+@pytest.mark.usefixtures("indexed")
 def test_claims_that_are_switched_on_move_and_cost_nothing_else(make_aid: Make) -> None:
-    make_aid().index()
     plain = make_aid()
     before = {(row["record_id"], row["surface_index"]) for row in _rows(plain)}
     embedder, synthesizer = CountingEmbedder(), ScriptedSynthesizer()
@@ -143,8 +164,8 @@ def test_claims_that_are_switched_on_move_and_cost_nothing_else(make_aid: Make) 
     assert synthesizer.seen == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_claims_that_are_switched_off_are_gone_and_the_rest_stays(make_aid: Make, embedder: CountingEmbedder) -> None:
-    make_aid().index()
     before = record_ids(make_aid())
     make_aid(claims=of()).index()
     embedder.seen.clear()
@@ -162,8 +183,8 @@ def _rows(aid: FindingAid) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.usefixtures("with_claims_of_extractor")
 def test_what_did_not_change_is_neither_read_for_claims_nor_embedded_again(make_aid: Make) -> None:
-    make_aid(claims=of(Extractor())).index()
     extractor, embedder = Extractor(), CountingEmbedder()
     aid = make_aid(claims=of(extractor), embedder=embedder)
 
@@ -187,8 +208,8 @@ def test_a_new_extractor_is_asked_once_for_each_text_and_nobody_else_is(make_aid
     assert {claim.producer_id for claim in claims(aid, "twin.md")} == {"second"}
 
 
+@pytest.mark.usefixtures("with_claims_of_extractor")
 def test_an_edited_artifact_alone_is_read_for_claims_again(make_aid: Make, source: MemorySource) -> None:
-    make_aid(claims=of(Extractor())).index()
     before = {claim.claim_id for claim in claims(make_aid())}
     source.payloads["ledger.md"] = text_about("ledger", "another thing")
     extractor = Extractor()
@@ -282,8 +303,8 @@ def test_what_is_over_the_budget_waits_for_the_next_run(make_aid: Make) -> None:
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("with_claims")
 def test_the_claims_of_an_artifact_that_is_gone_are_gone(make_aid: Make, source: MemorySource) -> None:
-    make_aid(claims=of()).index()
     del source.payloads["ledger.md"]
     aid = make_aid(claims=of())
 
@@ -295,8 +316,8 @@ def test_the_claims_of_an_artifact_that_is_gone_are_gone(make_aid: Make, source:
 
 
 @pytest.mark.parametrize("table", ["claims", "summary_nodes"])
+@pytest.mark.usefixtures("with_nodes")
 def test_a_table_that_is_lost_is_made_again_without_asking(make_aid: Make, tmp_path: Path, table: str) -> None:
-    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
     there = make_aid().store.count(table)
     subprocess.run(["rm", "-r", str(tmp_path / "index" / f"{table}.lance")], check=True)
     extractor, producer = Extractor(), Producer()
@@ -309,8 +330,8 @@ def test_a_table_that_is_lost_is_made_again_without_asking(make_aid: Make, tmp_p
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("with_nodes")
 def test_purge_keeps_what_was_paid_for_claims(make_aid: Make) -> None:
-    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
     extractor, producer, embedder = Extractor(), Producer(), CountingEmbedder()
     aid = make_aid(claims=of(extractor, nodes=producer, at_least=2), embedder=embedder)
 
@@ -424,8 +445,8 @@ def deciding(aid: FindingAid, **decided: Any) -> FindingAid:
     return Deciding(aid.store, aid.embedder, aid.corpora, said=Decided(**decided))
 
 
+@pytest.mark.usefixtures("with_claims")
 def test_what_people_propose_is_a_claim_of_its_artifact(make_aid: Make, source: MemorySource) -> None:
-    make_aid(claims=of()).index()
     said = Proposal(Statement("Ledgers outlive their readers."), "ada")
     quoting = Proposal(Statement("A ledger is described.", "The ledger is  described here"), "ada")
     forging = Proposal(Statement("A ledger is blue.", "The ledger is blue."), "bob")
@@ -445,8 +466,8 @@ def test_what_people_propose_is_a_claim_of_its_artifact(make_aid: Make, source: 
     assert len(claims(aid)) == 2
 
 
+@pytest.mark.usefixtures("with_claims")
 def test_what_was_redacted_is_never_built_again(make_aid: Make) -> None:
-    make_aid(claims=of()).index()
     gone = claim_id("docs", LEDGER)
     aid = deciding(make_aid(claims=of()), redacted=frozenset({gone}))
 
@@ -505,7 +526,7 @@ def killed_aid(store: str, edition: str) -> FindingAid:
     return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus})
 
 
-@pytest.mark.parametrize("die_at", [2, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 6))])
+@pytest.mark.parametrize("die_at", [7, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 6))])
 def test_a_run_killed_between_two_tables_is_healed_by_the_next(tmp_path: Path, die_at: int) -> None:
     """Whether the edit is still there then, or was reverted."""
     store = str(tmp_path / "index")
@@ -581,8 +602,8 @@ def test_a_configuration_switches_claims_on(cli: Cli) -> None:
     assert "docs: 1 claims, 0 summary nodes; artifacts: 1 ok" in cli.run("status").output
 
 
+@pytest.mark.usefixtures("with_nodes")
 def test_paying_again_asks_everybody_once_more(make_aid: Make) -> None:
-    make_aid(claims=of(Extractor(), nodes=Producer(), at_least=2)).index()
     extractor, producer, embedder, synthesizer = Extractor(), Producer(), CountingEmbedder(), ScriptedSynthesizer()
     aid = make_aid(claims=of(extractor, nodes=producer, at_least=2), embedder=embedder, synthesizer=synthesizer)
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,12 +21,12 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
-from tests.conftest import text_about
+from tests.conftest import ReadyMade, text_about
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
 
-ARTIFACTS = 60
-BATCH = 8
+ARTIFACTS = 24
+BATCH = 4
 
 # Runs in a process of its own; dies at the Nth of the steps that change something on disk, before or after it.
 CHILD = """
@@ -91,13 +93,24 @@ def clean_build(folder: Path, edition: int) -> dict[str, tuple[object, ...]]:
     return records(aid)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))])
-def test_a_killed_run_done_again_equals_a_clean_build(tmp_path: Path, seed: int) -> None:
+Clean = Callable[[int], dict[str, tuple[object, ...]]]
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Clean:
+    """Return a function from an edition to what readers of a clean build of it see."""
+    return cache(lambda edition: clean_build(tmp_path_factory.mktemp("clean"), edition))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])
+def test_a_killed_run_done_again_equals_a_clean_build(
+    tmp_path: Path, ready_made: ReadyMade, clean: Clean, seed: int
+) -> None:
     rng = random.Random(seed)
     store = tmp_path / "index"
-    aid_of(str(store), payloads(0)).index()
+    ready_made("first edition", aid_of(str(store), payloads(0)).index)
 
-    killed = run_child(store, 1, die_at=rng.randint(1, 125), after=rng.random() < 0.5)
+    killed = run_child(store, 1, die_at=rng.randint(1, 88), after=rng.random() < 0.5)
     # What the source holds now may be either edition: an edit reverted after the crash must not look current.
     edition = rng.randint(0, 1)
     aid = aid_of(str(store), payloads(edition))
@@ -105,13 +118,13 @@ def test_a_killed_run_done_again_equals_a_clean_build(tmp_path: Path, seed: int)
 
     assert killed.returncode in {0, -signal.SIGKILL}, killed.stderr
     assert report.ok
-    assert records(aid) == clean_build(tmp_path / "clean", edition)
+    assert records(aid) == clean(edition)
     assert aid.verify() == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("die_at", range(1, 228, 11))
-def test_killed_at_every_step_of_a_first_build(tmp_path: Path, die_at: int) -> None:
+@pytest.mark.parametrize("die_at", range(1, 180, 19))
+def test_killed_at_any_step_of_a_first_build(tmp_path: Path, clean: Clean, die_at: int) -> None:
     store = tmp_path / "index"
     killed = run_child(store, 0, die_at, after=die_at % 2 == 1)
 
@@ -120,13 +133,13 @@ def test_killed_at_every_step_of_a_first_build(tmp_path: Path, die_at: int) -> N
 
     assert killed.returncode in {0, -signal.SIGKILL}, killed.stderr
     assert report.ok
-    assert records(aid) == clean_build(tmp_path / "clean", 0)
+    assert records(aid) == clean(0)
     assert aid.verify() == []
 
 
 def test_a_killed_run_pays_at_most_one_batch_again(tmp_path: Path) -> None:
     store = tmp_path / "index"
-    run_child(store, 0, die_at=100, after=False)
+    run_child(store, 0, die_at=90, after=False)
     before = len(Path(f"{store}.paid").read_text().splitlines())
     embedder = CountingEmbedder()
 
@@ -184,7 +197,8 @@ print(aid_of(sys.argv[1], payloads(0)).index().ok)
 """
 
 
-def test_two_runs_at_once_leave_one_of_everything(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_two_runs_at_once_leave_one_of_everything(tmp_path: Path, clean: Clean) -> None:
     root = ROOT
     command = [sys.executable, "-c", TWO_AT_ONCE, str(tmp_path / "index")]
     runs = [
@@ -196,5 +210,5 @@ def test_two_runs_at_once_leave_one_of_everything(tmp_path: Path) -> None:
 
     assert [run.returncode for run in runs] == [0, 0], json.dumps(outputs)
     assert aid.verify() == []
-    assert records(aid) == clean_build(tmp_path / "clean", 0)
+    assert records(aid) == clean(0)
     assert docs(aid.index()).unchanged == ARTIFACTS

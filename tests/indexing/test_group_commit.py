@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +19,6 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import text_about
 from tests.indexing.test_incremental import docs, records
-from tests.paths import ROOT
 
 ARTIFACTS = 30
 
@@ -34,6 +29,14 @@ def aid_of(store: Path | str, count: int = ARTIFACTS) -> FindingAid:
     years = {i: {"year": 2000 + n if n < count // 2 else "last"} for n, i in enumerate(texts)}
     corpus = Corpus("docs", MemorySource(texts, years), Chunked(chunk_size=200, overlap=0))
     return FindingAid(Store(str(store)), CountingEmbedder(), {"docs": corpus})
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
+    """What a reader of a clean build sees."""
+    aid = aid_of(tmp_path_factory.mktemp("clean"))
+    aid.index()
+    return records(aid)
 
 
 @pytest.fixture
@@ -100,7 +103,9 @@ def test_a_slow_group_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_batches_built_before_a_field_was_widened_are_committed_with_their_values(tmp_path: Path, scheme: str) -> None:
+def test_batches_built_before_a_field_was_widened_are_committed_with_their_values(
+    tmp_path: Path, clean: dict[str, tuple[object, ...]], scheme: str
+) -> None:
     aid = aid_of(f"{scheme}{tmp_path}/index")
     indexer, batches = prepared(aid)
     built = [indexer.build_batch(batch) for batch in batches]
@@ -108,8 +113,7 @@ def test_batches_built_before_a_field_was_widened_are_committed_with_their_value
     commit(indexer, batches, built)
     aid.index()
 
-    aid_of(tmp_path / "clean").index()
-    assert records(aid) == records(aid_of(tmp_path / "clean"))
+    assert records(aid) == clean
     years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
     assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
     assert {row["year"] for row in years if row["artifact_id"] == "029.md"} == {"last"}
@@ -130,41 +134,26 @@ def test_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:
     assert aid.verify() == []
 
 
-BUILD = """
-import os, pickle, signal, sys
-from pathlib import Path
-from findingaid.indexing import plan
-from tests.indexing.test_group_commit import aid_of, prepared
-plan.BATCH_ARTIFACTS = 4
-store, count, result = sys.argv[1:]
-indexer, batches = prepared(aid_of(Path(store), int(count)))
-built = [indexer.build_batch(batch) for batch in batches]
-if result == "dies":
-    os.kill(os.getpid(), signal.SIGKILL)
-Path(result).write_bytes(pickle.dumps(built))
-"""
-
-
-def build_elsewhere(store: Path, count: int, result: Path | str) -> int:
-    """Build all batches in another process, which writes them to a file, or dies; return its exit code."""
-    command = [sys.executable, "-c", BUILD, str(store), str(count), str(result)]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
+def build_elsewhere(store: Path, count: int = ARTIFACTS) -> bytes:
+    """Build all batches as another process would, which sends them to the one that commits."""
+    indexer, batches = prepared(aid_of(store, count))
+    return pickle.dumps([indexer.build_batch(batch) for batch in batches])
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_batches_of_another_process_are_committed_by_this_one(tmp_path: Path) -> None:
+def test_batches_of_another_process_are_committed_by_this_one(
+    tmp_path: Path, clean: dict[str, tuple[object, ...]]
+) -> None:
     aid = aid_of(tmp_path / "index")
     indexer, batches = prepared(aid)
-    assert build_elsewhere(tmp_path / "index", ARTIFACTS, tmp_path / "built") == 0
-    built = pickle.loads((tmp_path / "built").read_bytes())  # of the process above
+    built = pickle.loads(build_elsewhere(tmp_path / "index"))
     assert aid.store.count("records") == 0
 
     commit(indexer, batches, built)
 
     report = docs(aid.index())
-    aid_of(tmp_path / "clean").index()
     assert (report.unchanged, report.calls.embed) == (ARTIFACTS, 0)
-    assert records(aid) == records(aid_of(tmp_path / "clean"))
+    assert records(aid) == clean
     assert aid.verify() == []
 
 
@@ -172,7 +161,7 @@ def test_purge_removes_the_files_of_a_killed_worker(tmp_path: Path) -> None:
     aid = aid_of(tmp_path / "index")
     aid.index()
     before = records(aid)
-    assert build_elsewhere(tmp_path / "index", ARTIFACTS + 10, "dies") == -signal.SIGKILL
+    build_elsewhere(tmp_path / "index", ARTIFACTS + 10)  # and nobody commits them
     assert leftovers(tmp_path / "index")
 
     aid_of(tmp_path / "index").purge()

@@ -42,8 +42,8 @@ def test_a_first_run_indexes_everything(aid: FindingAid) -> None:
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_rerun_in_another_process_calls_no_model_and_commits_nothing(make_aid: Make) -> None:
-    make_aid().index()
     before = versions(make_aid())
 
     report = make_aid().index()
@@ -53,10 +53,10 @@ def test_a_rerun_in_another_process_calls_no_model_and_commits_nothing(make_aid:
     assert versions(make_aid()) == before
 
 
+@pytest.mark.usefixtures("indexed")
 def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(
     aid: FindingAid, source: MemorySource, embedder: CountingEmbedder
 ) -> None:
-    aid.index()
     embedder.seen.clear()
     source.payloads["ledger.md"] = text_about("ledger", "something new")
 
@@ -69,8 +69,8 @@ def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(
     assert len(embedder.seen) == 1
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_renamed_artifact_costs_no_call(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()
     source.payloads["moved.md"] = source.payloads.pop("ledger.md")
 
     report = aid.index()
@@ -80,8 +80,8 @@ def test_a_renamed_artifact_costs_no_call(aid: FindingAid, source: MemorySource)
     assert "ledger.md" not in {hit.artifact_id for hit in aid.search("ledger", 50)}
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_reverted_edit_costs_no_call_and_gives_the_same_records(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()
     before = records(aid)
     text = source.payloads["ledger.md"]
     source.payloads["ledger.md"] = text_about("elsewhere")
@@ -94,8 +94,8 @@ def test_a_reverted_edit_costs_no_call_and_gives_the_same_records(aid: FindingAi
     assert records(aid) == before
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_changed_filter_field_rewrites_the_records_without_a_call(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()
     source.metadata["ledger.md"] = {"owner": "anna"}
 
     report = aid.index()
@@ -105,8 +105,8 @@ def test_a_changed_filter_field_rewrites_the_records_without_a_call(aid: Finding
     assert {hit.metadata.get("owner") for hit in aid.search("ledger", 50) if hit.artifact_id == "ledger.md"} == {"anna"}
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_changed_strategy_parameter_cuts_everything_again(make_aid: Make, synthesizer: ScriptedSynthesizer) -> None:
-    make_aid().index()
     synthesizer.seen.clear()
 
     report = make_aid(strategy=WholeText()).index()
@@ -116,16 +116,15 @@ def test_a_changed_strategy_parameter_cuts_everything_again(make_aid: Make, synt
     assert {hit.surface_kind for hit in make_aid(strategy=WholeText()).search("ledger", 50)} == {"synopsis", "document"}
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_changed_synthesizer_writes_every_synopsis_again_and_nothing_else(make_aid: Make) -> None:
-    make_aid().index()
-
     report = make_aid(synthesizer=ScriptedSynthesizer(id="scripted-2", script={"ledger": "On ledgers."})).index()
 
     assert docs(report).calls == Calls(embed=1, synthesize=3)
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_changed_embedder_embeds_everything_again_and_mixes_none(make_aid: Make) -> None:
-    make_aid().index()
     other = CountingEmbedder(HashEmbedder(dim=16), "other")
 
     report = make_aid(embedder=other).index()
@@ -135,8 +134,8 @@ def test_a_changed_embedder_embeds_everything_again_and_mixes_none(make_aid: Mak
     assert make_aid(embedder=other).verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_an_embedder_set_back_costs_no_call(make_aid: Make) -> None:
-    make_aid().index()
     make_aid(embedder=CountingEmbedder(HashEmbedder(dim=16), "other")).index()
 
     report = make_aid().index()
@@ -144,10 +143,10 @@ def test_an_embedder_set_back_costs_no_call(make_aid: Make) -> None:
     assert docs(report).calls == NO_CALLS
 
 
+@pytest.mark.usefixtures("indexed")
 def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(
     make_aid: Make, embedder: CountingEmbedder
 ) -> None:
-    make_aid().index()
     broken = CountingEmbedder(HashEmbedder(dim=16), "broken")
     broken.embed = lambda texts: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]  # the user gives up
 
@@ -159,10 +158,10 @@ def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(
     assert make_aid().verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vectors(
     make_aid: Make, source: MemorySource
 ) -> None:
-    make_aid().index()
     source.broken.add("ledger.md")
     other = CountingEmbedder(name="other")
 
@@ -175,10 +174,10 @@ def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vect
     assert make_aid(embedder=other).verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_refused_source_keeps_its_records_when_the_embedder_changed(
     make_aid: Make, source: MemorySource, embedder: CountingEmbedder
 ) -> None:
-    make_aid().index()
     source.payloads.clear()
 
     report = make_aid(embedder=CountingEmbedder(name="other")).index()
@@ -197,8 +196,8 @@ def test_equal_texts_are_embedded_once(aid: FindingAid, source: MemorySource, em
     assert len(embedder.seen) == docs(report).calls.embed == 2
 
 
+@pytest.mark.usefixtures("indexed")
 def test_force_writes_everything_again_without_a_call(aid: FindingAid) -> None:
-    aid.index()
     before = versions(aid)
 
     report = aid.index(force=True)
@@ -208,8 +207,8 @@ def test_force_writes_everything_again_without_a_call(aid: FindingAid) -> None:
     assert versions(aid)["records"] > before["records"]
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()  # the first also adds the columns of its fields
     source.payloads |= {name: text_about(f"other {name}") for name in source.payloads}
     before = versions(aid)
 
@@ -227,8 +226,8 @@ def test_a_batch_is_one_commit_a_table_and_two_of_the_ledger(aid: FindingAid, so
     }
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_deleted_artifact_leaves_every_table(aid: FindingAid, source: MemorySource) -> None:
-    aid.index()
     del source.payloads["ledger.md"]
 
     report = aid.index()
@@ -240,8 +239,8 @@ def test_a_deleted_artifact_leaves_every_table(aid: FindingAid, source: MemorySo
 
 
 class TestPlan:
+    @pytest.mark.usefixtures("indexed")
     def test_a_plan_says_what_a_run_then_does(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         source.payloads["ledger.md"] = text_about("ledger", "something new")
         source.payloads["added.md"] = text_about("added")
         del source.payloads["reader.md"]
@@ -336,8 +335,8 @@ class TestOneBadArtifact:
         assert docs(report).records == 9
         assert aid.status()[0].failed == []
 
+    @pytest.mark.usefixtures("indexed")
     def test_what_was_published_of_it_before_stays(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         source.broken.add("ledger.md")
         source.payloads["ledger.md"] = "changed, but cannot be read"
 
@@ -372,8 +371,8 @@ class TestOneBadArtifact:
 
 
 class TestLoss:
+    @pytest.mark.usefixtures("indexed")
     def test_a_source_that_yields_nothing_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         source.payloads.clear()
 
         report = aid.index()
@@ -382,15 +381,15 @@ class TestLoss:
         assert "--allow-loss" in (docs(report).error or "")
         assert len(aid.search("ledger", 50)) == 9
 
+    @pytest.mark.usefixtures("indexed")
     def test_a_source_that_loses_most_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         for name in ("ledger.md", "vector.md"):
             del source.payloads[name]
 
         assert "refused" in (docs(aid.index()).error or "")
 
+    @pytest.mark.usefixtures("indexed")
     def test_loss_can_be_allowed(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         source.payloads.clear()
 
         report = aid.index(allow_loss=True)
@@ -398,8 +397,8 @@ class TestLoss:
         assert docs(report).deleted == 3
         assert aid.search("ledger") == []
 
+    @pytest.mark.usefixtures("indexed")
     def test_moving_everything_is_no_loss(self, aid: FindingAid, source: MemorySource) -> None:
-        aid.index()
         source.payloads = {f"moved/{name}": text for name, text in source.payloads.items()}
 
         report = aid.index()

@@ -11,8 +11,7 @@ import pytest
 from lance.dataset import DatasetOptimizer
 
 from findingaid import FindingAid
-from findingaid.indexing import checks
-from findingaid.indexing.plan import BATCH_ARTIFACTS
+from findingaid.indexing import checks, plan
 from findingaid.store import Ledger, LedgerRow
 from findingaid.testing import MemorySource
 from tests.conftest import text_about
@@ -23,7 +22,8 @@ Make = Callable[..., FindingAid]
 def test_only_the_ledger_rows_of_a_batch_are_held(
     make_aid: Make, source: MemorySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source.payloads |= {f"{number:03}.md": text_about(f"topic {number}") for number in range(BATCH_ARTIFACTS)}
+    monkeypatch.setattr(plan, "BATCH_ARTIFACTS", 10)
+    source.payloads |= {f"{number:03}.md": text_about(f"topic {number}") for number in range(10)}
     held: list[int] = []
     read = Ledger.rows
 
@@ -43,7 +43,7 @@ def test_only_the_ledger_rows_of_a_batch_are_held(
 
     assert (planned.new, planned.deleted, planned.records) == (done.new, done.deleted, done.records)
     assert (planned.new, planned.deleted) == (1, 1)
-    assert max(held) == BATCH_ARTIFACTS
+    assert max(held) == 10
 
 
 def test_tables_are_merged_one_at_a_time(make_aid: Make, source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,8 @@ def test_tables_are_merged_one_at_a_time(make_aid: Make, source: MemorySource, m
             merging -= 1
 
     monkeypatch.setattr(DatasetOptimizer, "compact_files", compact_files)
-    for number in range(8):
+    monkeypatch.setattr("findingaid.store.store.SMALL_FRAGMENTS", 1)
+    for number in range(3):
         source.payloads[f"new{number}.md"] = text_about(f"topic {number}")
         make_aid().index()
 
@@ -71,10 +72,10 @@ def test_tables_are_merged_one_at_a_time(make_aid: Make, source: MemorySource, m
     assert most == 1
 
 
+@pytest.mark.usefixtures("indexed")
 def test_checks_of_many_records_find_the_same_one_after_the_other(
     aid: FindingAid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aid.index()
     at_once = aid.check()
     monkeypatch.setattr(checks, "MANY_ROWS", 1)
 

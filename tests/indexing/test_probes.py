@@ -20,7 +20,7 @@ from findingaid.errors import DecomposeError
 from findingaid.strategies.base import text_of
 from findingaid.strategies.package import Package
 from findingaid.strategies.whole_text import WholeText
-from tests.conftest import PARAGRAPH, Cli, text_about
+from tests.conftest import PARAGRAPH, Cli, ReadyMade, text_about
 from tests.paths import ROOT
 
 TOPICS = ("ledger", "vector", "reader", "writer", "lease")
@@ -28,13 +28,14 @@ STRATEGY = {"name": "Chunked", "chunk_size": 140, "overlap": 0}
 
 
 @pytest.fixture
-def probe(cli: Cli) -> Cli:
+def probe(cli: Cli, ready_made: ReadyMade) -> Cli:
     """Three files, one of five chunks, indexed with synopses."""
     cli.settings["corpora"]["docs"] |= {"strategy": dict(STRATEGY), "synopsis": True}
     cli.write("long.md", text_about(*TOPICS))
     cli.write("short.md", text_about("query"))
     cli.write("sub/other.md", text_about("commit", "crash"))
-    assert cli.run("index").exit_code == 0
+    cli.configure()
+    ready_made("three files", lambda: cli.run("index"))
     return cli
 
 

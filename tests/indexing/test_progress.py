@@ -32,8 +32,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_line_has_counts_rate_time_left_and_spending(aid: FindingAid, clock: Clock) -> None:
-    aid.index()
     spending = Spending(aid.store, prices={"small": Price(1_000_000, 0)})
     spending.usage, spending.cost = Usage(3, 40, 2), 0.5
     said: list[str] = []
@@ -55,8 +55,8 @@ def test_a_line_has_counts_rate_time_left_and_spending(aid: FindingAid, clock: C
     ]
 
 
+@pytest.mark.usefixtures("indexed")
 def test_spending_of_other_processes_of_a_run_is_in_the_line(aid: FindingAid, clock: Clock) -> None:
-    aid.index()
     here, there = (Spending(aid.store, run="one", shared=True) for _ in range(2))
     there.spend("docs", ScriptedSynthesizer(), Usage(2, 30, 5))
     said: list[str] = []

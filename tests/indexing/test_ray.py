@@ -26,7 +26,7 @@ from findingaid.testing import OpenAIServer
 from tests.conftest import Cli, openai, text_about
 from tests.indexing.test_incremental import docs, records
 from tests.paths import ROOT
-from tests.store.test_object_storage import Bucket, bucket, endpoint  # noqa: F401  # fixtures
+from tests.support.buckets import Bucket
 from tests.support.deployment import until
 from tests.support.ray_parts import die, lack_a_module
 
@@ -176,7 +176,7 @@ def test_the_work_of_a_killed_driver_is_finished_by_the_next_run(many: Cli, clus
 
 
 @pytest.mark.slow
-def test_a_store_on_s3_is_written_by_all_workers(many: Cli, cluster: Any, bucket: Bucket) -> None:  # noqa: F811
+def test_a_store_on_s3_is_written_by_all_workers(many: Cli, cluster: Any, bucket: Bucket) -> None:
     many.settings |= {"store": bucket.uri, "storage_options": bucket.options}
     aid = on_ray(many, cluster)
 

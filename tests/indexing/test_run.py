@@ -46,9 +46,8 @@ def test_a_run_has_one_indexer_per_corpus(aid: FindingAid) -> None:
     assert run.indexer("docs") is run.indexer("docs")
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_selection_is_built_also_when_it_is_current(aid: FindingAid) -> None:
-    aid.index()
-
     plan = aid.open_run().plan_selected("docs", ["ledger.md", "gone.md"])
 
     assert [listing.artifact_id for listing in plan.stale] == ["ledger.md"]

@@ -83,8 +83,8 @@ def test_one_stage_alone_is_paid_again_and_what_follows_changes_with_it(
     assert aid.search("new synopsis", k=1)[0].text == "It has a new synopsis."
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_run_over_named_artifacts_with_another_embedder_takes_nothing_from_readers(make_aid: Make) -> None:
-    make_aid().index()
     other = make_aid(embedder=CountingEmbedder(HashEmbedder(dim=64), "other"))
 
     report = other.index(artifacts=["ledger.md"])

@@ -207,10 +207,10 @@ class TestGate:
 
 
 class TestCache:
+    @pytest.mark.usefixtures("indexed")
     def test_a_rename_a_revert_and_another_cut_pay_nothing(
         self, make_aid: Make, source: MemorySource, synthesizer: ScriptedSynthesizer
     ) -> None:
-        make_aid().index()
         text = source.payloads["ledger.md"]
         source.payloads["ledger.md"] = text_about("another")
         make_aid().index()
@@ -223,10 +223,10 @@ class TestCache:
 
         assert synthesizer.seen == []
 
+    @pytest.mark.usefixtures("indexed")
     def test_a_hint_how_to_read_the_text_counts_a_title_does_not(
         self, make_aid: Make, source: MemorySource, synthesizer: ScriptedSynthesizer
     ) -> None:
-        make_aid().index()
         synthesizer.seen.clear()
 
         source.metadata["ledger.md"] = {"title": "New"}
@@ -466,10 +466,10 @@ class TestContext:
         assert texts[0].startswith("The big book > ledger\n\n# ledger")
         assert texts[1].startswith("The big book > ledger again\n\n# ledger again")
 
+    @pytest.mark.usefixtures("indexed")
     def test_switching_it_embeds_and_publishes_again_and_asks_nobody(
         self, make_aid: Make, synthesizer: ScriptedSynthesizer, embedder: CountingEmbedder
     ) -> None:
-        make_aid().index()
         before = {row["record_id"] for row in published(make_aid())}
         synthesizer.seen.clear()
         embedder.seen.clear()
@@ -561,8 +561,8 @@ class TestConfiguration:
         with pytest.raises(ConfigError, match=message):
             findingaid.open(file)
 
+    @pytest.mark.usefixtures("indexed")
     def test_another_kind_of_surface_replaces_the_records_of_the_first(self, make_aid: Make) -> None:
-        make_aid().index()
         aid = make_aid(synopsis={"synopsis_kind": "abstract"})
         aid.index()
 

@@ -287,11 +287,11 @@ def test_a_document_of_more_text_than_the_limit_is_refused(read: Callable[..., A
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.epub"])
 def test_a_zip_bomb_is_not_unpacked(read: Callable[..., Artifact], name: str) -> None:
-    bomb = zipped({"word/document.xml": bytes(300_000_000)})
-    assert len(bomb) < 400_000
+    bomb = zipped({"word/document.xml": bytes(30_000_000)})
+    assert len(bomb) < 40_000
 
-    with pytest.raises(ReadError, match=r"unpacks to 300,000,000 bytes, more than 10 times source\.max_bytes"):
-        read(name, bomb)
+    with pytest.raises(ReadError, match=r"unpacks to 30,000,000 bytes, more than 10 times source\.max_bytes"):
+        read(name, bomb, max_bytes=2_000_000)
 
 
 def test_documents_that_fail_fail_alone_and_by_name(cli: Cli) -> None:
@@ -306,13 +306,14 @@ def test_documents_that_fail_fail_alone_and_by_name(cli: Cli) -> None:
     assert [hit["artifact_id"] for hit in cli.json("search", "fine")] == ["good.pdf"]
 
 
-@pytest.mark.parametrize("name", ["new\nline.pdf", "quote'\".pdf", "emoji 🗂.pdf", "dots...pdf", "UPPER.PDF"])
-def test_odd_names_of_documents_go_all_the_way(cli: Cli, name: str) -> None:
+def test_odd_names_of_documents_go_all_the_way(cli: Cli) -> None:
     cli.settings["corpora"]["docs"]["source"].pop("include")
-    cli.write(name, pdf("A text that is found."))
+    names = {"new\nline.pdf", "quote'\".pdf", "emoji 🗂.pdf", "dots...pdf", "UPPER.PDF"}
+    for number, name in enumerate(names):
+        cli.write(name, pdf(f"A text that is found, number {number}."))
 
     assert cli.run("index").exit_code == 0
-    assert cli.json("search", "text that is found")[0]["artifact_id"] == name
+    assert {hit["artifact_id"] for hit in cli.json("search", "text that is found", "-k", "10")} == names
 
 
 def test_a_document_without_permission_fails_alone(unprivileged: Path) -> None:
@@ -374,6 +375,7 @@ def test_a_converter_that_died_between_documents_costs_none() -> None:
     assert answer["metadata"]["n_pages"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by what Linux has for it")
 def test_a_document_that_takes_too_much_memory_fails_alone() -> None:
     import resource

@@ -190,15 +190,14 @@ def test_a_stamp_stays_with_the_file_and_changes_with_it(root: Path) -> None:
     assert Files(root).discover().listings[0].stamp != first.stamp
 
 
-@pytest.mark.parametrize(
-    "name", ["new\nline.md", "quote'\".md", "emoji 🗂.md", "dots...md", "back\\slash.md", "per%cent.md"]
-)
-def test_odd_names_go_all_the_way(cli: Cli, name: str) -> None:
-    cli.write(name, f"A text about {name.encode('unicode_escape').decode()} that is found.")
+def test_odd_names_go_all_the_way(cli: Cli) -> None:
+    names = {"new\nline.md", "quote'\".md", "emoji 🗂.md", "dots...md", "back\\slash.md", "per%cent.md"}
+    for name in names:
+        cli.write(name, f"A text about {name.encode('unicode_escape').decode()} that is found.")
 
     assert cli.run("index").exit_code == 0
-    assert cli.json("search", "text that is found")[0]["artifact_id"] == name
-    assert cli.json("show", name)["artifact_id"] == name
+    assert {hit["artifact_id"] for hit in cli.json("search", "text that is found", "-k", "10")} == names
+    assert {cli.json("show", name)["artifact_id"] for name in names} == names
     assert cli.json("verify") == {"ok": True, "problems": []}
 
 

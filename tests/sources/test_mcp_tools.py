@@ -293,7 +293,9 @@ def test_no_server_is_left_running(tmp_path: Path, pids: Path) -> None:
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGKILL, *(pytest.param(sent, marks=pytest.mark.slow) for sent in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_servers_end_with_a_run_that_is_killed(tmp_path: Path, pids: Path, sent: signal.Signals) -> None:
     spec = scripted(tmp_path, trouble="waits", env={"PIDS": str(pids)})
     code = f"""

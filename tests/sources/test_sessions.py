@@ -251,7 +251,7 @@ def as_stored(artifact: Artifact) -> Artifact:
     return Artifact(artifact.artifact_id, json.loads(json.dumps(artifact.raw)), dict(artifact.metadata))
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(
     lines=st.lists(st.sampled_from(PIECES), max_size=14),
     cuts=st.lists(st.floats(0, 1), max_size=6),

@@ -64,11 +64,11 @@ def test_a_harmed_table_is_noticed_and_healed(
 
 
 @pytest.mark.parametrize("harm", [lose, cut_data])
+@pytest.mark.usefixtures("indexed")
 def test_harm_between_two_runs_of_a_process_is_noticed_and_healed(
     aid: FindingAid, tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     """No run trusts what an earlier one keeps in memory of the files."""
-    aid.index()
     before = records(aid)
     harm(tmp_path / "index" / "surfaces.lance")
 

@@ -13,18 +13,19 @@ import lance
 import pytest
 
 from findingaid import FindingAid
+from findingaid.indexing import plan
 from findingaid.store import Store, index_segments, indexes, vectors
 from findingaid.store.index_segments import IndexSegment
 from tests.paths import ROOT
 from tests.store.test_indexes import Many
 
-COUNT = 1_500
-QUERIES = ("number 7", "number 1042", "text 1499")
+COUNT = 375
+QUERIES = ("number 7", "number 260", "text 374")
 
 KILLED_BEFORE_COMMIT = """
 import os, signal, sys
 from findingaid.store import Store, index_segments, indexes
-index_segments.SEGMENTED_ROWS, indexes.UNINDEXED_ROWS = 1_000, 50
+index_segments.SEGMENTED_ROWS, indexes.UNINDEXED_ROWS = 250, 50
 store = Store(sys.argv[1])
 store.index(lambda segments: [store.build_segment(each) for each in segments] and os.kill(os.getpid(), signal.SIGKILL))
 """
@@ -33,9 +34,10 @@ store.index(lambda segments: [store.build_segment(each) for each in segments] an
 @pytest.fixture
 def by_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Many:
     """A folder in which few records have indexes, and these are built by segments."""
-    monkeypatch.setattr(vectors, "INDEX_ROWS", 1_000)
-    monkeypatch.setattr(index_segments, "SEGMENTED_ROWS", 1_000)
-    monkeypatch.setattr(index_segments, "SEGMENT_ROWS", 600)
+    monkeypatch.setattr(plan, "BATCH_ARTIFACTS", 128)
+    monkeypatch.setattr(vectors, "INDEX_ROWS", 250)
+    monkeypatch.setattr(index_segments, "SEGMENTED_ROWS", 250)
+    monkeypatch.setattr(index_segments, "SEGMENT_ROWS", 200)
     monkeypatch.setattr(indexes, "UNINDEXED_ROWS", 50)
     return Many(tmp_path)
 
@@ -78,7 +80,7 @@ def test_segments_find_what_one_index_finds(by_segments: Many, monkeypatch: pyte
         other.index()
 
     for column in ("lexical", "vector"):
-        assert len(segments(aid, column)) == 3  # of 512 records
+        assert len(segments(aid, column)) == 3  # of 128 records
         assert len(segments(other, column)) == 1
         assert set().union(*segments(aid, column).values()) == fragments(aid)
     assert hits(aid) == hits(other)
@@ -88,21 +90,22 @@ def test_segments_find_what_one_index_finds(by_segments: Many, monkeypatch: pyte
 
 
 def test_one_index_that_has_grown_is_extended_by_segments_for_new_fragments(by_segments: Many) -> None:
-    aid = by_segments.aid(900)
+    aid = by_segments.aid(200)
     aid.index()
     before = segments(aid, "lexical")
     assert len(before) == 1
 
-    aid = by_segments.aid(1_020)
+    aid = by_segments.aid(255)
     aid.index()
     after = segments(aid, "lexical")
     old = fragments(aid) & before.popitem()[1]
 
     assert len(after) == 2
     assert sorted(after.values(), key=min) == [old, fragments(aid) - old]
-    assert finds(aid, 1, 1_000, 1_019)
+    assert finds(aid, 1, 240, 254)
 
 
+@pytest.mark.slow
 def test_few_new_records_are_found_without_an_index_and_more_get_a_segment(by_segments: Many) -> None:
     by_segments.aid(COUNT).index()
     aid = by_segments.aid(COUNT + 40)
@@ -123,6 +126,7 @@ def test_few_new_records_are_found_without_an_index_and_more_get_a_segment(by_se
     assert finds(aid, 1, COUNT, COUNT + 79)
 
 
+@pytest.mark.slow
 def test_many_small_segments_become_one(by_segments: Many, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_segments, "SMALL_SEGMENTS", 1)
     counts = []
@@ -138,14 +142,14 @@ def test_many_small_segments_become_one(by_segments: Many, monkeypatch: pytest.M
 
 def test_segments_of_removed_records_find_none_of_them(by_segments: Many) -> None:
     by_segments.aid(COUNT).index()
-    aid = by_segments.aid(1_024)  # the last fragment is removed as a whole
+    aid = by_segments.aid(256)  # the last fragment is removed as a whole
 
     aid.index()
 
-    assert {hit.artifact_id for hit in aid.search("text number 1499", 10, mode="dense")} <= set(
+    assert {hit.artifact_id for hit in aid.search("text number 374", 10, mode="dense")} <= set(
         by_segments.source.payloads
     )
-    assert aid.search("1499", mode="lexical") == []
+    assert aid.search("374", mode="lexical") == []
     for column in ("lexical", "vector"):
         assert len(segments(aid, column)) == 2
 
@@ -163,9 +167,10 @@ def test_settings_of_words_rebuild_all_segments(by_segments: Many) -> None:
     assert not segments(aid, "lexical").keys() & segments(first, "vector").keys()
     assert segments(aid, "vector") == vectors_before
     assert aid.search("7", mode="lexical") == []
-    assert finds(aid, 1, 1_005)
+    assert finds(aid, 1, 260)
 
 
+@pytest.mark.slow
 def test_an_index_whose_segments_were_not_committed_stays_in_use(by_segments: Many) -> None:
     aid = by_segments.aid(COUNT)
     aid.index()
@@ -190,6 +195,7 @@ def test_an_index_whose_segments_were_not_committed_stays_in_use(by_segments: Ma
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_segments_of_fragments_that_were_compacted_meanwhile_are_built_again(by_segments: Many) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexes, "UNINDEXED_ROWS", 1_000)

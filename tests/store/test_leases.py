@@ -183,8 +183,8 @@ def test_a_run_takes_over_at_once_from_one_that_was_killed(tmp_path: Path, caplo
     assert Leases(aid.store).held() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_runs_that_plan_the_same_removal_both_finish(aid: FindingAid, make_aid: Callable[..., FindingAid]) -> None:
-    aid.index()
     both = [make_aid(source=MemorySource({"reader.md": text_about("reader")})) for _ in range(2)]
 
     plans = [each.open_run().plan("docs", allow_loss=True) for each in both]
@@ -245,10 +245,10 @@ def test_what_the_other_run_finished_counts_as_unchanged(
     assert (embedder.seen, synthesizer.seen) == ([], [])
 
 
+@pytest.mark.usefixtures("indexed")
 def test_what_another_run_is_writing_is_not_taken_for_lost(
     aid: FindingAid, make_aid: Callable[..., FindingAid]
 ) -> None:
-    aid.index()
     row = aid.indexer("docs").ledger.rows("docs")["ledger.md"]
     aid.indexer("docs").ledger.put("docs", [replace(row, n_records=99)])
     planned = make_aid().open_run().plan("docs")
@@ -331,6 +331,7 @@ def test_an_error_releases(make_aid: Callable[..., FindingAid], store: Store) ->
     assert Leases(store).held() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_run_of_one_batch_makes_ten_commits_of_leases_and_one_of_nothing_none(aid: FindingAid, store: Store) -> None:
     """Two each for artifacts, calls, vectors of surfaces and of synopses, and keeping purges out."""
     edit(store)
@@ -391,7 +392,6 @@ def test_a_purge_waits_for_a_decision_that_is_being_written(
     aid: FindingAid, make_aid: Callable[..., FindingAid]
 ) -> None:
     """The file of the decision is there and its commit is not; a purge must not take it for a leftover."""
-    aid.index()
     purges = []
     commit = LanceDataset.commit
 
@@ -420,10 +420,10 @@ def test_a_purge_waits_for_a_decision_that_is_being_written(
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_purge_that_lost_its_lease_stops(
     aid: FindingAid, make_aid: Callable[..., FindingAid], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aid.index()
     fit = Release.require_fit
 
     def lose(self: Release, what: str) -> None:
@@ -471,8 +471,8 @@ def test_a_purge_waits_for_the_end_of_a_run_that_waits_to_publish(
     assert aid.verify() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_publishing_waits_for_a_batch_that_another_run_is_writing(aid: FindingAid, store: Store) -> None:
-    aid.index()
     ledger = aid.indexer("docs").ledger
     row = ledger.rows("docs")["ledger.md"]
     ledger.put("docs", [replace(row, n_records=99)])
@@ -490,8 +490,8 @@ def test_publishing_waits_for_a_batch_that_another_run_is_writing(aid: FindingAi
 
 
 @pytest.mark.parametrize("harm", ["lost", "damaged"])
+@pytest.mark.usefixtures("indexed")
 def test_a_leases_table_that_is_lost_or_damaged_is_made_anew(aid: FindingAid, harm: str) -> None:
-    aid.index()
     before = records(aid)
     versions = next((Path(aid.store.uri) / "leases.lance").glob("_versions"))
     for manifest in versions.glob("*.manifest"):

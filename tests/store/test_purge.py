@@ -49,8 +49,9 @@ def test_a_removed_text_is_in_no_file(
     assert aid.verify() == []
 
 
-def test_what_is_in_use_is_not_paid_again_after_a_purge(make_aid: Callable[..., FindingAid]) -> None:
-    make_aid().index()
+def test_what_is_in_use_is_not_paid_again_after_a_purge(
+    indexed: FindingAid, make_aid: Callable[..., FindingAid]
+) -> None:
     make_aid(embedder=CountingEmbedder(HashEmbedder(16), "other")).index()
     make_aid().index()
 
@@ -80,7 +81,7 @@ def test_what_was_removed_after_the_records_were_made_anew_is_in_no_file(
     """The new records table begins again at version 1; edges of a later version of the old one must not be kept."""
     source.payloads["secret.md"] = f"# Secret\n\nSee [it]({SECRET}.md)."
     aid = make_aid(edges=Together())
-    for i in range(12):
+    for i in range(5):
         source.payloads["edited.md"] = text_about(f"edition {i}")
         aid.index()
     shutil.rmtree(tmp_path / "index" / "records.lance")
@@ -96,8 +97,8 @@ def test_what_was_removed_after_the_records_were_made_anew_is_in_no_file(
     assert aid.verify() == []
 
 
-def test_a_file_that_may_be_a_decision_about_to_be_written_stays_and_other_leftovers_go(aid: FindingAid) -> None:
-    aid.index()
+def test_a_file_that_may_be_a_decision_about_to_be_written_stays_and_other_leftovers_go(indexed: FindingAid) -> None:
+    aid = indexed
     leftovers = {}
     for table in ("decisions", "surfaces"):
         dataset = aid.store.dataset(table)

@@ -19,7 +19,7 @@ from typing import Any
 
 import fsspec
 
-from tests.store.test_object_storage import Bucket
+from tests.support.buckets import Bucket
 
 OLD = 1_600_000_000
 USER, PASSWORD = "ada", "pa55-of-the-test"

@@ -437,7 +437,7 @@ class TestGrowth:
         assert sums.seen == [([0, 1], 0), ([1], 1)]
         assert [covered[0] for covered in state(make()).covered] == [0, 1]
 
-    @pytest.mark.parametrize("edited", [(9, 1, 2), (0, 1), (0, 9, 2), (2,)])
+    @pytest.mark.parametrize("edited", [(9, 1, 2), (0, 1)])
     def test_an_older_turn_that_changed_or_went_begins_from_nothing(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], edited: tuple[int, ...]
     ) -> None:
@@ -500,8 +500,8 @@ class TestGrowth:
 
         assert [seen for seen, _ in sums.seen[sent:]] == [[2]]
 
-    @settings(max_examples=8)
-    @given(cuts=st.lists(st.integers(1, 3), min_size=1, max_size=4), bound=st.sampled_from([None, 30, 60]))
+    @settings(max_examples=3)
+    @given(cuts=st.lists(st.integers(1, 3), min_size=2, max_size=3), bound=st.sampled_from([None, 30, 60]))
     def test_grown_in_any_steps_each_turn_is_sent_once(
         self, tmp_path_factory: pytest.TempPathFactory, cuts: list[int], bound: int | None
     ) -> None:
@@ -587,6 +587,16 @@ FAILURES = {
 
 class TestFailures:
     @pytest.mark.parametrize("kind", FAILURES)
+    def test_each_has_its_kind(self, server: OpenAIServer, kind: str) -> None:
+        fault, more = FAILURES[kind]
+        server.when(lambda request: True, fault)
+
+        with pytest.raises(SynthesisError) as raised:
+            model(server, **more).summarize([turn(0, "a", "b")], None)
+
+        assert raised.value.kind == kind
+
+    @pytest.mark.parametrize("kind", ["transport", "truncated"])
     def test_each_keeps_the_summary_of_before_and_is_tried_again(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], server: OpenAIServer, kind: str
     ) -> None:
@@ -612,7 +622,7 @@ class TestFailures:
         assert state(make()).summary.iteration == kept.summary.iteration + 1
         assert make().verify() == []
 
-    @pytest.mark.parametrize("kind", FAILURES)
+    @pytest.mark.parametrize("kind", ["timeout", "refused"])
     def test_where_nothing_was_before_sentences_stand_in_marked_as_such(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], server: OpenAIServer, kind: str
     ) -> None:
@@ -643,30 +653,24 @@ class TestFailures:
 
         assert synopsis(make())[1] == "extractive-1-v2"
 
-    @pytest.mark.parametrize(
-        ("error", "kind"),
-        [
-            (TimeoutError("late"), "timeout"),
-            (ConnectionError("gone"), "transport"),
-            (SynthesisError("no JSON", "parse"), "parse"),
-            (KeyError("oh"), "other"),
-        ],
-    )
     def test_a_summarizer_of_ones_own_may_raise_anything(
-        self,
-        make: Callable[..., FindingAid],
-        transcript: Callable[..., Path],
-        error: BaseException,
-        kind: str,
+        self, make: Callable[..., FindingAid], transcript: Callable[..., Path]
     ) -> None:
         transcript(0)
         make(Sums()).index()
         transcript(0, 1)
+        errors: dict[str, BaseException] = {
+            "timeout": TimeoutError("late"),
+            "transport": ConnectionError("gone"),
+            "parse": SynthesisError("no JSON", "parse"),
+            "other": KeyError("oh"),
+        }
 
-        report = make(Sums(fails=error)).index()
+        for kind, error in errors.items():
+            report = make(Sums(fails=error)).index()
 
-        assert [failure.kind for failure in of(report).failed] == [kind]
-        assert (state(make()).summary.iteration, synopsis(make())[1]) == (1, "anchored-1-sums-1")
+            assert [failure.kind for failure in of(report).failed] == [kind]
+            assert (state(make()).summary.iteration, synopsis(make())[1]) == (1, "anchored-1-sums-1")
 
     @pytest.mark.parametrize("concurrency", [1, 4])
     def test_what_is_no_summary_fails_the_artifact_alone(
@@ -827,8 +831,9 @@ FindingAid(Store(str(folder / "index")), CountingEmbedder(), corpora).index()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", ["before", "after"])
-@pytest.mark.parametrize("die_at", range(1, 13))
+@pytest.mark.parametrize(
+    ("die_at", "after"), [(die_at, "before" if die_at % 2 else "after") for die_at in (1, 2, 5, 6, 7, 8, 11, 12)]
+)
 def test_a_run_that_is_killed_pays_at_most_one_call_twice_and_ends_the_same(
     tmp_path: Path, make: Callable[..., FindingAid], transcript: Callable[..., Path], die_at: int, after: str
 ) -> None:
@@ -995,7 +1000,7 @@ class TestHistory:
         make(sums).index()
         assert sums.seen == [([10, 11], 4)]
 
-    @pytest.mark.parametrize("edited", [(0, 2), (9, 1, 2, 3), (0, 1)])
+    @pytest.mark.parametrize("edited", [(0, 2), (9, 1, 2, 3)])
     def test_purge_takes_what_tells_of_turns_that_are_gone(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], tmp_path: Path, edited: tuple[int, ...]
     ) -> None:

@@ -51,19 +51,16 @@ def test_every_pattern_that_sees_text_ends_soon_on_runs_of_its_own_characters() 
 BLANKS = " " * 10**6
 
 
-@pytest.mark.parametrize(
-    "ends_with_x",
-    [
+def test_a_long_run_of_blanks_is_read_at_once() -> None:
+    read = (
         f"findingaid.text.front_matter.file_metadata('# T{BLANKS}x', 'n')['title']",
         f"findingaid.text.cleaning.Noise.of('{BLANKS}x').text",
         f"findingaid.text.cleaning.Noise.of('<b>{BLANKS}x</b>', 'text/markdown').removed(0, {len(BLANKS) + 4})",
-    ],
-    ids=["heading", "beginning", "noise"],
-)
-def test_a_long_run_of_blanks_is_read_at_once(ends_with_x: str) -> None:
-    code = f"import findingaid.text.cleaning, findingaid.text.front_matter; print({ends_with_x}[-1])"
+    )
+    code = "import findingaid.text.cleaning, findingaid.text.front_matter\n"
+    code += "".join(f"print({each}[-1])\n" for each in read)
     done = subprocess.run([sys.executable], input=code, check=True, timeout=60, capture_output=True, text=True)
-    assert done.stdout.strip() == "x"
+    assert done.stdout.split() == ["x"] * 3
 
 
 @pytest.mark.parametrize(
@@ -117,8 +114,8 @@ class CountingSplitter:
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-@pytest.mark.parametrize("size", [20_000, 200_000])
-def test_the_splitter_gets_windows_of_a_text_of_any_shape_and_each_character_about_once(unit: str, size: int) -> None:
+def test_the_splitter_gets_windows_of_a_text_of_any_shape_and_each_character_about_once(unit: str) -> None:
+    size = 100_000
     text = (unit * (size // len(unit) + 1))[:size]
     for inner in (TextSplitter(1200, 200), MarkdownSplitter(1200, 200)):
         splitter = CountingSplitter(inner)
@@ -143,7 +140,7 @@ def test_a_code_block_longer_than_a_window_leaves_the_cut_of_the_text_after_it()
 
 @pytest.mark.parametrize(
     ("unit", "size"),
-    [pytest.param("word ", 5_000_000, marks=pytest.mark.slow), ("x", 3_000_000), ("\r\n", 1_000_000)],
+    [pytest.param("word ", 5_000_000, marks=pytest.mark.slow), ("x", 1_000_000), ("\r\n", 500_000)],
 )
 def test_a_text_in_one_line_or_without_words_is_indexed_in_seconds(unit: str, size: int, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
