@@ -707,7 +707,8 @@ class Store:
         self._session = _session() if self._caching and not self.remote else None
         known = self._known_versions()  # before the tables are looked at, since other runs may write to them
         least = [known.get(table, 0) for table in wanted]
-        with ThreadPoolExecutor(len(wanted) if self.remote else 1) as pool:  # on a disk threads cost more than they save
+        threads = len(wanted) if self.remote else 1  # on a disk, threads cost more than they save
+        with ThreadPoolExecutor(threads) as pool:
             states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values(), least), strict=True))
         found = {table: state for table, state in states.items() if state}
         self._unusable |= found  # in place, since views share it

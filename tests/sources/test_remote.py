@@ -30,6 +30,7 @@ from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
 from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
+from tests.support.location import open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 
 KINDS = ("s3", "http", "zip", "tar", "git", "memory")
@@ -586,11 +587,11 @@ def test_dagster_sees_what_changed_elsewhere_and_keeps_no_credential(
     for name in ("a.md", "b.md"):
         http.put(name, text_about(name))
     cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": http.root}
-    for location in test_dagster.open_location(cli, monkeypatch):
+    for location in open_location(cli, monkeypatch):
         first, second = location.index(), test_dagster.TestSensor().tick(location)
         http.put("a.md", text_about("edited"))
         asked, _, _ = test_dagster.TestSensor().tick(location)
-        observed = test_dagster.observe(location)
+        observed = location.observe()
         third = location.index()
         http.lose()
         _, reason, _ = test_dagster.TestSensor().tick(location)
