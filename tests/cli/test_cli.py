@@ -94,6 +94,7 @@ def test_index_and_plan_keep_the_contract(cli: Cli) -> None:
         assert report["calls"].keys() == {"embed", "synthesize", "extract", "summarize"}
         (failed,) = report["failed"]
         assert failed.pop("runs") == (1 if command == "plan" else 2)
+        assert failed.pop("retry_in") is None
         assert failed == {
             "artifact_id": "bad.md", "stage": "artifacts", "kind": "binary", "message": "binary, not text: exclude it",
         }  # fmt: skip
