@@ -15,6 +15,9 @@ from findingaid.claims.review import ProposedClaim
 
 DOCUMENTS = 6
 
+PATIENCE_SECONDS = 120
+"""How much longer a role goes on that has not done its part once, as on a busy machine."""
+
 
 @dataclass
 class Told:
@@ -50,7 +53,7 @@ def repeat(config: str, seconds: str, once: Callable[[findingaid.FindingAid, int
         time.sleep(0.02)
     told = Told(0, [])
     until = time.monotonic() + float(seconds)
-    while time.monotonic() < until:
+    while time.monotonic() < until or (not told.done and time.monotonic() < until + PATIENCE_SECONDS):
         try:
             told.wrong += once(findingaid.open(config), told.done) or []
         except findingaid.StoreError as error:
