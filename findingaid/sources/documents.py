@@ -133,13 +133,8 @@ Document = tuple[str, str, int]
 """Suffix, content hash and `max_bytes` of a document, on which its answer depends."""
 
 
-class LateError(ReadError):
-    """A conversion that the deadline of a request stopped after so many seconds, or did not let begin."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        super().__init__("not converted within the time of the request", "timeout")
-        self.seconds = seconds
-        self.at = time.monotonic()
+def _not_in_time() -> ReadError:
+    return ReadError("not converted within the time of the request", "timeout")
 
 
 class Converters:
@@ -151,7 +146,7 @@ class Converters:
         self._callers: Counter[str] = Counter()
         self._under_way: set[Document] = set()
         self._kept: OrderedDict[Document, dict[str, Any]] = OrderedDict()
-        self._late: dict[Document, LateError] = {}
+        self._late: dict[Document, tuple[float, float]] = {}  # seconds that it had, and when they ended
 
     def convert(self, suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
         """Return the answer of findingaid.sources.convert. Raises ReadError if there is none, or none in time."""
@@ -161,19 +156,20 @@ class Converters:
         with self._changed:
             while (known := self._known(document, until)) is None and not self._may_begin(document, caller, until):
                 if not self._changed.wait(None if until is None else max(0.0, until - time.monotonic())):
-                    raise LateError
+                    raise _not_in_time()
             if known is not None:
                 return known
             converter = self.idle.pop()  # the last one may still have its process
             self._callers[caller] += 1
             shared = set() if until is None else {document}
             self._under_way |= shared
-        answer = None
+        answer, began = None, time.monotonic()
         try:
             answer = converter.convert(suffix, payload, max_bytes, until)
-        except LateError as error:
-            with self._changed:
-                self._late[document] = error
+        except ReadError as error:
+            if until is not None and error.kind == "timeout":
+                with self._changed:
+                    self._late[document] = (until - began, time.monotonic())
             raise
         finally:
             with self._changed:
@@ -186,12 +182,13 @@ class Converters:
         return answer
 
     def _known(self, document: Document, until: float | None) -> dict[str, Any] | None:
-        """Return the answer if it is kept. Raises LateError if this request has no more time than a late one had."""
+        """Return the answer if it is kept. Raises ReadError if this request has no more time than a late one had."""
         if until is None:
             return None
-        self._late = {each: late for each, late in self._late.items() if time.monotonic() < late.at + LATE_SECONDS}
-        if document in self._late and self._late[document].seconds >= until - time.monotonic():
-            raise LateError
+        now = time.monotonic()
+        self._late = {each: (had, at) for each, (had, at) in self._late.items() if now < at + LATE_SECONDS}
+        if document in self._late and self._late[document][0] >= until - now:
+            raise _not_in_time()
         if document in self._kept:
             self._kept.move_to_end(document)
         return self._kept.get(document)
@@ -219,8 +216,7 @@ class Converter:
     def convert(self, suffix: str, payload: bytes, max_bytes: int, until: float | None = None) -> dict[str, Any]:
         """Return the answer of findingaid.sources.convert.
 
-        Raises ReadError if the process does not answer, and LateError if it does not by `until`, a time of
-        `time.monotonic`.
+        Raises ReadError if the process does not answer, or not by `until`, a time of `time.monotonic`.
         """
         with self._lock:
             self._idle.cancel()
@@ -271,7 +267,7 @@ class Converter:
             answer: dict[str, Any] = orjson.loads(line)
             return answer
         if late.is_set() and seconds < most:
-            raise LateError(seconds)
+            raise _not_in_time()
         if late.is_set() or process.wait() == OUT_OF_TIME:
             raise ReadError(
                 f"its converter did not finish within {seconds:.0f} s and was stopped: exclude it", "timeout"

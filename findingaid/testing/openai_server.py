@@ -55,9 +55,9 @@ BODY_LIMIT = 1 << 16
 
 
 def first_words(request: Request) -> str:
-    """Return the first words of the user's content, without markup; the default answer."""
+    """Return the first words of the user's content, without markup, or else NOTHING; the default answer."""
     words = " ".join(MARKUP.sub(" ", request.content).split()[:WORDS])
-    return f"{words.rstrip('.')}." if words else ""
+    return f"{words.rstrip('.')}." if any(map(str.isalnum, words)) else "NOTHING"
 
 
 def count_tokens(text: str) -> int:
