@@ -331,7 +331,6 @@ def test_an_error_releases(make_aid: Callable[..., FindingAid], store: Store) ->
     assert Leases(store).held() == []
 
 
-@pytest.mark.usefixtures("indexed")
 def test_a_run_of_one_batch_makes_ten_commits_of_leases_and_one_of_nothing_none(aid: FindingAid, store: Store) -> None:
     """Two each for artifacts, calls, vectors of surfaces and of synopses, and keeping purges out."""
     edit(store)
@@ -388,6 +387,7 @@ def test_runs_and_decisions_wait_for_a_purge_of_another_host(
     assert Leases(store).held() == []
 
 
+@pytest.mark.usefixtures("indexed")
 def test_a_purge_waits_for_a_decision_that_is_being_written(
     aid: FindingAid, make_aid: Callable[..., FindingAid]
 ) -> None:
@@ -471,8 +471,8 @@ def test_a_purge_waits_for_the_end_of_a_run_that_waits_to_publish(
     assert aid.verify() == []
 
 
-@pytest.mark.usefixtures("indexed")
 def test_publishing_waits_for_a_batch_that_another_run_is_writing(aid: FindingAid, store: Store) -> None:
+    aid.index()
     ledger = aid.indexer("docs").ledger
     row = ledger.rows("docs")["ledger.md"]
     ledger.put("docs", [replace(row, n_records=99)])
