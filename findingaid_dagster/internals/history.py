@@ -62,6 +62,7 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
     runs: set[str] = set()
     groups = [gone[start : start + KEYS_AT_ONCE] for start in range(0, len(gone), KEYS_AT_ONCE)]
     conditions = [of_assets & EVENTS.c.partition.in_(group) for group in groups]
+    has_index_columns = storage.has_asset_key_index_cols()  # by a connection of its own, so before the transaction
     with storage.index_connection() as connection:
         for where in conditions:
             runs.update(connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars())
@@ -69,7 +70,7 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
             connection.execute(AssetEventTagsTable.delete().where(tagged))
             pruned += _delete(connection, where)
         for asset in assets:
-            _renew_latest(storage, connection, asset)
+            _renew_latest(storage, connection, asset, has_index_columns)
     for asset in assets:
         storage.wipe_asset_cached_status(asset)
     for run in sorted(_shards(storage, runs)):
@@ -97,18 +98,21 @@ def _delete(connection: Connection, where: ColumnElement[bool]) -> Pruned:
     return Pruned(events=count, size=size)
 
 
-def _renew_latest(storage: SqlEventLogStorage, connection: Connection, asset: dg.AssetKey) -> None:
+def _renew_latest(
+    storage: SqlEventLogStorage, connection: Connection, asset: dg.AssetKey, has_index_columns: bool
+) -> None:
     """Replace the copy of an asset's latest materialization by the latest one that is left, if any."""
     of_asset = EVENTS.c.asset_key == asset.to_string()
     kind = EVENTS.c.dagster_event_type == DagsterEventType.ASSET_MATERIALIZATION.value
     latest = connection.execute(
         select(EVENTS.c.id, EVENTS.c.event).where(of_asset, kind).order_by(EVENTS.c.id.desc()).limit(1)
     ).first()
+    values: dict[str, Any] = {"last_materialization": None}
     if latest:
-        storage._store_asset_event(connection, deserialize_value(latest.event, EventLogEntry), latest.id)
-    else:
-        key = AssetKeyTable.c.asset_key == asset.to_string()
-        connection.execute(AssetKeyTable.update().where(key).values(last_materialization=None))
+        event = deserialize_value(latest.event, EventLogEntry)
+        values = storage._get_asset_entry_values(event, latest.id, has_index_columns)
+    key = AssetKeyTable.c.asset_key == asset.to_string()
+    connection.execute(AssetKeyTable.update().where(key).values(**values))
 
 
 def _shards(storage: SqlEventLogStorage, runs: Collection[str]) -> Iterator[str]:
