@@ -21,10 +21,7 @@ from findingaid.sources.files import Files
 from findingaid.sources.limits import SAME_ABOVE
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
-from tests.sources.test_remote import bucket, endpoint, http, place
 from tests.support.places import Git, Http, Memory, Place, Zip
-
-__all__ = ["bucket", "endpoint", "http", "place"]  # fixtures
 
 
 class Server:

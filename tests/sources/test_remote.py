@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,13 @@ from findingaid.sources.trees import RACY_SECONDS
 from tests.code_location import test_code_location as test_dagster
 from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
+from tests.sources.conftest import NAMES
 from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
 from tests.support.location import open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 
 KINDS = ("s3", "http", "zip", "tar", "git", "memory")
-NAMES = ("a.md", "sub/b.md", "sub/deep/c d.md")
 
 
 class Reading(Files):
@@ -46,29 +46,6 @@ class Reading(Files):
 
     def reads(self) -> list[str]:
         return sorted(self.__dict__.pop("seen", []))
-
-
-@pytest.fixture
-def http(tmp_path: Path) -> Iterator[Http]:
-    place = Http(tmp_path)
-    yield place
-    place.close()
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    made: dict[str, Callable[[], Place]] = {
-        "s3": lambda: S3(request.getfixturevalue("bucket")),
-        "http": lambda: request.getfixturevalue("http"),
-        "zip": lambda: Zip(tmp_path),
-        "tar": lambda: Tar(tmp_path),
-        "git": lambda: Git(tmp_path),
-        "memory": lambda: Memory(tmp_path),
-    }
-    filled = made[request.param]()
-    for name in NAMES:
-        filled.put(name, text_about(name))
-    return filled
 
 
 STAMPED = (S3, Http, Zip, Git)
