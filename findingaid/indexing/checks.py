@@ -204,8 +204,11 @@ class Checker:
             ),
         )
         many = len(rows) >= MANY_ROWS
-        with ThreadPoolExecutor(1 if many else len(found)) as pool:  # most of the time is spent waiting for Lance
-            problems: list[list[str]] = list(pool.map(list, [lazy for _, lazy, _ in found]))
+        if self.store.remote and not many:  # most of the time is spent waiting for answers
+            with ThreadPoolExecutor(len(found)) as pool:
+                problems = list(pool.map(list, [lazy for _, lazy, _ in found]))
+        else:
+            problems = [list(lazy) for _, lazy, _ in found]
         if many:
             return_freed_memory()
         return [

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -63,11 +62,9 @@ def commit_group(store: Store, corpus: str, built: Sequence[BuiltBatch], lease: 
     ledger = Ledger(store)
     intents = [row for batch in built for row in batch.intents]
     intended = _put(ledger, corpus, intents, lease)
-    # Between intent and outcome the order of the tables does not matter, so they are written in parallel.
+    # Between intent and outcome the order of the tables does not matter.
     tables = dict.fromkeys(table for batch in built for table in batch.tables)
-    with ThreadPoolExecutor(len(tables) or 1) as pool:
-        versions = pool.map(lambda table: _replace(store, table, corpus, built, lease), tables)
-        made = dict(zip(tables, versions, strict=True))
+    made = store.each(tables, lambda table: _replace(store, table, corpus, built, lease))
     known: dict[str, Any] = {f"v_{table}": made[table] for table in PER_ARTIFACT if made.get(table)}
     for name in dict.fromkeys(name for batch in built for name in batch.histories):
         rows = [batch.histories[name] for batch in built if name in batch.histories]

@@ -571,9 +571,7 @@ class Indexer:
         tables = self._tables(work)  # built completely before anything is written
         counts = {table: _rows_by_artifact(rows) for table, (_, rows) in tables.items()}
         tables |= self._skipped_rows(work)
-        with ThreadPoolExecutor(len(tables) or 1) as pool:
-            written = pool.map(lambda table: self.store.write_fragments(table, tables[table][1]), tables)
-            files = dict(zip(tables, written, strict=True))
+        files = self.store.each(tables, lambda table: self.store.write_fragments(table, tables[table][1]))
         after = [self._row_after(work, row_of(i), counts) for i in work.versions]
         failures = {i: failure for i, failure in work.batch.failures.items() if i not in work.versions}
         after += [self._row_after_failure(work, row_of(i), failure) for i, failure in failures.items()]

@@ -12,7 +12,6 @@ looks up the version first, and then the tables beside it, therefore gets what b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC
@@ -63,12 +62,13 @@ class Publisher:
         served = self.served()
         if served is None or served != self.newest():
             return False
-        return all(_each(lambda table: self._belonging(table, served) == self._store.dataset(table).version))
+        newest = self._each(lambda table: self._belonging(table, served) == self._store.dataset(table).version)
+        return all(newest.values())
 
     def whole(self) -> bool:
         """Check whether every table that belongs to the version that readers see is there."""
         served = self.served()
-        return served is not None and None not in _each(lambda table: self._belonging(table, served))
+        return served is not None and None not in self._each(lambda table: self._belonging(table, served)).values()
 
     def withdrawn(self) -> bool:
         """Check whether a rollback withdrew the newest version and nothing was written since."""
@@ -113,11 +113,15 @@ class Publisher:
             return served
         kept = {v for name, v in tags.items() if name.startswith(KEPT)} | {served}
         dropped = sorted(kept - {target}, reverse=True)[max(0, self._retain - 1) :]
-        _each(lambda table: self._tag({f"{BELONGS_TO}{target}": int(tables[table].version)}, table=table))
+        self._each(lambda table: self._tag({f"{BELONGS_TO}{target}": int(tables[table].version)}, table=table))
         self._serve(target, tags, [ROLLED_BACK, *(f"{KEPT}{v}" for v in dropped)])
         newest, kept = self.newest(), set(self._tags().values())
-        _each(lambda table: self._untag(table, range(target, newest + 1), kept))
+        self._each(lambda table: self._untag(table, range(target, newest + 1), kept))
         return target
+
+    def _each(self, do: Callable[[str], T]) -> dict[str, T]:
+        """Call `do` with each of OF_RECORDS, see `Store.each`."""
+        return self._store.each(OF_RECORDS, do)
 
     def _untag(self, table: str, later: Collection[int], kept: Collection[int]) -> None:
         """Remove the tags of a table unless their records version is served, about to be served, or kept for rollback.
@@ -185,12 +189,6 @@ class Publisher:
                         dataset.tags.delete(name)
 
         self._store.change(table, change)  # in `change`, so that the version is not deleted meanwhile
-
-
-def _each(do: Callable[[str], T]) -> list[T]:
-    """Call `do` with each of OF_RECORDS; return the results."""
-    with ThreadPoolExecutor(len(OF_RECORDS)) as pool:
-        return list(pool.map(do, OF_RECORDS))
 
 
 @contextmanager

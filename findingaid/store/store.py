@@ -599,8 +599,19 @@ class Store:
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
         """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
-        with ThreadPoolExecutor(len(TABLES)) as pool:
-            list(pool.map(lambda table: self._commit(table, do), filter(self._has_versions, TABLES)))
+        self.each(filter(self._has_versions, TABLES), lambda table: self._commit(table, do))
+
+    def each(self, tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
+        """Call `do` with each table, and return its results by table.
+
+        On object storage, where a call mostly waits for answers, all are called at the same time. On a disk threads
+        cost more than they save.
+        """
+        names = list(tables)
+        if not self.remote or not names:
+            return {name: do(name) for name in names}
+        with ThreadPoolExecutor(len(names)) as pool:
+            return dict(zip(names, pool.map(do, names), strict=True))
 
     def _has_versions(self, table: str) -> bool:
         """Check whether a table has more than one version, by a look at its folder: opening it takes much longer."""
@@ -611,9 +622,7 @@ class Store:
 
     def newest_tables(self) -> dict[str, lance.LanceDataset]:
         """Return the newest versions of the tables that are published together: the records and OF_RECORDS."""
-        with ThreadPoolExecutor(len(schemas.OF_RECORDS) + 1) as pool:
-            names = ("records", *schemas.OF_RECORDS)
-            return dict(zip(names, pool.map(self.dataset, names), strict=True))
+        return self.each(("records", *schemas.OF_RECORDS), self.dataset)
 
     def showing(self, tables: Mapping[str, lance.LanceDataset]) -> Self:
         """Return a view in which these tables, see `newest_tables`, are published, to check them before they are."""
@@ -706,10 +715,7 @@ class Store:
         wanted = _wanted(dim)
         self._session = _session() if self._caching and not self.remote else None
         known = self._known_versions()  # before the tables are looked at, since other runs may write to them
-        least = [known.get(table, 0) for table in wanted]
-        threads = len(wanted) if self.remote else 1  # on a disk, threads cost more than they save
-        with ThreadPoolExecutor(threads) as pool:
-            states = dict(zip(wanted, pool.map(self._state, wanted, wanted.values(), least), strict=True))
+        states = self.each(wanted, lambda table: self._state(table, wanted[table], known.get(table, 0)))
         found = {table: state for table, state in states.items() if state}
         self._unusable |= found  # in place, since views share it
         for table in self._unusable.keys() - found:
