@@ -204,6 +204,7 @@ class Checker:
             ),
         )
         many = len(rows) >= MANY_ROWS
+        problems: list[list[str]]
         if self.store.remote and not many:  # most of the time is spent waiting for answers
             with ThreadPoolExecutor(len(found)) as pool:
                 problems = list(pool.map(list, [lazy for _, lazy, _ in found]))

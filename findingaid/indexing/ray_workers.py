@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from textwrap import shorten
@@ -26,7 +26,6 @@ from findingaid.indexing.run import Run
 from findingaid.indexing.workers import TRIES, Batch, Workers, lost_batch
 from findingaid.llm.rate_limits import Rates, share_rates
 from findingaid.reports import BatchReport
-from findingaid.store.index_segments import IndexSegment
 
 LOGGER = logging.getLogger("findingaid")
 
@@ -127,27 +126,6 @@ class RayExecutor:
             yield workers
         finally:
             workers.close()
-
-    def build_segments(self, run: str, store: str, segments: Sequence[IndexSegment]) -> list[Any]:
-        """See `Executor.build_segments`; at most `actors` segments are built at a time."""
-        connected = connect(self.address)
-        import ray
-
-        LOGGER.info("building %d segments of an index on the Ray cluster", len(segments))
-        build: Any = ray.remote(_build_segment).options(num_cpus=self.cpus)
-        built: list[Any] = []
-        try:
-            for start in range(0, len(segments), self.actors):
-                group = segments[start : start + self.actors]
-                built += ray.get([build.remote(self.open_run, run, store, segment) for segment in group])
-        except ray.exceptions.RayTaskError as error:
-            raise _cause(error) from None
-        except ray.exceptions.RayError as error:
-            raise UnreachableError(f"executor: an index was not built on the Ray cluster: {one_line(error)}") from None
-        finally:
-            if connected:
-                ray.shutdown()
-        return built
 
 
 @dataclass
@@ -349,14 +327,6 @@ def _require_listener(address: str) -> None:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
         raise UnreachableError(f"executor.address: no Ray cluster at {address}: {one_line(error)}") from None
-
-
-def _build_segment(open_run: Callable[[str], Run], run: str, store: str, segment: IndexSegment) -> Any:
-    """Build a segment on a node of the cluster. Raises ConfigError if this node has another store than the driver."""
-    found = open_run(run).store
-    if found.uri != store:
-        raise _not_installed(f"{socket.gethostname()} has another store than this run")
-    return found.build_segment(segment)
 
 
 def _not_installed(why: str) -> ConfigError:

@@ -16,7 +16,6 @@ from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quali
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
 from findingaid.store import Leases, Ledger, Publisher, Store
-from findingaid.store.index_segments import Build
 from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -68,14 +67,11 @@ class Release:
     searching: Callable[[Store], Searching]
     evaluations: Path | None = None
 
-    def publish_changes(
-        self, corpora: Sequence[str] = (), *, joined: bool = False, build: Build | None = None
-    ) -> ReleaseResult:
+    def publish_changes(self, corpora: Sequence[str] = (), *, joined: bool = False) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
 
         `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
-        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out. `build` builds
-        segments of indexes elsewhere than in this process.
+        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out.
         """
         if not corpora and self.publisher.current() and self.store.reindexed():
             return ReleaseResult(None, [])
@@ -84,7 +80,7 @@ class Release:
             withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
             self.store.compact()
             with ThreadPoolExecutor(1) as pool:
-                indexing = pool.submit(self.store.index, build)  # creates versions, but no data files that need a check
+                indexing = pool.submit(self.store.index)  # creates versions, but no data files that need a check
                 found = self._check_new(corpora)
                 indexing.result()
             result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before))

@@ -211,8 +211,7 @@ class Run:
 
     def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
         """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
-        build = partial(self.executor.build_segments, self.spending.run, self.store.uri) if self.executor else None
-        return self.release.publish_changes(corpora, joined=self._joined, build=build)
+        return self.release.publish_changes(corpora, joined=self._joined)
 
     # -- all in one process ----------------------------------------------------------------------------
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.model import Failure, Listing, Stage
 from findingaid.reports import BatchReport
-from findingaid.store.index_segments import IndexSegment
 
 TRIES = 2
 """Attempts to build a batch: after a killed worker or an unavailable store, the next one often succeeds."""
@@ -31,9 +30,6 @@ class Executor(Protocol):
 
     def workers(self, run: str) -> AbstractContextManager[Workers]:
         """Return the workers of the run of this name, which end with the context."""
-
-    def build_segments(self, run: str, store: str, segments: Sequence[IndexSegment]) -> Sequence[Any]:
-        """Build segments of indexes of the store at this URI; return Lance's metadata of each."""
 
 
 class InProcess:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from findingaid.store import index_segments, vectors
 from findingaid.store import lexical as full_text
-from findingaid.store.index_segments import Build
+from findingaid.store import vectors
 from findingaid.text.analyzer import Lexical
 
 if TYPE_CHECKING:
@@ -31,24 +30,24 @@ class Indexed:
     open_lancedb: Callable[[], Any]
 
 
-def index_records(table: Indexed, lexical: Lexical, build: Build) -> None:
-    """Create or extend the indexes of the records; `build` builds those that are made of segments."""
+def index_records(table: Indexed, lexical: Lexical) -> None:
+    """Create or extend the indexes of the records."""
     rows = table.dataset.count_rows()
     if rows:
-        _words(table, lexical, build)
+        _words(table, lexical)
     if rows >= vectors.INDEX_ROWS:
-        _vectors(table, rows, build)
+        _vectors(table, rows)
 
 
-def _words(table: Indexed, lexical: Lexical, build: Build) -> None:
+def _words(table: Indexed, lexical: Lexical) -> None:
     if full_text.made_with(table.dataset) == lexical:
-        keep_index(table, full_text.COLUMN, full_text.index_config(lexical), build)
+        keep_index(table, full_text.COLUMN, full_text.index_config(lexical))
         return
-    _make(table, full_text.COLUMN, full_text.index_config(lexical), build)
+    _make(table, full_text.COLUMN, full_text.index_config(lexical))
     table.dataset.update_config({full_text.KEY: full_text.to_json(lexical)})
 
 
-def _vectors(table: Indexed, rows: int, build: Build) -> None:
+def _vectors(table: Indexed, rows: int) -> None:
     """Create or extend the vector index. Drop it if its recall is too low, after rebuilding one that was extended.
 
     After a drop it is tried again when the number of records has grown by the factor GROWN.
@@ -59,35 +58,29 @@ def _vectors(table: Indexed, rows: int, build: Build) -> None:
     known = vectors.measured(table.dataset)
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return
-    made = keep_index(table, "vector", config, build)
+    made = keep_index(table, "vector", config)
     if known and known.probes and not made and rows < MEASURED_AGAIN * known.rows:
         return
     found = vectors.measure(table.dataset)
     if not found.probes and not made:
-        _make(table, "vector", config, build)
+        _make(table, "vector", config)
         found = vectors.measure(table.dataset)
     if not found.probes and (index := _index(table.dataset, "vector")):
         table.dataset.drop_index(index.name)
     vectors.write(table.dataset, found)
 
 
-def keep_index(table: Indexed, column: str, config: Any, build: Build | None = None) -> bool:
-    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created.
-
-    With `build` an index of many rows is made of segments.
-    """
+def keep_index(table: Indexed, column: str, config: Any) -> bool:
+    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created."""
     existing = _index(table.dataset, column)
     if existing is None:
-        _make(table, column, config, build)
+        _make(table, column, config)
         return True
     outside, limit = _outside(table.dataset, existing)
     if outside <= limit:
         return False
-    if build and (len(existing.segments) > 1 or _by_segments(table.dataset)):
-        index_segments.extend_index(table.dataset, existing.name, column, config, build)
-    else:
-        # Each pass adds a segment to a vector index; merging keeps their number, and so the cost of a search, constant.
-        table.dataset.optimize.optimize_indices(index_names=[existing.name], num_indices_to_merge=100)
+    # Each pass adds a segment to a vector index; merging keeps their number, and so the cost of a search, constant.
+    table.dataset.optimize.optimize_indices(index_names=[existing.name], num_indices_to_merge=100)
     table.dataset.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
     return False
 
@@ -104,20 +97,11 @@ def unindexed(records: LanceDataset) -> Iterator[tuple[str, tuple[int, int]]]:
             yield what, (rows, 0)
 
 
-def _make(table: Indexed, column: str, config: Any, build: Build | None = None) -> None:
-    if build and _by_segments(table.dataset):
-        existing = _index(table.dataset, column)
-        name = existing.name if existing else f"{column}_idx"  # as lancedb names it
-        index_segments.rebuild_index(table.dataset, name, column, config, build)
-    else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table.open_lancedb().create_index(column, config=config)
+def _make(table: Indexed, column: str, config: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table.open_lancedb().create_index(column, config=config)
     table.dataset.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
-
-
-def _by_segments(dataset: LanceDataset) -> bool:
-    return bool(dataset.count_rows() >= index_segments.SEGMENTED_ROWS)
 
 
 def _index(dataset: LanceDataset, column: str) -> Any | None:

@@ -29,7 +29,6 @@ from findingaid.model import MAX_DIM
 from findingaid.store import fields, indexes, lexical, schemas
 from findingaid.store.allocator import limit_arenas, return_freed_memory
 from findingaid.store.fragments import NO_FRAGMENTS, Fragments
-from findingaid.store.index_segments import Build, IndexSegment
 from findingaid.store.locks import locked
 from findingaid.store.objects import ASIDE, OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
 from findingaid.store.sql import equals, one_of
@@ -559,17 +558,10 @@ class Store:
         """Merge small files. The cost follows the changes: a table without new files is only inspected."""
         self._each_table(self._compact)
 
-    def index(self, build: Build | None = None) -> None:
-        """Update the indexes that lack enough rows; `build` builds segments elsewhere than in this process."""
+    def index(self) -> None:
+        """Update the indexes that lack enough rows."""
         self._index_keys()
-        self._commit("records", lambda dataset: self._index_records(dataset, build or self._build_segments))
-
-    def build_segment(self, segment: IndexSegment) -> Any:
-        """Build a segment of an index of the records without a commit; return Lance's metadata of it."""
-        return segment.build(self.dataset("records", segment.version))
-
-    def _build_segments(self, segments: Sequence[IndexSegment]) -> list[Any]:
-        return [self.build_segment(segment) for segment in segments]
+        self._commit("records", self._index_records)
 
     def clean(self) -> None:
         """Drop every version except the newest and the tagged ones; object storage also keeps those of the last hour.
@@ -691,8 +683,8 @@ class Store:
         records = self.dataset("records")
         return not records.count_rows() or lexical.made_with(records) == self.lexical
 
-    def _index_records(self, dataset: lance.LanceDataset, build: Build) -> None:
-        indexes.index_records(self._indexed("records", dataset), self.lexical, build)
+    def _index_records(self, dataset: lance.LanceDataset) -> None:
+        indexes.index_records(self._indexed("records", dataset), self.lexical)
 
     def _indexed(self, name: str, dataset: lance.LanceDataset) -> indexes.Indexed:
         def open_lancedb() -> Any:

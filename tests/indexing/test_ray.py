@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -21,7 +20,6 @@ from findingaid import ConfigError, FindingAid
 from findingaid.indexing import plan
 from findingaid.indexing.ray_workers import RayExecutor
 from findingaid.indexing.run import Run
-from findingaid.store import Store, index_segments, vectors
 from findingaid.testing import OpenAIServer
 from tests.conftest import Cli, openai, text_about
 from tests.indexing.test_incremental import docs, records
@@ -260,36 +258,3 @@ def test_nodes_on_which_no_actor_starts_are_one_line(
 
     with pytest.raises(ConfigError, match=message):
         replace(aid, executor=replace(aid.executor, open_run=open_run)).index()
-
-
-@pytest.mark.slow
-def test_segments_of_indexes_are_built_on_the_nodes(many: Cli, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_segments, "SEGMENTED_ROWS", 1)
-    monkeypatch.setattr(index_segments, "SEGMENT_ROWS", COUNT)
-    monkeypatch.setattr(vectors, "INDEX_ROWS", 1)
-    monkeypatch.setattr(Store, "build_segment", None)  # of this process
-    aid = on_ray(many, cluster)
-
-    assert aid.index().ok
-
-    parts = {tuple(i.field_names): len(i.segments) for i in aid.store.published().describe_indices()}
-    assert parts[("lexical",)] == parts[("vector",)] > 1
-    assert aid.store.unindexed()["vector"][0] == aid.store.unindexed()["full-text"][0] == 0
-    assert aid.search("topic 7", 1, mode="lexical")[0].artifact_id == "07.md"
-    assert aid.verify() == []
-
-
-@pytest.mark.slow
-def test_a_node_with_another_store_builds_no_segments(many: Cli, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    aid = on_ray(many, cluster)
-    assert aid.index().ok
-    monkeypatch.setattr(index_segments, "SEGMENTED_ROWS", 1)
-    aid.store.drop_indexes("records")
-    run = aid.open_run()
-    assert run.executor
-
-    with pytest.raises(ConfigError, match="has another store than this run"):
-        aid.store.index(partial(run.executor.build_segments, run.spending.run, "elsewhere"))
-    run.close(["docs"])
-
-    assert aid.store.unindexed()["full-text"][0] == 0
