@@ -10,14 +10,19 @@ import re
 
 from findingaid.errors import SynthesisError
 
-NAMES = r"(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
+NAMES = (
+    r"(?:(?:ant|chain_of_|inner_|internal_|longcat_)?(?:think(?:ing)?|thoughts?|reasoning)(?:_(?:content|process))?"
+    r"|reflection|scratchpad|analysis|inner_monologue|cot)"
+)
 
 TAG = re.compile(
     rf"""
-      <(?P<end_xml>/)?(?:\w{{1,20}}:)?{NAMES}>                                  # <think>, </thinking>, <seed:think>
+      <(?P<end_xml>/)?(?:\w{{1,20}}:)?{NAMES}(?:\s[^<>\n]{{0,80}})?>               # <think>, </thinking>, <seed:think>
     | (?-i:\[(?P<end_square>/)?THINK(?:ING)?\])                                # [THINK] of Mistral
     | \u25c1(?P<end_kimi>/)?think\u25b7                                         # of Kimi
     | <\|(?:start|begin|(?P<end_token>end))(?:_of)?_{NAMES}\|>      # <|begin_of_thought|>, <|START_THINKING|>
+    | <\|(?P<end_bar>/)?{NAMES}\|>                                  # <|think|>, <|/think|>
+    | <unused(?:94|(?P<end_unused>95))>                             # of Gemma
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -54,6 +59,9 @@ JSON = ("{", "```")
 NEAR = 100
 """Characters beside a tag that are looked at."""
 
+MENTION_WORDS, MENTION_CHARACTERS = 2, 40
+"""Most words between two tags that a sentence speaks of, as in "from <think> to </think>", and most characters."""
+
 QUOTES = "`'\"\u2018\u201c\u00ab"
 SENTENCE_ENDS = ".!?:;\u2026\u3002)"
 
@@ -67,15 +75,16 @@ def without_thoughts(text: str) -> str:
     text = _final_channel(text)
     kept: list[str] = []
     start, inside = 0, False
-    for tag in TAG.finditer(text):
+    tags = list(TAG.finditer(text))
+    for before, tag, after in zip([None, *tags], tags, [*tags[1:], None], strict=False):
         if not inside and text[start : start + NEAR].lstrip().startswith(JSON):
             break
-        closes = any(tag.groupdict().values())
-        if closes and (inside or _ends_thoughts(text, tag)):
+        closes = _closes(tag)
+        if closes and (inside or (_ends_thoughts(text, tag) and not _are_mentioned(text, start, before, tag))):
             # Without an opening tag, which the chat template may have written, all before belongs to the thoughts.
             kept = kept if inside else []
             start, inside = tag.end(), False
-        elif not closes and not inside and _opens(text, tag):
+        elif not closes and not inside and _opens(text, tag) and not _are_mentioned(text, start, tag, after):
             kept.append(text[start : tag.start()])
             inside = True
     if inside:
@@ -83,16 +92,36 @@ def without_thoughts(text: str) -> str:
     return _unwrapped("".join([*kept, text[start:]]).strip())
 
 
+def _closes(tag: re.Match[str]) -> bool:
+    return any(tag.groupdict().values())
+
+
+def _are_mentioned(text: str, start: int, opening: re.Match[str] | None, closing: re.Match[str] | None) -> bool:
+    """Return whether a sentence speaks of two tags, as in "drops <think>...</think>"; the answer begins at `start`."""
+    if not opening or not closing or _closes(opening) or not _closes(closing):
+        return False
+    between = text[opening.end() : closing.start()]
+    if "\n" in between or len(between) > MENTION_CHARACTERS:
+        return False
+    first = not text[max(start, opening.start() - NEAR) : opening.start()].strip()
+    if first or _beside(text, opening)[0] == "\n":  # thoughts begin here, unless there are only dots
+        return bool(between.strip()) and not any(map(str.isalnum, between))
+    return len(between.split()) <= MENTION_WORDS
+
+
 def _opens(text: str, tag: re.Match[str]) -> bool:
     """Return whether an opening tag begins thoughts: at the beginning of a line, or if it stands before their text."""
     before, after = _beside(text, tag)
-    return before in {"", "\n"} or (before not in QUOTES and (after.isalnum() or after == "\n"))
+    if before in {"", "\n"}:
+        return True
+    joined = text[tag.start() - 1].isalnum()  # as in List<Thought>
+    return not joined and before not in QUOTES and (after.isalnum() or after == "\n")
 
 
 def _ends_thoughts(text: str, tag: re.Match[str]) -> bool:
     """Return whether a closing tag ends thoughts that nothing opened: it does not stand within a sentence."""
     before, after = _beside(text, tag)
-    if before and before in QUOTES:
+    if (before and before in QUOTES) or (before in {":", ";", ","} and after == " "):
         return False
     return before in f"\n{SENTENCE_ENDS}" or after.isalnum() or after in "\n\r{[`*"
 
