@@ -7,6 +7,7 @@ stores the tag and the keys before `submit`, and the job's id after it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import orjson
 
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity.hashes import content_hash
-from findingaid.llm.api_errors import interpret_exception, interpret_status
+from findingaid.llm.api_errors import interpret_exception, interpret_status, server_words
 from findingaid.llm.caller import ChatRequest, Parse
 from findingaid.llm.completions import parse_completion
 from findingaid.llm.endpoint import Endpoint, start_client
@@ -168,7 +169,9 @@ class BatchClient:
             if batch.status in ENDED:
                 for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
                     with suppress(openai.NotFoundError):  # an earlier process took it in, and then died
-                        results |= self._read_results(file_id)
+                        for key, synopsis in self._read_results(file_id):
+                            if key not in results or results[key].outcome is Outcome.FAILED:
+                                results[key] = synopsis
         message = _status_message(batch)
         if batch.status in ENDED:
             refused = batch.status == "failed"
@@ -228,23 +231,30 @@ class BatchClient:
                 sleep(seconds)
             raise
 
-    def _read_results(self, file_id: str) -> dict[str, Synopsis]:
-        lines = self._client.files.content(file_id).content.splitlines()
-        return dict(self._read_line(orjson.loads(line)) for line in lines if line.strip())
+    def _read_results(self, file_id: str) -> Iterator[tuple[str, Synopsis]]:
+        """Yield the key and synopsis of each line of an output or error file that names its key.
 
-    def _read_line(self, line: Any) -> tuple[str, Synopsis]:
-        """Return the key and synopsis from one line of an output or error file."""
-        response = line.get("response") or {}
-        body = response.get("body")
-        if response.get("status_code") == 200:
-            return line["custom_id"], parse_completion(body, self.parse).to_synopsis()
-        error = line.get("error") or {}
+        Lines are parsed one by one, so that one that cannot be read costs no other its result.
+        """
+        for text in self._client.files.content(file_id).content.splitlines():
+            with suppress(ValueError, RecursionError):
+                line = json.loads(text)  # orjson refuses a line with half of a surrogate pair
+                if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
+                    yield line["custom_id"], self._read_line(line)
+
+    def _read_line(self, line: Mapping[str, Any]) -> Synopsis:
+        response, error = line.get("response"), line.get("error")
         if not response:
-            message = f"not tried: {error.get('code')}: {error.get('message')}"
-            return line["custom_id"], Synopsis(Outcome.FAILED, kind="unavailable", message=message)
-        failure = interpret_status(response.get("status_code", 0), body or error, {}, self.endpoint.too_long)
+            said = f"{error.get('code')}: {error.get('message')}" if isinstance(error, Mapping) else server_words(error)
+            return Synopsis(Outcome.FAILED, kind="unavailable", message=f"not tried: {said}")
+        status, body = (response.get(key) if isinstance(response, Mapping) else None for key in ("status_code", "body"))
+        if status == 200:
+            return parse_completion(body, self.parse).to_synopsis()
+        if not isinstance(status, int):
+            return Synopsis(Outcome.FAILED, kind="parse", message="the result of the batch has no status")
+        failure = interpret_status(status, body or error, {}, self.endpoint.too_long)
         failure = failure.without(self.endpoint.secrets)
-        return line["custom_id"], Synopsis(Outcome.FAILED, kind=failure.kind, message=failure.message)
+        return Synopsis(Outcome.FAILED, kind=failure.kind, message=failure.message)
 
     @contextmanager
     def _errors_converted(self) -> Iterator[None]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from findingaid.errors import SynthesisError
 from findingaid.llm.api_errors import interpret_status, reported_error, server_words
@@ -78,7 +78,15 @@ class _Message(BaseModel):
     @property
     def thought(self) -> bool:
         """Whether the server returned thoughts in a field of their own."""
-        return any((self.model_extra or {}).get(name) for name in THOUGHTS_FIELDS)
+        return self._has(THOUGHTS_FIELDS)
+
+    @property
+    def call(self) -> bool:
+        """Whether the model called a tool, whatever the finish reason says; no request offers one."""
+        return self._has(CALLED)
+
+    def _has(self, names: Iterable[str]) -> bool:
+        return any((self.model_extra or {}).get(name) for name in names)
 
 
 class _Choice(BaseModel):
@@ -91,8 +99,8 @@ class _Completion(BaseModel):
 
 
 class _Tokens(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(0, ge=0)
 
 
 def parse_completion(completion: Any, parse: Callable[[str], T]) -> CallResult[T]:
@@ -119,6 +127,10 @@ def answer_text(completion: Any) -> str:
     content = _content_text(choice.message.content)
     if content is None:
         raise SynthesisError("the answer has no content", "parse")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise SynthesisError("the answer has half of a surrogate pair, which is not valid Unicode", "parse") from None
     text = without_thoughts(content)
     if not to_one_line(text):
         thought = choice.message.thought or bool(content.strip())
@@ -135,7 +147,7 @@ def _require_whole(choice: _Choice) -> None:
         raise SynthesisError("the model or a filter refused to write about this text", "refused")
     if reason in CUT:
         raise SynthesisError("the answer ends at the token limit: raise max_output_tokens", "truncated")
-    if reason in CALLED:
+    if reason in CALLED or choice.message.call:
         raise SynthesisError("the model called a tool instead of an answer", "parse")
     if reason and reason not in WHOLE:
         raise SynthesisError(f"the answer was broken off: finish_reason is {_named(reason)}", "transport")

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +145,57 @@ def test_one_request_that_fails_fails_alone(server: OpenAIServer, batches: Batch
 
 def _content(request: Request) -> str:
     return request.content if request.path.endswith("completions") and request.method == "POST" else ""
+
+
+def half_an_emoji(line: dict[str, Any]) -> None:
+    line["response"]["body"]["choices"][0]["message"]["content"] = "\ud83d"
+
+
+def a_text_for_its_response(line: dict[str, Any]) -> None:
+    line["response"] = "failed"
+
+
+def no_status(line: dict[str, Any]) -> None:
+    line["response"]["status_code"] = None
+
+
+def no_key(line: dict[str, Any]) -> None:
+    del line["custom_id"]
+
+
+def words_for_its_error(line: dict[str, Any]) -> None:
+    line |= {"response": None, "error": "failed"}
+
+
+@pytest.mark.parametrize("broken", [half_an_emoji, a_text_for_its_response, no_status, no_key, words_for_its_error])
+def test_a_line_of_results_that_is_broken_fails_alone(
+    server: OpenAIServer, batches: BatchClient, broken: Callable[[dict[str, Any]], None]
+) -> None:
+    batch = only(batches, 3)
+    batch_id = batches.submit(batch)
+    ended(batches, batch_id, batch)
+    output = batches._client.batches.retrieve(batch_id).output_file_id
+    assert output
+    lines = [json.loads(line) for line in server.files.contents[output].splitlines()]
+    key = lines[0]["custom_id"]
+    broken(lines[0])
+    server.files.contents[output] = b"\n".join([b"[]", b"{", *(json.dumps(line).encode() for line in lines)])
+
+    results = batches.poll(batch_id, batch.keys).results
+
+    assert {i for i, synopsis in results.items() if synopsis.outcome is Outcome.FAILED} == {key}
+    assert results[key].message
+
+
+def test_an_answer_outlives_a_failure_under_its_key(server: OpenAIServer, batches: BatchClient) -> None:
+    batch = only(batches, 1)
+    batch_id = batches.submit(batch)
+    before = ended(batches, batch_id, batch).results
+    output = batches._client.batches.retrieve(batch_id).output_file_id
+    assert output
+    server.files.contents[output] += b'\n{"custom_id": "key000", "response": {"status_code": 500, "body": null}}'
+
+    assert batches.poll(batch_id, batch.keys).results == before
 
 
 def test_what_an_expired_batch_has_is_kept(server: OpenAIServer, batches: BatchClient) -> None:
