@@ -22,6 +22,7 @@ import pytest
 
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.indexing.batch_jobs import cached_synopses, keep_synopses
+from findingaid.llm import rate_limits
 from findingaid.llm.api_errors import requested_wait
 from findingaid.llm.prompts import PART_CHARACTERS, estimate_tokens, fill_template, split_text
 from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
@@ -42,6 +43,11 @@ KEY = "sk-a-secret-key"
 def server() -> Iterator[OpenAIServer]:
     with OpenAIServer() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limits, "FIRST_WAIT", 0.01)
 
 
 def made_for(server: OpenAIServer, **parameters: Any) -> OpenAISynthesizer:
@@ -386,7 +392,7 @@ def test_a_completion_without_usage_counts_as_a_call(server: OpenAIServer) -> No
 def test_what_may_pass_is_tried_again(server: OpenAIServer, fault: Fault) -> None:
     server.script(fault)
 
-    synopsis = one(made_for(server, timeout=1.0))
+    synopsis = one(made_for(server, timeout=1.0 if fault.hang or fault.drip else 5.0))
 
     assert synopsis.outcome is Outcome.OK
     assert synopsis.usage.calls == 1
@@ -415,7 +421,7 @@ def test_a_failure_says_why_in_a_line_without_secrets(
     server: OpenAIServer, fault: Fault, kind: str, requests: int
 ) -> None:
     server.when(lambda _: True, fault)
-    synthesizer = made_for(server, retries=1, timeout=0.5)
+    synthesizer = made_for(server, retries=1, timeout=0.3 if fault.hang else 5.0)
 
     synopsis = one(synthesizer)
 
@@ -484,7 +490,7 @@ def test_all_come_each_with_its_place_and_no_more_at_once_than_said() -> None:
 
 
 def test_they_come_in_the_order_they_are_done(server: OpenAIServer) -> None:
-    server.when(lambda request: "number 0" in request.content, faults.drip(1.0))
+    server.when(lambda request: "number 0" in request.content, faults.drip(0.3))
 
     order = [index for index, _ in made_for(server, concurrency=2).synthesize_all(numbered(5))]
 
@@ -560,7 +566,7 @@ def test_an_iterable_that_ends_early_stops_the_sending_and_loses_nothing(server:
 
 
 def test_closing_sends_nothing_more_and_keeps_what_is_paid() -> None:
-    with OpenAIServer(delay=0.3) as server:
+    with OpenAIServer(delay=0.1) as server:
         synthesizer = made_for(server, concurrency=4)
         makes = synthesizer.synthesize_all(numbered(20))
         next(makes)
@@ -588,16 +594,21 @@ def test_nothing_is_left_running_once_a_synthesizer_is_gone(server: OpenAIServer
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("ending", ["", "next(makes)", "next(makes); makes.close()"])
-def test_a_process_ends_although_requests_are_under_way(ending: str) -> None:
-    code = f"""
+def test_a_process_ends_although_requests_are_under_way() -> None:
+    code = """
 import sys
 from findingaid.model import Shown
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
-synthesizer = OpenAISynthesizer("m", sys.argv[1], "key", concurrency=4)
-synthesizer.synthesize("first", {{}})
-makes = synthesizer.synthesize_all([Shown(str(i), f"text {{i}}") for i in range(50)])
-{ending}
+shown = [Shown(str(i), f"text {i}") for i in range(50)]
+kept = []
+for ending in ("none", "begun", "closed"):
+    synthesizer = OpenAISynthesizer("m", sys.argv[1], "key", concurrency=4)
+    synthesizer.synthesize("first", {})
+    kept.append(makes := synthesizer.synthesize_all(shown))
+    if ending != "none":
+        next(makes)
+    if ending == "closed":
+        makes.close()
 """
     with OpenAIServer() as server:
         server.when(lambda request: "text 7" in request.content, faults.hang())
@@ -693,7 +704,7 @@ def test_an_endpoint_of_one_at_a_time_is_found_out(server: OpenAIServer) -> None
     server.delay = 0.01
     server.when(lambda _: server._at_once > 1, faults.rate_limited(0.01))
 
-    made = dict(made_for(server, concurrency=16).synthesize_all(numbered(40)))
+    made = dict(made_for(server, concurrency=8).synthesize_all(numbered(12)))
 
     assert all(synopsis.outcome is Outcome.OK for synopsis in made.values())
 
@@ -832,7 +843,7 @@ def test_a_part_that_fails_fails_the_whole_and_stops_its_parts(server: OpenAISer
 
 
 def test_parts_hold_all_of_a_text_and_no_part_is_too_long() -> None:
-    text = long_text(40) + "x" * PART_CHARACTERS
+    text = long_text(5) + "x" * PART_CHARACTERS
 
     parts = split_text(text, 2_000)
 
