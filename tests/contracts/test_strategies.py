@@ -483,7 +483,7 @@ LINES = [
 ]
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(LINES), max_size=10), st.sampled_from(["\n", "\r\n"]))
 def test_headings_are_those_that_another_parser_sees(lines: list[str], end: str) -> None:
     text = end.join(lines)

@@ -60,7 +60,7 @@ def synthesizer(request: pytest.FixtureRequest, server: OpenAIServer) -> Synthes
     return EVERY[request.param](server)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(text=st.text(max_size=300))
 def test_the_same_text_gives_the_same_synopsis(synthesizer: Synthesizer, text: str) -> None:
     assert synthesizer.synthesize(text, {}) == synthesizer.synthesize(text, {})
