@@ -134,11 +134,11 @@ def test_a_proposal_is_pending_then_approved_and_waits_for_the_next_run(aid: Fin
 
 
 def test_a_forged_quote_does_not_block_the_right_one_after_a_run_or_an_edit(
-    make_aid: Callable[..., FindingAid],
+    make_aid: Callable[..., FindingAid], ready_made: ReadyMade
 ) -> None:
     source = MemorySource({"ledger.md": f"# Ledger\n\n{QUOTE}."})
     aid = make_aid(source=source, synthesizer=None, claims=Claiming(Silent()))
-    aid.index()
+    ready_made("one ledger", aid.index)
     (forged,) = aid.claims.propose(ProposedClaim("docs", "ledger.md", "Ledgers are described.", "somewhere else"))
     aid.index()
     assert [view.evidence for view in aid.claims.list()] == ["forged"]
