@@ -23,7 +23,7 @@ from findingaid.config.settings import ServeSettings
 from findingaid.serve.http import create_app
 from findingaid.serve.session import Session
 from findingaid.testing import OpenAIServer, faults
-from tests.conftest import Cli, openai
+from tests.conftest import Cli, ReadyMade, openai
 
 SECRET = "saffron"
 """Word of the texts and of the queries, which must not be recorded."""
@@ -70,20 +70,30 @@ def recorded(sdk: Recorded) -> Recorded:
 
 
 @pytest.fixture
-def indexed(recorded: Recorded, cli: Cli, server: OpenAIServer) -> FindingAid:
+def unindexed(cli: Cli, server: OpenAIServer) -> FindingAid:
     cli.write("one.md", f"# One\n\nThe {SECRET} is weighed by hand on the first floor.\n")
     cli.settings["synthesizer"] = openai(server, seed=7)
     cli.settings["corpora"]["docs"]["synopsis"] = True
-    cli.run("status")
-    aid = findingaid.open(cli.config)
+    cli.configure()
+    return findingaid.open(cli.config)
+
+
+@pytest.fixture
+def indexed(unindexed: FindingAid, ready_made: ReadyMade, recorded: Recorded) -> FindingAid:
+    ready_made("one floor", unindexed.index)
     recorded.exporter.clear()
-    assert aid.index().corpora["docs"].new == 1
-    return aid
+    return unindexed
 
 
-def test_a_run_has_a_span_for_each_stage_and_below_it_for_each_model_call(
-    indexed: FindingAid, recorded: Recorded
+def told_nothing(recorded: Recorded) -> bool:
+    """Return whether no span holds a word of the texts and the queries."""
+    return all(SECRET not in span.to_json() for span in recorded.exporter.get_finished_spans())
+
+
+def test_a_run_has_a_span_for_each_stage_and_below_it_for_each_model_call_by_the_genai_conventions(
+    unindexed: FindingAid, recorded: Recorded
 ) -> None:
+    assert unindexed.index().corpora["docs"].new == 1
     spans = recorded.spans()
 
     stages = {"artifacts", "surfaces", "synopses", "claims", "embeddings", "records"}
@@ -99,10 +109,7 @@ def test_a_run_has_a_span_for_each_stage_and_below_it_for_each_model_call(
     }
     assert recorded.points("findingaid.run.duration")[0].count >= 1
 
-
-def test_a_model_call_is_recorded_by_the_genai_conventions(indexed: FindingAid, recorded: Recorded) -> None:
-    call = recorded.spans()["chat small"]
-
+    call = spans["chat small"]
     assert call.kind is trace.SpanKind.CLIENT
     told = dict(call.attributes or {})
     assert told.pop("server.address").startswith("127.0.0.1:")
@@ -119,6 +126,7 @@ def test_a_model_call_is_recorded_by_the_genai_conventions(indexed: FindingAid, 
     tokens = {point.attributes["gen_ai.token.type"] for point in recorded.points("gen_ai.client.token.usage")}
     assert tokens == {"input", "output"}
     assert recorded.points("gen_ai.client.operation.duration")[0].attributes["gen_ai.request.model"] == "small"
+    assert told_nothing(recorded)
 
 
 def test_a_failed_call_is_an_error_without_its_message(recorded: Recorded, cli: Cli, server: OpenAIServer) -> None:
@@ -135,11 +143,11 @@ def test_a_failed_call_is_an_error_without_its_message(recorded: Recorded, cli: 
 
 
 def test_a_search_is_recorded_by_the_database_conventions(indexed: FindingAid, recorded: Recorded) -> None:
-    recorded.exporter.clear()
     indexed.search(f"{SECRET} by hand", mode="lexical", timeout=30)
     with pytest.raises(QueryError):
         indexed.search(SECRET, where="nowhere = 1")
 
+    assert told_nothing(recorded)
     found, failed = recorded.exporter.get_finished_spans()
     assert found.name == "search records"
     assert found.attributes == {
@@ -160,7 +168,6 @@ def test_a_search_is_recorded_by_the_database_conventions(indexed: FindingAid, r
 def test_a_request_continues_the_trace_of_its_caller_down_to_the_search(
     indexed: FindingAid, recorded: Recorded
 ) -> None:
-    recorded.exporter.clear()
     trace_id, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     with TestClient(create_app(Session.of(indexed), ServeSettings(), None), base_url="http://127.0.0.1") as client:
         headers = {"traceparent": f"00-{trace_id}-{parent}-01"}
@@ -175,13 +182,6 @@ def test_a_request_continues_the_trace_of_its_caller_down_to_the_search(
     assert recorded.parents()["search records"] == "POST /v1/search"
     assert (request.attributes or {})["http.response.status_code"] == 200
     assert "http.route" not in (spans["GET"].attributes or {})
-
-
-def test_no_text_and_no_query_is_recorded(indexed: FindingAid, recorded: Recorded) -> None:
-    indexed.search(SECRET)
-
-    assert len(recorded.exporter.get_finished_spans()) > 5
-    assert all(SECRET not in span.to_json() for span in recorded.exporter.get_finished_spans())
 
 
 def test_without_opentelemetry_nothing_is_recorded_and_all_works() -> None:

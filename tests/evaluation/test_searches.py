@@ -25,7 +25,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 from findingaid.testing.http import Request
-from tests.conftest import Cli, error_of, text_about
+from tests.conftest import Cli, ReadyMade, error_of, text_about
 
 Make = Callable[..., FindingAid]
 
@@ -161,21 +161,13 @@ def test_a_second_evaluation_embeds_nothing_and_asks_nothing(
     first = findingaid.evaluate(make_aid(), small_set, folder=kept)
     fresh = CountingEmbedder()
     monkeypatch.setattr(CountingEmbedder, "embed_query", lambda *_: pytest.fail("a query was embedded"))
-    monkeypatch.setattr(FindingAid, "search", lambda *_, **__: pytest.fail("a query was put"))
 
+    findingaid.evaluate(make_aid(embedder=fresh), small_set, folder=kept, mode="dense")
+    monkeypatch.setattr(FindingAid, "search", lambda *_, **__: pytest.fail("a query was put"))
     second = findingaid.evaluate(make_aid(embedder=fresh), small_set, folder=kept)
 
     assert fresh.seen == []
     assert second.to_dict() == first.to_dict()
-
-
-def test_another_way_of_asking_embeds_no_query_again(
-    make_aid: Make, small_set: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    findingaid.evaluate(make_aid(), small_set, folder=kept)
-    monkeypatch.setattr(CountingEmbedder, "embed_query", lambda *_: pytest.fail("a query was embedded"))
-
-    findingaid.evaluate(make_aid(), small_set, folder=kept, mode="dense")
 
 
 def test_a_changed_document_is_embedded_alone_and_ranked_anew(make_aid: Make, small_set: Path, kept: Path) -> None:
@@ -318,10 +310,11 @@ TOPICS = ("ledger", "vector", "reader")
 
 
 @pytest.fixture
-def indexed(cli: Cli) -> Cli:
+def indexed(cli: Cli, ready_made: ReadyMade) -> Cli:
     for topic in TOPICS:
         cli.write(f"{topic}.md", text_about(topic))
-    assert cli.run("index").exit_code == 0
+    ready_made("topics", lambda: cli.run("index"))
+    cli.configure()
     return cli
 
 
@@ -476,35 +469,42 @@ def with_floor(cli: Cli) -> Cli:
     return cli
 
 
+@pytest.fixture
+def met(with_floor: Cli, ready_made: ReadyMade) -> Cli:
+    ready_made("topics above a floor", lambda: with_floor.run("index"))
+    with_floor.configure()
+    return with_floor
+
+
 def result_of(aid: FindingAid) -> Any:
     (result,) = [result for result in aid.check() if result.check is QUALITY]
     return result
 
 
-def test_what_meets_its_floor_is_published(with_floor: Cli) -> None:
-    assert with_floor.run("index").exit_code == 0
+def test_what_meets_its_floor_is_published(met: Cli) -> None:
+    aid = findingaid.open(met.config)
+    result = result_of(aid)
 
-    result = result_of(findingaid.open(with_floor.config))
+    assert {hit.artifact_id for hit in aid.search("ledger")} == {f"{topic}.md" for topic in TOPICS}
 
     assert result.passed
     assert result.facts["success@1"] == 1
     assert (result.facts["cases"], result.facts["floor"]) == (3, 0.9)
 
 
-def test_what_falls_below_its_floor_is_not_published(with_floor: Cli) -> None:
-    with_floor.run("index")
+def test_what_falls_below_its_floor_is_not_published(met: Cli) -> None:
     for topic in TOPICS:  # found before the expected artifact
-        with_floor.write(f"noise/{topic}.md", f"what of the {topic}")
+        met.write(f"noise/{topic}.md", f"what of the {topic}")
 
-    result = with_floor.run("index")
+    result = met.run("index")
 
     assert result.exit_code == 1
     assert "readers keep the previous version: docs: check quality: success@1 is " in result.stderr
     assert "over 3 cases, below the floor of 0.9; worst: 'what of the " in result.stderr
-    assert not any(hit["artifact_id"].startswith("noise") for hit in with_floor.json("search", "what of the ledger"))
-    assert with_floor.run("publish").exit_code == 1
-    with_floor.settings["corpora"]["docs"]["quality"]["floor"] = 0
-    assert with_floor.run("publish").exit_code == 0
+    assert not any(hit["artifact_id"].startswith("noise") for hit in met.json("search", "what of the ledger"))
+    assert met.run("publish").exit_code == 1
+    met.settings["corpora"]["docs"]["quality"]["floor"] = 0
+    assert met.run("publish").exit_code == 0
 
 
 def test_a_first_run_is_held_to_the_floor_too(with_floor: Cli) -> None:
@@ -514,11 +514,10 @@ def test_a_first_run_is_held_to_the_floor_too(with_floor: Cli) -> None:
     assert "nothing is published" in with_floor.run("search", "ledger").stderr
 
 
-def test_a_run_that_changes_nothing_asks_nothing(with_floor: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_floor.run("index")
+def test_a_run_that_changes_nothing_asks_nothing(met: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FindingAid, "search", lambda *_, **__: pytest.fail("a query was put"))
 
-    assert with_floor.run("index").exit_code == 0
+    assert met.run("index").exit_code == 0
 
 
 def test_a_run_embeds_no_question_that_an_earlier_one_did(with_floor: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -596,14 +595,15 @@ def question(request: Request) -> str:
 
 
 @pytest.fixture
-def answered(cli: Cli, server: OpenAIServer) -> Cli:
+def answered(cli: Cli, server: OpenAIServer, ready_made: ReadyMade) -> Cli:
     for topic in ("ledger", "vector", "reader", "licence"):
         cli.write(f"{topic}.md", text_about(topic) * 4)
     cli.settings["corpora"]["docs"] |= {
         "strategy": {"name": "Chunked", "chunk_size": 400, "overlap": 0},
         "synopsis": {"synthesizer": {"kind": "openai", "model": "m", "base_url": server.base_url, "api_key": "k"}},
     }
-    assert cli.run("index").exit_code == 0
+    ready_made("topics with synopses", lambda: cli.run("index"))
+    cli.configure()
     server.requests.clear()
     return cli
 

@@ -22,30 +22,33 @@ from tests.paths import ROOT
 
 KEY = "sk-a-secret-key"
 
-# Submits in a process of its own, which dies right before or after one of the steps that change something.
-CHILD = """
+DEATHS = [(step, when) for step in ("Files", "Batches") for when in ("before", "after")]
+
+# Submits once for each death, in a process of its own that dies right before or after the step.
+PARENT = """
 import os, signal, sys
 from openai.resources import Batches, Files
-from tests.llm.test_batch_api import batches_at, keyed
+from tests.llm.test_batch_api import DEATHS, batches_at, keyed, only
 
-die_at, before = sys.argv[2], sys.argv[3] == "before"
-
-def dying(kind, name):
-    method = getattr(kind, name)
-    def call(*arguments, **named):
+def dying(kind, die_at, before):
+    method = kind.create
+    def create(*arguments, **named):
         if die_at == kind.__name__ and before:
             os.kill(os.getpid(), signal.SIGKILL)
         result = method(*arguments, **named)
         if die_at == kind.__name__:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
-    setattr(kind, name, call)
+    kind.create = create
 
-dying(Files, "create")
-dying(Batches, "create")
-batches = batches_at(sys.argv[1])
-(batch,) = batches.inputs(keyed(3))
-print(batches.submit(batch))
+for number, (die_at, when) in enumerate(DEATHS, 1):
+    if not (child := os.fork()):
+        dying(Files, die_at, when == "before")
+        dying(Batches, die_at, when == "before")
+        batches = batches_at(sys.argv[1])
+        batches.submit(only(batches, number))
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
 """
 
 
@@ -285,29 +288,26 @@ def test_a_batch_is_found_behind_many_others(server: OpenAIServer, batches: Batc
     assert batches.find("another") is None
 
 
-@pytest.mark.parametrize("step", ["Files", "Batches"])
-@pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_killed_while_it_submits_leaves_one_batch_when_done_again(
-    server: OpenAIServer, batches: BatchClient, step: str, when: str
+    server: OpenAIServer, batches: BatchClient
 ) -> None:
-    root = ROOT
-
     killed = subprocess.run(
-        [sys.executable, "-c", CHILD, server.base_url, step, when],
+        [sys.executable, "-c", PARENT, server.base_url],
         capture_output=True,
         text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
-    batch = only(batches, 3)
-    batch_id = batches.submit(batch)
+    assert killed.stdout.split() == [str(int(signal.SIGKILL))] * len(DEATHS), killed.stderr
 
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert list(server.batches.objects) == [batch_id]
-    assert len(server.files.objects) == 1
-    assert paths(server, "POST").count("/v1/batches") == 1
-    assert set(ended(batches, batch_id, batch).results) == set(batch.keys)
+    for number in range(1, len(DEATHS) + 1):
+        batch = only(batches, number)
+        batch_id = batches.submit(batch)
+        assert set(ended(batches, batch_id, batch).results) == set(batch.keys)
+
+    assert len(server.batches.objects) == paths(server, "POST").count("/v1/batches") == len(DEATHS)
+    assert len(server.files.objects) == 2 * len(DEATHS)  # an input and an output
 
 
 def test_a_creation_that_is_not_confirmed_is_looked_for_and_not_repeated(server: OpenAIServer) -> None:
