@@ -18,6 +18,7 @@ from findingaid.strategies import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, faults
+from tests.conftest import ReadyMade
 
 Make = Callable[..., FindingAid]
 MARK = "The chunk of this document:"
@@ -69,39 +70,33 @@ def contexts_of(server: OpenAIServer) -> int:
 
 def test_chunks_are_searched_by_their_contexts_and_shown_without(make: Make, server: OpenAIServer) -> None:
     aid = make()
-    aid.index()
+    plan, report = docs(aid.plan()), docs(aid.index())
     hits = aid.search("zebras", mode="lexical")
 
     assert {hit.artifact_id for hit in hits} == {"a.md", "b.md"}
     assert len(hits) == contexts_of(server) == CHUNKS
     assert all("Zebras" not in hit.text for hit in hits)
+    assert (plan.calls, plan.records) == (report.calls, report.records)
+    assert report.calls.synthesize == plan.usage.calls == CHUNKS + 2
     assert aid.verify() == []
     assert all(result.passed for result in aid.check())
 
-
-def test_the_document_comes_first_in_every_request_about_its_chunks(make: Make, server: OpenAIServer) -> None:
-    make().index()
     asked = [r.json["messages"] for r in server.completions if is_context(r) and "balances" in r.content]
-
     before = [user.partition(MARK)[0] for _, user in ([m["content"] for m in messages] for messages in asked)]
     assert len(before) == CHUNKS - 1
-    assert len(set(before)) == 1
+    assert len(set(before)) == 1  # the document comes first, so that an endpoint may cache it
     assert asked[0][0] == asked[1][0]
 
 
-def test_a_plan_counts_them_and_a_context_is_paid_once(make: Make, server: OpenAIServer, source: MemorySource) -> None:
-    plan = docs(make().plan())
-    report = docs(make().index())
+def test_a_context_is_paid_once(make: Make, source: MemorySource, ready_made: ReadyMade) -> None:
+    ready_made("chunk contexts", lambda: make(embedder=CountingEmbedder()).index())
     make().purge()
-    again = docs(make().index())
     source.payloads["c.md"] = source.payloads["b.md"]
     copied = docs(make().index())
     source.payloads["b.md"] += " And writes."
     edited = docs(make().index())
 
-    assert (plan.calls, plan.records) == (report.calls, report.records)
-    assert report.calls.synthesize == plan.usage.calls == CHUNKS + 2
-    assert again.calls.synthesize == copied.calls.synthesize == 0
+    assert copied.calls.synthesize == 0
     assert edited.calls.synthesize == 2
 
 

@@ -9,9 +9,7 @@ import pytest
 
 from findingaid import FindingAid, Report
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.model import Outcome
 from findingaid.reports import NO_CALLS, Calls, CorpusReport
-from findingaid.store import Ledger
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import PARAGRAPH, text_about
@@ -35,8 +33,10 @@ def versions(aid: FindingAid) -> dict[str, int]:
 
 
 def test_a_first_run_indexes_everything(aid: FindingAid) -> None:
-    report = aid.index()
+    foreseen, report = aid.plan(), aid.index()
 
+    assert docs(foreseen).calls == docs(report).calls
+    assert docs(report).tokens > 0
     assert (docs(report).artifacts, docs(report).new, docs(report).records) == (3, 3, 9)
     assert docs(report).calls == Calls(embed=9, synthesize=3)
     assert aid.verify() == []
@@ -51,47 +51,6 @@ def test_a_rerun_in_another_process_calls_no_model_and_commits_nothing(make_aid:
     assert docs(report).unchanged == 3
     assert docs(report).calls == NO_CALLS
     assert versions(make_aid()) == before
-
-
-@pytest.mark.usefixtures("indexed")
-def test_editing_one_chunk_embeds_that_chunk_and_the_new_synopsis(
-    aid: FindingAid, source: MemorySource, embedder: CountingEmbedder
-) -> None:
-    embedder.seen.clear()
-    source.payloads["ledger.md"] = text_about("ledger", "something new")
-
-    report = aid.index()
-
-    assert (docs(report).changed, docs(report).unchanged) == (1, 2)
-    assert docs(report).calls.synthesize == 1
-    # The synopsis says the same as before, so its text is not embedded again.
-    assert [text for text in embedder.seen if "something new" in text] == embedder.seen
-    assert len(embedder.seen) == 1
-
-
-@pytest.mark.usefixtures("indexed")
-def test_a_renamed_artifact_costs_no_call(aid: FindingAid, source: MemorySource) -> None:
-    source.payloads["moved.md"] = source.payloads.pop("ledger.md")
-
-    report = aid.index()
-
-    assert (docs(report).new, docs(report).deleted) == (1, 1)
-    assert docs(report).calls == NO_CALLS
-    assert "ledger.md" not in {hit.artifact_id for hit in aid.search("ledger", 50)}
-
-
-@pytest.mark.usefixtures("indexed")
-def test_a_reverted_edit_costs_no_call_and_gives_the_same_records(aid: FindingAid, source: MemorySource) -> None:
-    before = records(aid)
-    text = source.payloads["ledger.md"]
-    source.payloads["ledger.md"] = text_about("elsewhere")
-    aid.index()
-    source.payloads["ledger.md"] = text
-
-    report = aid.index()
-
-    assert docs(report).calls == NO_CALLS
-    assert records(aid) == before
 
 
 @pytest.mark.usefixtures("indexed")
@@ -124,26 +83,6 @@ def test_a_changed_synthesizer_writes_every_synopsis_again_and_nothing_else(make
 
 
 @pytest.mark.usefixtures("indexed")
-def test_a_changed_embedder_embeds_everything_again_and_mixes_none(make_aid: Make) -> None:
-    other = CountingEmbedder(HashEmbedder(dim=16), "other")
-
-    report = make_aid(embedder=other).index()
-
-    assert docs(report).calls == Calls(embed=9, synthesize=0)
-    assert set(make_aid().store.published().to_table()["embedder_id"].to_pylist()) == {other.id}
-    assert make_aid(embedder=other).verify() == []
-
-
-@pytest.mark.usefixtures("indexed")
-def test_an_embedder_set_back_costs_no_call(make_aid: Make) -> None:
-    make_aid(embedder=CountingEmbedder(HashEmbedder(dim=16), "other")).index()
-
-    report = make_aid().index()
-
-    assert docs(report).calls == NO_CALLS
-
-
-@pytest.mark.usefixtures("indexed")
 def test_readers_keep_the_old_index_while_an_embedder_of_another_width_fails(
     make_aid: Make, embedder: CountingEmbedder
 ) -> None:
@@ -169,8 +108,6 @@ def test_an_artifact_that_fails_under_a_new_embedder_is_not_served_with_old_vect
 
     assert [failure.artifact_id for failure in docs(report).failed] == ["ledger.md"]
     assert {hit.artifact_id for hit in make_aid(embedder=other).search("ledger", 50)} == {"reader.md", "vector.md"}
-    source.broken.clear()
-    assert docs(make_aid(embedder=other).index()).records == 9
     assert make_aid(embedder=other).verify() == []
 
 
@@ -264,7 +201,9 @@ class TestPlan:
 
 
 class TestEmptyIsNotFailed:
-    def test_a_failed_synopsis_is_reported_retried_and_invents_nothing(self, make_aid: Make) -> None:
+    def test_a_failed_synopsis_is_reported_and_tried_again_alone_and_moves_no_record(
+        self, make_aid: Make, synthesizer: ScriptedSynthesizer
+    ) -> None:
         failing = ScriptedSynthesizer(script={"ledger": TimeoutError("took too long")})
 
         report = make_aid(synthesizer=failing).index()
@@ -274,66 +213,51 @@ class TestEmptyIsNotFailed:
         assert not report.ok
         published = [hit for hit in make_aid().search("ledger", 50) if hit.artifact_id == "ledger.md"]
         assert [hit.surface_kind for hit in published] == ["chunk", "chunk"]
-
-    def test_the_next_run_tries_only_the_failed_one_again(
-        self, make_aid: Make, synthesizer: ScriptedSynthesizer
-    ) -> None:
-        make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": TimeoutError()})).index()
+        before = records(make_aid())
 
         report = make_aid().index()
 
         assert report.ok
         assert len(synthesizer.seen) == docs(report).calls.synthesize == 1
-        assert make_aid().verify() == []
-
-    def test_a_synopsis_that_comes_late_moves_no_record(self, make_aid: Make) -> None:
-        make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": TimeoutError()})).index()
-        before = records(make_aid())
-
-        make_aid().index()
-
         after = records(make_aid())
         assert len(after) == len(before) + 1
         assert before.items() <= after.items()
+        assert make_aid().verify() == []
 
-    def test_an_empty_synopsis_is_not_asked_for_again(self, make_aid: Make) -> None:
-        quiet = ScriptedSynthesizer(script={"ledger": "  "})
+    def test_an_empty_synopsis_drops_that_surface_alone_and_is_not_asked_for_again(self, make_aid: Make) -> None:
+        quiet = ScriptedSynthesizer(script={"ledger": "  ", "vector": None})  # type: ignore[dict-item]
 
         first, second = make_aid(synthesizer=quiet).index(), make_aid(synthesizer=quiet).index()
 
         assert first.ok
-        assert docs(first).records == 8
+        assert docs(first).records == 7
         assert docs(second).calls == NO_CALLS
-        assert make_aid().status()[0].synopses == {"empty": 1, "ok": 2}
-
-    def test_a_synthesizer_that_returns_no_text_drops_that_surface_alone(self, make_aid: Make) -> None:
-        report = make_aid(synthesizer=ScriptedSynthesizer(script={"ledger": None})).index()  # type: ignore[dict-item]
-
-        assert report.ok
-        assert Ledger(make_aid().store).rows("docs")["ledger.md"].synopsis_outcome == Outcome.EMPTY
+        assert make_aid().status()[0].synopses == {"empty": 2, "ok": 1}
 
 
 class TestOneBadArtifact:
-    def test_an_unreadable_artifact_fails_alone(self, aid: FindingAid, source: MemorySource) -> None:
+    def test_each_fails_alone_by_its_stage_and_is_tried_again(self, make_aid: Make, source: MemorySource) -> None:
         source.broken.add("ledger.md")
+        source.payloads |= {"odd.md": {"no text here": "at all"}, "half.md": "half a pair \ud800 of surrogates"}
 
-        report = aid.index()
+        report = docs(make_aid(embedder=CountingEmbedder(poison="vector again")).index())
 
-        (failure,) = docs(report).failed
-        assert (failure.artifact_id, failure.stage, failure.kind) == ("ledger.md", "artifacts", "unreadable")
-        assert docs(report).records == 6
-        assert aid.verify() == []
+        assert {(f.artifact_id, f.stage, f.kind) for f in report.failed} == {
+            ("ledger.md", "artifacts", "unreadable"),
+            ("odd.md", "surfaces", "parse"),
+            ("half.md", "artifacts", "encoding"),
+            ("vector.md", "embeddings", "other"),
+        }
+        assert "text_key" in next(f.message for f in report.failed if f.artifact_id == "odd.md")
+        assert report.records == 3
 
-    def test_it_is_tried_again_and_heals(self, aid: FindingAid, source: MemorySource) -> None:
-        source.broken.add("ledger.md")
-        aid.index()
         source.broken.clear()
-
-        report = aid.index()
-
-        assert report.ok
-        assert docs(report).records == 9
-        assert aid.status()[0].failed == []
+        del source.payloads["odd.md"], source.payloads["half.md"]
+        healed = make_aid()
+        assert healed.index().ok
+        assert {hit.artifact_id for hit in healed.search("ledger", 50)} == {"ledger.md", "vector.md", "reader.md"}
+        assert healed.status()[0].failed == []
+        assert healed.verify() == []
 
     @pytest.mark.usefixtures("indexed")
     def test_what_was_published_of_it_before_stays(self, aid: FindingAid, source: MemorySource) -> None:
@@ -345,34 +269,12 @@ class TestOneBadArtifact:
         assert not report.ok
         assert "ledger.md" in {hit.artifact_id for hit in aid.search("ledger", 50)}
 
-    def test_a_poisoned_text_fails_its_artifact_and_no_other(self, make_aid: Make) -> None:
-        report = make_aid(embedder=CountingEmbedder(poison="ledger again")).index()
-
-        (failure,) = docs(report).failed
-        assert (failure.artifact_id, failure.stage) == ("ledger.md", "embeddings")
-        assert docs(report).records == 6
-
-    def test_a_strategy_that_raises_fails_that_artifact(self, make_aid: Make, source: MemorySource) -> None:
-        source.payloads["odd.md"] = {"no text here": "at all"}
-
-        report = make_aid().index()
-
-        (failure,) = docs(report).failed
-        assert (failure.artifact_id, failure.stage, failure.kind) == ("odd.md", "surfaces", "parse")
-        assert "text_key" in failure.message
-
-    def test_a_text_no_table_can_hold_fails_alone(self, aid: FindingAid, source: MemorySource) -> None:
-        source.payloads["odd.md"] = "half a pair \ud800 of surrogates"
-
-        report = aid.index()
-
-        assert [failure.kind for failure in docs(report).failed] == ["encoding"]
-        assert docs(report).records == 9
-
 
 class TestLoss:
     @pytest.mark.usefixtures("indexed")
-    def test_a_source_that_yields_nothing_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
+    def test_a_source_that_yields_nothing_is_refused_unless_loss_is_allowed(
+        self, aid: FindingAid, source: MemorySource
+    ) -> None:
         source.payloads.clear()
 
         report = aid.index()
@@ -380,6 +282,8 @@ class TestLoss:
         assert not report.ok
         assert "--allow-loss" in (docs(report).error or "")
         assert len(aid.search("ledger", 50)) == 9
+        assert docs(aid.index(allow_loss=True)).deleted == 3
+        assert aid.search("ledger") == []
 
     @pytest.mark.usefixtures("indexed")
     def test_a_source_that_loses_most_is_refused(self, aid: FindingAid, source: MemorySource) -> None:
@@ -389,15 +293,6 @@ class TestLoss:
         assert "refused" in (docs(aid.index()).error or "")
 
     @pytest.mark.usefixtures("indexed")
-    def test_loss_can_be_allowed(self, aid: FindingAid, source: MemorySource) -> None:
-        source.payloads.clear()
-
-        report = aid.index(allow_loss=True)
-
-        assert docs(report).deleted == 3
-        assert aid.search("ledger") == []
-
-    @pytest.mark.usefixtures("indexed")
     def test_moving_everything_is_no_loss(self, aid: FindingAid, source: MemorySource) -> None:
         source.payloads = {f"moved/{name}": text for name, text in source.payloads.items()}
 
@@ -405,12 +300,3 @@ class TestLoss:
 
         assert report.ok
         assert docs(report).calls == NO_CALLS
-
-
-def test_tokens_are_foreseen_and_counted(make_aid: Callable[..., FindingAid]) -> None:
-    aid = make_aid(synthesizer=None)
-
-    foreseen = aid.plan().corpora["docs"].tokens
-
-    assert foreseen == aid.index().corpora["docs"].tokens > 0
-    assert aid.index().corpora["docs"].tokens == 0

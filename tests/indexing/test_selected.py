@@ -23,42 +23,33 @@ def updated(aid: FindingAid) -> dict[str, Any]:
     return {artifact_id: row.updated for artifact_id, row in Ledger(aid.store).rows("docs").items()}
 
 
+@pytest.mark.usefixtures("indexed")
 def test_named_artifacts_alone_are_built_and_paid_again(
-    make_aid: Make, source: MemorySource, synthesizer: ScriptedSynthesizer
+    aid: FindingAid, source: MemorySource, synthesizer: ScriptedSynthesizer
 ) -> None:
-    aid = make_aid()
-    aid.index()
     before = updated(aid)
     named = sorted(source.payloads)[:2]
-    synthesizer.seen.clear()
 
     report = aid.index(artifacts=named, force=True, pay_again=True).corpora["docs"]
 
     assert (report.artifacts, report.calls.synthesize, len(synthesizer.seen)) == (2, 2, 2)
     assert {i for i, at in updated(aid).items() if at != before[i]} == set(named)
-    assert aid.index().corpora["docs"].unchanged == 3
 
 
-def test_a_named_artifact_is_brought_up_to_date_and_others_wait(make_aid: Make, source: MemorySource) -> None:
-    aid = make_aid()
-    aid.index()
+@pytest.mark.usefixtures("indexed")
+def test_named_artifacts_are_brought_up_to_date_or_removed_and_others_wait(
+    aid: FindingAid, source: MemorySource
+) -> None:
     source.payloads["ledger.md"] = text_about("harbours")
     source.payloads["new.md"] = text_about("ships")
+    del source.payloads["vector.md"]
 
-    first = aid.index(artifacts=["ledger.md"]).corpora["docs"]
+    first = aid.index(artifacts=["ledger.md", "vector.md"]).corpora["docs"]
+
+    assert (first.changed, first.new, first.deleted) == (1, 0, 1)
+    assert updated(aid).keys() == {"ledger.md", "reader.md"}
     rest = aid.index().corpora["docs"]
-
-    assert (first.artifacts, first.changed, first.new, rest.changed, rest.new) == (1, 1, 0, 0, 1)
-
-
-def test_a_named_artifact_that_the_source_lost_is_removed(make_aid: Make, source: MemorySource) -> None:
-    aid = make_aid()
-    aid.index()
-    del source.payloads["ledger.md"]
-
-    report = aid.index(artifacts=["ledger.md"]).corpora["docs"]
-
-    assert (report.deleted, "ledger.md" in updated(aid)) == (1, False)
+    assert (rest.changed, rest.new) == (0, 1)
 
 
 def test_one_stage_alone_is_paid_again_and_what_follows_changes_with_it(

@@ -106,12 +106,10 @@ def test_a_text_that_cannot_be_made_costs_the_synopsis_and_the_claims_alone(
     aid = make_aid(strategy=SilentRecipe(problem), claims=Claiming(ExtractiveClaims()))
 
     report = aid.index().corpora["docs"]
-    again = aid.index().corpora["docs"]
 
     assert {(f.artifact_id, f.kind, f.message) for f in report.failed} == {("harbour", "parse", message)}
     assert {f.stage for f in report.failed} <= {"synopses", "claims"}
     assert [hit.text for hit in aid.search("harbour ship fees", k=5)].count(STEP) == 1
-    assert len(again.failed) == len(report.failed), "the next run tries again"
 
 
 @pytest.mark.parametrize("strategy", [Chunked(), WholeText(), Package(), Skill(), ClaudeTurn(), ClaudeSession()])
