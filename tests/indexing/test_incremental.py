@@ -10,7 +10,6 @@ import pytest
 from findingaid import FindingAid, Report
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.reports import NO_CALLS, Calls, CorpusReport
-from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import PARAGRAPH, text_about
 
@@ -62,17 +61,6 @@ def test_a_changed_filter_field_rewrites_the_records_without_a_call(aid: Finding
     assert docs(report).changed == 1
     assert docs(report).calls == NO_CALLS
     assert {hit.metadata.get("owner") for hit in aid.search("ledger", 50) if hit.artifact_id == "ledger.md"} == {"anna"}
-
-
-@pytest.mark.usefixtures("indexed")
-def test_a_changed_strategy_parameter_cuts_everything_again(make_aid: Make, synthesizer: ScriptedSynthesizer) -> None:
-    synthesizer.seen.clear()
-
-    report = make_aid(strategy=WholeText()).index()
-
-    assert docs(report).changed == 3
-    assert synthesizer.seen == []
-    assert {hit.surface_kind for hit in make_aid(strategy=WholeText()).search("ledger", 50)} == {"synopsis", "document"}
 
 
 @pytest.mark.usefixtures("indexed")

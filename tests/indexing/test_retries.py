@@ -59,7 +59,7 @@ def tries(aid: FindingAid, runs: int) -> list[bool]:
     return tried
 
 
-def test_what_would_fail_again_is_tried_only_after_a_change_or_by_its_name(aid: FindingAid, tmp_path: Path) -> None:
+def test_what_would_fail_again_is_tried_only_after_a_change(aid: FindingAid, tmp_path: Path) -> None:
     put(tmp_path / "docs", "bad.md", "parse")
     assert tries(aid, 2) == [True, False]
     (failure,) = aid.status()[0].failed

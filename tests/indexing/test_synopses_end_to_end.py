@@ -270,18 +270,6 @@ def test_what_no_request_gets_past_is_tried_once(project: Project, fault: Fault,
     assert project.json("status")[0]["synopses"] == {"failed": 1, "pending": 2}
 
 
-def test_a_budget_given_for_one_run_leaves_the_rest_to_the_next(project: Project) -> None:
-    project.write("writer", "author")
-
-    first = project.run("index", "--set", "budget.calls=3")
-    after_first = project.json("status")[0]["synopses"]
-    second = project.asks()
-
-    assert "docs: 2 synopses are left to the next run: the budget of this run is spent" in first
-    assert after_first == {"ok": 3, "pending": 2}
-    assert (len(project.asked), sum(second.values())) == (5, 2)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("ending", "concurrency"), [(signal.SIGINT, 8), (signal.SIGKILL, 32)])
 def test_a_build_ended_half_way_and_resumed_asks_twice_for_next_to_nothing(
