@@ -132,6 +132,7 @@ def test_weights_that_are_not_the_known_ones_are_refused(tmp_path: Path) -> None
         check_digest(tmp_path / "model.safetensors", "53aa")
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
 

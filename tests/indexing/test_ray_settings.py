@@ -58,7 +58,7 @@ def test_nothing_connects_to_ray_when_nothing_is_stale(cli: Cli, monkeypatch: py
 @pytest.mark.parametrize(("device", "gpus"), [("cuda:0", 1), ("cpu", 0)])
 def test_an_actor_takes_a_gpu_if_the_embedder_uses_one(device: str, gpus: int, cli: Cli) -> None:
     cli.settings |= {"embedder": {"kind": "sentence-transformers", "device": device}, "executor": {"kind": "ray"}}
-    cli.run("status")  # writes the configuration
+    cli.configure()
 
     settings = Config(read_settings(cli.config), cli.folder).ray
 
