@@ -21,7 +21,8 @@ from findingaid.sources import files
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
 from tests.support.deployment import ENDED, Deployment, dagster_dev, until
-from tests.support.location import STAGES, Location, open_location, read_listing
+from tests.support.listings import read_listing
+from tests.support.location import STAGES, Location, open_location
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -138,10 +138,20 @@ def test_with_previews_a_partition_shows_texts_which_the_history_then_keeps(loca
     location.index()
 
     assert files_with(location.cli.folder / "dagster_home", MARKER)
-    logged = location.instance.fetch_materializations(
-        dg.AssetRecordsFilter(dg.AssetKey(["docs", "synopses"]), asset_partitions=["marked.md"]), limit=1
-    ).records[0]
-    assert MARKER in str(logged.asset_materialization.metadata["synopsis"].value)  # type: ignore[union-attr]
+    for stage in (Stage.SURFACES, Stage.SYNOPSES):
+        assert MARKER in str(metadata_of(location, stage)), stage
+    columns = metadata_of(location, Stage.RECORDS)["dagster/column_schema"].value.columns  # type: ignore[union-attr]
+    assert {column.name: column.type for column in columns}.items() >= {
+        "path": "string", "headings": "list<string>", "chunk_index": "int64",
+    }.items()  # fmt: skip
+
+
+def metadata_of(location: Location, stage: Stage) -> Mapping[str, dg.MetadataValue]:
+    """Return the metadata of the last materialization of the marked document."""
+    (logged,) = location.instance.fetch_materializations(
+        dg.AssetRecordsFilter(dg.AssetKey(["docs", stage]), asset_partitions=["marked.md"]), limit=1
+    ).records
+    return logged.asset_materialization.metadata  # type: ignore[union-attr]
 
 
 def test_a_failure_is_told_by_its_stage_and_kind(location: Location) -> None:

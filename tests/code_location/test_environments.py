@@ -204,7 +204,6 @@ def test_rollback_publish_verify_and_purge_are_jobs_and_what_moves_readers_is_to
     ]  # fmt: skip
     versions = [version for version, _ in events(location)]
     assert versions[0] == versions[2] != versions[1] == versions[3]
-    assert run(location, "verify_index").success
     assert run(location, "purge_index").success
     (location.cli.folder / "index" / "surfaces.lance").rename(location.cli.folder / "gone")
     broken = run(location, "verify_index")
@@ -238,11 +237,9 @@ def test_the_error_of_a_failed_run_names_artifacts_and_reasons_and_the_option_of
     for path in location.cli.docs.iterdir():
         path.unlink()
     refused = location.index()
-    allowed = location.index(allow_loss=True)
 
     assert "everything else is published, but 1 failed: docs: bad.md: " in error_of(failed)
     assert "[artifacts: binary]" in error_of(failed)
     assert "run the job again with `allow_loss: true`" in error_of(refused)
     assert "--allow-loss" not in error_of(refused)
-    assert allowed.success
     assert "`allow_loss: true`" in in_dagster("or start without it by `findingaid index --allow-loss`")

@@ -91,12 +91,9 @@ class TablesOnly(dg.ConfigurableIOManager):
         raise TypeError
 
 
-@pytest.mark.parametrize("scratch", ["scratch", "file://{folder}/scratch"])
-def test_steps_hand_their_work_on_in_the_scratch_folder(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, scratch: str
-) -> None:
+def test_steps_hand_their_work_on_in_the_scratch_folder(cli: Cli) -> None:
     cli.write("ledger.md", text_about("ledger"))
-    ours = definitions(cli, {"kind": "in_process", "scratch": scratch.format(folder=cli.folder)})
+    ours = definitions(cli, {"kind": "in_process", "scratch": f"file://{cli.folder}/scratch"})
     merged = dg.Definitions.merge(ours, dg.Definitions(resources={"io_manager": TablesOnly()}))
 
     result = merged.resolve_job_def("index").execute_in_process()

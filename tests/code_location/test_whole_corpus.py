@@ -11,7 +11,7 @@ import pytest
 from findingaid_dagster.assets import FAILED_TAG
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
-from tests.support.location import STAGES, Location, dagster, defined, open_location
+from tests.support.location import STAGES, Location, open_location
 
 RAW = dg.AssetKey(["raw", "pages"])
 PUBLISHED = dg.AssetKey(["docs", "published"])
@@ -218,14 +218,3 @@ def test_automation_indexes_the_corpus_when_the_assets_before_it_are_new(locatio
         asked.append(found.get_num_requested(PUBLISHED))
 
     assert asked == [0, 1, 0, 0]
-
-
-def test_the_command_line_of_dagster_indexes_a_corpus_by_its_published_records(location: Location) -> None:
-    location.cli.settings["corpora"]["docs"].pop("deps")
-    location.cli.configure()
-
-    done = dagster("asset", "materialize", "--select", "docs/published", *defined(location))
-
-    assert done.exit_code == 0, done.stderr
-    assert names_in(location) == ["ledger.md", "reader.md", "vector.md", "writer.md"]
-    assert location.all_fresh()

@@ -10,10 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from os import stat_result
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import dagster as dg
 import pytest
@@ -27,13 +24,13 @@ from sqlalchemy.engine import Engine
 import findingaid
 from findingaid import FindingAid
 from findingaid.identity.hashes import text_hash
-from findingaid.model import Listing
 from findingaid.sources import files
 from findingaid_dagster.assets import checks, plots
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.conftest import PLAIN, Cli, text_about
 from tests.paths import ROOT
+from tests.support.listings import listing_by_time
 
 STAGES = [stage.value for stage in PLAIN]
 
@@ -72,17 +69,6 @@ def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str =
     cli.configure()
     with dg.DagsterInstance.get() as instance:
         yield Location(cli, instance, templates() if own else None)
-
-
-read_listing = files._listing
-
-
-def listing_by_time(artifact_id: str, found: stat_result, now: int) -> Listing:
-    """Return the listing of a local file by its size and time alone, which a copy of the file has, too."""
-    copied = SimpleNamespace(
-        st_size=found.st_size, st_mtime_ns=found.st_mtime_ns, st_ctime_ns=found.st_mtime_ns, st_ino=0
-    )
-    return read_listing(artifact_id, cast("stat_result", copied), now)
 
 
 @functools.cache
