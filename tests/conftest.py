@@ -32,7 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs the tests in the background ignores SIGINT, and so would the processes that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("untimed", settings.default, deadline=None)  # on a busy machine any example may take long
+settings.register_profile(
+    "untimed", settings.default, deadline=None, max_examples=50
+)  # on a busy machine any example may take long
 settings.load_profile("untimed")
 
 ReadyMade = Callable[[str, Callable[[], object]], None]

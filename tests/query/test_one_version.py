@@ -17,6 +17,7 @@ from findingaid.query.answers import evidence
 from findingaid.serve.session import Session
 from findingaid.store.schemas import OF_RECORDS
 from findingaid.testing import MemorySource
+from tests.conftest import ReadyMade
 
 OLD = "# Tokens\n\nAccess tokens expire after fifteen minutes of idle time."
 DRAFT = "# Tokens\n\nNobody may change this draft of a rule. Access tokens never expire in the new product at all."
@@ -30,10 +31,12 @@ def source() -> MemorySource:
 
 
 @pytest.fixture
-def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
-    aid = replace(make_aid(synthesizer=None, claims=Claiming(ExtractiveClaims())), retain=3)
-    aid.index()
-    return aid
+def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
+    def make() -> FindingAid:
+        return make_aid(synthesizer=None, claims=Claiming(ExtractiveClaims()), retain=3)
+
+    ready_made("one version", lambda: make().index())
+    return make()
 
 
 def rolled_back(aid: FindingAid, source: MemorySource) -> None:
@@ -176,12 +179,12 @@ def test_a_request_whose_version_a_purge_has_removed_goes_on_with_the_published_
 
 def test_every_version_that_is_kept_can_be_read_whole(aid: FindingAid, source: MemorySource) -> None:
     texts = [OLD]
-    for number in range(3):
+    for number in range(2):
         texts.append(f"{OLD} This is edition {number} of the rule about it.")
         source.payloads["a.md"] = texts[-1]
         aid.index()
 
-    for version, text in zip(aid.versions(), reversed(texts[1:]), strict=True):
+    for version, text in zip(aid.versions(), reversed(texts), strict=True):
         if not version.served:
             aid.rollback(version.version)
         assert aid.read("a.md").text == text

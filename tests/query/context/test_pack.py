@@ -568,7 +568,7 @@ def packed(candidates: Sequence[Piece], budget: int, form: Form, count: Count, *
     return Packer(budget, form, count).pack(["q"], candidates, *given)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(pieces(), st.integers(4, 300), st.sampled_from(FORMS), st.sampled_from(["embedder", "file"]), st.booleans())
 def test_no_pack_is_over_budget_and_every_candidate_is_in_or_dropped_once(
     merging: Path, candidates: list[Piece], budget: int, form: Form, tokenizer: str, digested: bool
@@ -584,7 +584,7 @@ def test_no_pack_is_over_budget_and_every_candidate_is_in_or_dropped_once(
     assert all(dropped.reason != "empty" or not dropped.piece.text.strip() for dropped in pack.dropped)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     pieces(), st.integers(4, 150), st.integers(0, 150), st.sampled_from(FORMS), st.sampled_from(["embedder", "file"])
 )
@@ -600,7 +600,7 @@ def test_with_a_larger_budget_the_first_piece_on_which_packs_differ_is_one_more(
     assert [piece in large for piece in candidates] >= [piece in small for piece in candidates]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(pieces(), st.integers(4, 300), st.sampled_from(FORMS), st.sampled_from(["embedder", "file"]))
 def test_counting_the_whole_only_where_it_could_decide_keeps_what_counting_it_always_does(
     merging: Path, candidates: list[Piece], budget: int, form: Form, tokenizer: str
@@ -613,7 +613,7 @@ def test_counting_the_whole_only_where_it_could_decide_keeps_what_counting_it_al
     assert kept == always
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(pieces(), st.sampled_from(FORMS))
 def test_a_budget_for_everything_drops_no_piece_for_it(merging: Path, candidates: list[Piece], form: Form) -> None:
     pack = packed(candidates, 1_000_000, form, counters(merging)["file"], Telling(raises=AssertionError("asked")))

@@ -9,14 +9,14 @@ from findingaid import FindingAid
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.model import Action
 from findingaid.reports import Unclaimed
-from tests.conftest import Cli
+from tests.conftest import Cli, ReadyMade
 
 TEAM = "# Team\n\nFrank writes documentation. Anna works at Acme Corp. Ben tests the parser. Is it so? Yes.\n"
 FULL = " ".join(f"Person number {name} owns a part." for name in ("one", "two", "three", "four", "five"))
 
 
 @pytest.fixture
-def indexed(cli: Cli) -> Cli:
+def team(cli: Cli) -> Cli:
     for name, text in {
         "team.md": TEAM,
         "full.md": FULL,
@@ -30,6 +30,13 @@ def indexed(cli: Cli) -> Cli:
     return cli
 
 
+@pytest.fixture
+def indexed(team: Cli, ready_made: ReadyMade) -> Cli:
+    ready_made("absences", lambda: team.run("index"))
+    team.configure()
+    return team
+
+
 def opened(cli: Cli) -> FindingAid:
     return findingaid.open(cli.config)
 
@@ -40,16 +47,14 @@ GROUPED = (
 )
 
 
-def test_a_run_and_the_list_of_claims_group_the_artifacts_without_claims_by_reason(indexed: Cli) -> None:
-    assert GROUPED in indexed.run("index").stdout.splitlines()
-    assert "no claims in" not in indexed.run("index").stdout
-    assert GROUPED in indexed.run("claims", "list").stdout.splitlines()
-    assert "no claims in" not in indexed.run("claims", "list", "--review", "unreviewed").stdout
+def test_a_run_and_the_list_of_claims_group_the_artifacts_without_claims_by_reason(team: Cli) -> None:
+    assert GROUPED in team.run("index").stdout.splitlines()
+    assert "no claims in" not in team.run("index").stdout
+    assert GROUPED in team.run("claims", "list").stdout.splitlines()
+    assert "no claims in" not in team.run("claims", "list", "--review", "unreviewed").stdout
 
 
 def test_the_list_of_claims_of_one_artifact_says_why_it_is_empty(indexed: Cli) -> None:
-    indexed.run("index")
-
     assert indexed.run("claims", "list", "--artifact", "a.py").stdout.splitlines() == [
         "no claims", "docs/a.py: text/x-python is not prose"
     ]  # fmt: skip
@@ -57,7 +62,6 @@ def test_the_list_of_claims_of_one_artifact_says_why_it_is_empty(indexed: Cli) -
 
 
 def test_too_few_claims_for_a_summary_are_counted_and_what_was_not_taken_is_named(indexed: Cli) -> None:
-    indexed.run("index")
     reason = "3 claims, 5 needed; not taken: 'Is it so?' (a question), 'Yes.' (1 word, 3 needed)"
 
     refused = indexed.run("summary", "team.md")
@@ -70,7 +74,6 @@ def test_too_few_claims_for_a_summary_are_counted_and_what_was_not_taken_is_name
 
 
 def test_why_explains_only_what_is_missing_and_configured(indexed: Cli) -> None:
-    indexed.run("index")
     aid = opened(indexed)
 
     assert [a.what for a in aid.absences("full.md", "docs")] == ["references"]
@@ -79,11 +82,10 @@ def test_why_explains_only_what_is_missing_and_configured(indexed: Cli) -> None:
     assert not any(link.broken for link in aid.why("a.py")[0].walk())
 
 
-def test_a_synopsis_that_the_gate_left_out_and_one_without_words_are_told_apart(indexed: Cli) -> None:
-    source = indexed.settings["corpora"]["docs"]
-    source["synopsis"] = {"when": "tests.query.lookup.test_absences:short"}
-    indexed.run("index")
-    aid = opened(indexed)
+def test_a_synopsis_that_the_gate_left_out_and_one_without_words_are_told_apart(team: Cli) -> None:
+    team.settings["corpora"]["docs"]["synopsis"] = {"when": "tests.query.lookup.test_absences:short"}
+    team.run("index")
+    aid = opened(team)
 
     why = {i: {a.what: a.reason for a in aid.absences(i, "docs")} for i in ("full.md", "t.md")}
 
@@ -96,7 +98,6 @@ def short(plan: findingaid.model.SurfacePlan) -> bool:
 
 
 def test_a_retracted_claim_explains_why_there_are_too_few(indexed: Cli) -> None:
-    indexed.run("index")
     aid = opened(indexed)
     first = aid.claims.list(artifact="full.md")[0].claim_id
     assert aid.summary_node("full.md").bullets
@@ -110,10 +111,8 @@ def test_a_retracted_claim_explains_why_there_are_too_few(indexed: Cli) -> None:
 
 def test_a_corpus_without_claims_or_nodes_is_told_which_setting_it_lacks(indexed: Cli) -> None:
     indexed.settings["corpora"]["docs"] |= {"summary_nodes": None}
-    indexed.run("index")
     assert "set corpora.docs.summary_nodes" in indexed.run("summary", "team.md").stderr
     indexed.settings["corpora"]["docs"] |= {"claims": None}
-    indexed.run("index")
     assert "set corpora.docs.claims" in indexed.run("summary", "team.md").stderr
 
 

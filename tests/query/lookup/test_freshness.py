@@ -22,7 +22,8 @@ from findingaid.sources.records import RecordFile
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import MemorySource
-from tests.conftest import Cli, text_about
+from tests.conftest import Cli, ReadyMade, text_about
+from tests.support.listings import listing_by_time
 
 EARLIER = time.time() - 60
 """Time of files that are settled: an equal stamp means an equal payload."""
@@ -49,7 +50,7 @@ def put(path: Path, text: str) -> None:
 
 
 @pytest.fixture
-def aid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FindingAid:
+def aid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready_made: ReadyMade) -> FindingAid:
     docs = tmp_path / "docs"
     docs.mkdir()
     for name in ("ledger", "vector", "reader"):
@@ -57,14 +58,15 @@ def aid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FindingAid:
     rows = [{"id": name, "text": text_about(name)} for name in ("writer", "index")]
     (tmp_path / "rows.jsonl").write_text("".join(map("{}\n".format, map(json.dumps, rows))))
     monkeypatch.setattr("findingaid.sources.files.RACY_NANOSECONDS", 0)  # what is written here counts as settled
+    monkeypatch.setattr("findingaid.sources.files._listing", listing_by_time)
     corpora = {
         "docs": Corpus("docs", Files(docs), Chunked()),
         "rows": Corpus("rows", RecordFile(tmp_path / "rows.jsonl", text="text"), Chunked()),
         "memory": Corpus("memory", MemorySource({"m.md": text_about("memory")}), Chunked()),
     }
-    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), corpora, retain=2)
-    assert aid.index().ok
-    return aid
+    store = str(tmp_path / "index")
+    ready_made("freshness", lambda: FindingAid(Store(store), HashEmbedder(), corpora, retain=2).index())
+    return FindingAid(Store(store), HashEmbedder(), corpora, retain=2)
 
 
 def hits(aid: FindingAid, fresh: object = True) -> dict[str, tuple[str | None, str]]:

@@ -13,22 +13,22 @@ from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import MemorySource
-from tests.conftest import text_about
+from tests.conftest import ReadyMade, text_about
 
 TEXT = text_about("ledger", "vector")
 
 
 @pytest.fixture
-def aid(tmp_path: Path) -> FindingAid:
+def aid(tmp_path: Path, ready_made: ReadyMade) -> FindingAid:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("---\ntitle: A\n---\n" + TEXT)
     corpora = {
         "docs": Corpus("docs", Files(tmp_path / "docs"), Chunked(chunk_size=120, overlap=0)),
         "memory": Corpus("memory", MemorySource({"m.md": TEXT}), Chunked(chunk_size=120, overlap=0)),
     }
-    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), corpora)
-    assert aid.index().ok
-    return aid
+    store = str(tmp_path / "index")
+    ready_made("places", lambda: FindingAid(Store(store), HashEmbedder(), corpora).index())
+    return FindingAid(Store(store), HashEmbedder(), corpora)
 
 
 def test_a_hit_is_at_the_line_of_its_file_where_its_text_begins(aid: FindingAid, tmp_path: Path) -> None:
@@ -66,9 +66,6 @@ def test_a_file_that_was_indexed_again_since_the_search_has_no_line(aid: Finding
 
     (place,) = aid.locate(hits)
     assert (place.path, place.line) == (str(tmp_path / "docs" / "a.md"), None)
-
-
-def test_no_hits_have_no_places(aid: FindingAid) -> None:
     assert aid.locate([]) == []
 
 

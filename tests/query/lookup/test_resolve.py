@@ -177,9 +177,9 @@ def test_every_command_that_takes_an_artifact_takes_what_search_prints(cli: Cli)
 
     printed = cli.run("search", "secret key", "-k", "1").stdout.split()[1]
     assert printed.endswith("docs/py/secrets.md:1")
-    for name in (printed, "docs/py/secrets.md", "secrets.md", "docs/py/secrets.md:3"):
-        for command in (["show"], ["show", "--pieces"], ["why"], ["neighbours"], ["impact"], ["summary"]):
-            result = cli.run(*command, name)
+    for name in (printed, "secrets.md"):
+        for command in ("show", "why", "neighbours", "impact", "summary"):
+            result = cli.run(command, name)
             assert result.exit_code == 0 or "has no summary node" in result.stderr, (command, result.stderr)
         listed = cli.json("claims", "list", "--artifact", name)
         assert {claim["evidences"][0]["artifact_id"] for claim in listed} == {"py/secrets.md"}

@@ -10,6 +10,7 @@ from findingaid import FindingAid, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.model import Action, Claim, Evidence
 from findingaid.identity.hashes import record_id
+from tests.conftest import ReadyMade
 from tests.support.claims import claim, write
 
 MEMBERS = [
@@ -24,11 +25,14 @@ NODE = record_id("docs", "ledger.md", "summary", "node")
 
 
 @pytest.fixture
-def aid(make_aid: Callable[..., FindingAid]) -> FindingAid:
-    aid = make_aid(synthesizer=None)
-    aid.index()
-    write(aid, [*MEMBERS, MODEL, OTHER], members=[c.claim_id for c in [*MEMBERS, MODEL]])
-    return aid
+def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
+    def build() -> None:
+        aid = make_aid(synthesizer=None)
+        aid.index()
+        write(aid, [*MEMBERS, MODEL, OTHER], members=[c.claim_id for c in [*MEMBERS, MODEL]])
+
+    ready_made("summary nodes", build)
+    return make_aid(synthesizer=None)
 
 
 def decide(aid: FindingAid, action: Action, c: Claim) -> None:

@@ -31,7 +31,7 @@ from findingaid.strategies.package import Package
 from findingaid.strategies.whole_text import WholeText
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import MemorySource, OpenAIServer, Request, ScriptedSynthesizer, faults
-from tests.conftest import Cli, error_of
+from tests.conftest import Cli, ReadyMade, error_of
 
 SENTENCE = "Number {n} of the {topic} says what it says in a sentence of its own. "
 
@@ -794,14 +794,14 @@ def test_a_part_that_is_none_is_refused(aid: FindingAid, parts: dict[str, Any], 
 
 
 @pytest.fixture
-def indexed(cli: Cli) -> Cli:
+def indexed(cli: Cli, ready_made: ReadyMade) -> Cli:
     cli.write("a.md", long_text("ledger"))
     cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 150, "overlap": 60}
-    assert cli.run("index").exit_code == 0
+    ready_made("components", lambda: cli.run("index"))
     return cli
 
 
-def test_the_command_line_has_every_part(indexed: Cli, server: OpenAIServer, cross_encoder: str) -> None:
+def test_the_command_line_has_every_part(indexed: Cli, server: OpenAIServer) -> None:
     endpoint = f"{{kind: endpoint, model: judge, base_url: '{server.base_url}'}}"
 
     result = indexed.run(
@@ -817,25 +817,18 @@ def test_the_command_line_has_every_part(indexed: Cli, server: OpenAIServer, cro
     assert found[0]["parts"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_parts_are_one_line_on_the_command_line(indexed: Cli) -> None:
+    for option, value, message in (
         (
-            ["--rerank", "{kind: endpoint"],
+            "--rerank",
+            "{kind: endpoint",
             "--rerank: '{kind: endpoint' is not YAML: expected ',' or '}', but got '<stream end>'",
         ),
-        (["--rerank", "5"], "rerank: expected a reranker, a function or a kind, got a int"),
-        (
-            ["--select", "some"],
-            "select.kind: unknown selector 'some'. Known: conservative, gap, openai, threshold",
-        ),
-        (["--expand", "much"], "expand: expected a number of neighbours, section or artifact, got 'much'"),
-    ],
-)
-def test_wrong_parts_are_one_line_on_the_command_line(indexed: Cli, arguments: list[str], message: str) -> None:
-    result = indexed.run("search", "ledger", *arguments)
-
-    assert (result.exit_code, error_of(result)) == (1, message)
+        ("--select", "some", "select.kind: unknown selector 'some'. Known: conservative, gap, openai, threshold"),
+        ("--expand", "much", "expand: expected a number of neighbours, section or artifact, got 'much'"),
+    ):
+        result = indexed.run("search", "ledger", option, value)
+        assert (result.exit_code, error_of(result)) == (1, message)
 
 
 def test_extents_are_read_from_text() -> None:
@@ -846,7 +839,7 @@ def test_extents_are_read_from_text() -> None:
 
 
 @pytest.fixture
-def skills(tmp_path: Path) -> Cli:
+def skills(cli: Cli, tmp_path: Path, ready_made: ReadyMade) -> Cli:
     folder = tmp_path / "skills" / "pdf"
     (folder / "scripts").mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: Reads PDF files.\n---\n# How\n\nRun the script.")
@@ -859,13 +852,12 @@ def skills(tmp_path: Path) -> Cli:
     (folder / "inner" / "own.txt").write_text("of the inner skill")
     (tmp_path / "skills" / "secret.txt").write_text("not of the skill")
     (folder / "out.txt").symlink_to(tmp_path / "skills" / "secret.txt")
-    cli = Cli(tmp_path)
     cli.settings["corpora"] = {
         "docs": cli.settings["corpora"]["docs"],
         "skills": {"source": {"kind": "skills", "roots": ["skills"]}, "strategy": {"name": "Skill"}},
     }
     cli.write("a.md", "# A\n\nText of a.")
-    assert cli.run("index").exit_code == 0
+    ready_made("skills", lambda: cli.run("index"))
     return cli
 
 
@@ -887,15 +879,13 @@ def test_a_skill_is_disclosed_level_by_level(skills: Cli) -> None:
     assert left_out.startswith("out.txt: link leads outside the root")
 
 
-def test_the_text_of_one_file_is_had_on_request(skills: Cli) -> None:
-    result = skills.run("show", "pdf", "--file", "scripts/run.py")
+def test_levels_and_the_text_of_a_file_are_printed(skills: Cli) -> None:
+    assert "Reads PDF files." in skills.run("show", "pdf", "--level", "files").stdout
+    assert skills.run("show", "pdf", "--file", "scripts/run.py").stdout == "print('é')\n\n"
 
-    assert result.stdout == "print('é')\n\n"
 
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
+def test_nothing_but_a_readable_file_of_the_skill_is_had(skills: Cli) -> None:
+    for file, message in (
         ("../secret.txt", "no bundled file '../secret.txt'. Known: big.txt, logo.png, scripts/run.py"),
         ("/etc/passwd", "no bundled file '/etc/passwd'."),
         ("scripts/../../secret.txt", "no bundled file"),
@@ -907,13 +897,10 @@ def test_the_text_of_one_file_is_had_on_request(skills: Cli) -> None:
         ("", "no bundled file ''."),
         ("big.txt", "3,000,000 bytes, more than source.max_bytes = 1,000,000"),
         ("logo.png", "binary, not text"),
-    ],
-)
-def test_nothing_but_a_readable_file_of_the_skill_is_had(skills: Cli, file: str, message: str) -> None:
-    result = skills.run("show", "pdf", "--file", file)
-
-    assert result.exit_code == 1
-    assert error_of(result).startswith(f"skills/pdf: {message}")
+    ):
+        result = skills.run("show", "pdf", "--file", file)
+        assert result.exit_code == 1
+        assert error_of(result).startswith(f"skills/pdf: {message}")
 
 
 def test_a_body_is_had_without_the_source_and_files_are_not(skills: Cli) -> None:
@@ -933,14 +920,6 @@ def test_what_is_no_skill_has_a_body_and_no_files(skills: Cli) -> None:
 
     assert skills.json("show", "a.md", "--level", "body")["body"] == "# A\n\nText of a."
     assert error_of(result) == "docs/a.md: has no bundled files, as skills have"
-
-
-def test_every_level_prints(skills: Cli) -> None:
-    for level in ("metadata", "body", "files"):
-        result = skills.run("show", "pdf", "--level", level)
-
-        assert result.exit_code == 0
-        assert "Reads PDF files." in result.stdout
 
 
 def test_an_unknown_level_lists_the_known(aid: FindingAid) -> None:

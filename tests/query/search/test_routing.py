@@ -109,8 +109,7 @@ def test_routing_puts_the_answer_first_and_drops_the_trap(manuals: FindingAid, m
     assert (hits[0].route, hits[0].depth, hits[0].seed) == (route, 1, seeds[0].record_id)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_gate_over_a_few_artifacts_excludes_the_trap(tmp_path_factory: pytest.TempPathFactory, mode: Mode) -> None:
+def test_a_gate_over_a_few_artifacts_excludes_the_trap(tmp_path_factory: pytest.TempPathFactory) -> None:
     """With ten or fewer artifacts, the number of seeds excludes none of them."""
     texts = {"answer.md": ANSWER, "novel.md": TRAP, "keys.md": "Notes on rotating the keys."}
     script = {
@@ -121,12 +120,14 @@ def test_a_gate_over_a_few_artifacts_excludes_the_trap(tmp_path_factory: pytest.
     strategy = with_synopsis(Chunked(), ScriptedSynthesizer(script=script))
     aid = built(tmp_path_factory, strategy, texts, SentenceEmbedder())
 
-    assert ids(aid.search(QUERY, mode=mode, route=Gate(cut=0)))[0] == "novel.md"
-    assert ids(aid.search(QUERY, mode=mode, route="gate")) == ids(aid.search(QUERY, mode=mode, route=Gate(10, 0.3)))
-    assert "novel.md" not in ids(aid.search(QUERY, mode=mode, route="gate"))
-    assert "answer.md" in ids(aid.search(QUERY, mode=mode, route="gate"))
-    if mode == "hybrid":  # ranks do not tell how similar a summary is
-        assert len(ids(aid.search(QUERY, mode=mode, route="gate", blend="rrf"))) == 3
+    for mode in MODES:
+        found = ids(aid.search(QUERY, mode=mode, route="gate"))
+        assert ids(aid.search(QUERY, mode=mode, route=Gate(cut=0)))[0] == "novel.md", mode
+        assert found == ids(aid.search(QUERY, mode=mode, route=Gate(10, 0.3))), mode
+        assert "novel.md" not in found, mode
+        assert "answer.md" in found, mode
+    # Ranks do not tell how similar a summary is.
+    assert len(ids(aid.search(QUERY, mode="hybrid", route="gate", blend="rrf"))) == 3
 
 
 def test_a_gate_follows_the_best_seed_whatever_its_score(library: FindingAid) -> None:
@@ -168,7 +169,7 @@ def test_a_boost_mixes_the_scores_of_leaf_and_summary(manuals: FindingAid, mode:
             assert hit.score == pytest.approx(0.75 * own[hit.record_id] + 0.25 * own[hit.seed], abs=1e-5)
 
 
-@pytest.mark.parametrize("writer", ["openai-m-1", "anchored-2-openai-m-1", "extractive-3-v2", "scripted-1"])
+@pytest.mark.parametrize("writer", ["anchored-2-openai-m-1", "extractive-3-v2"])
 def test_auto_follows_only_summaries_by_a_model(tmp_path_factory: pytest.TempPathFactory, writer: str) -> None:
     script = {"rollout": "Runbook: how to restart the payment service.", "parrot": "A novel about life at sea."}
     strategy = with_synopsis(Chunked(), ScriptedSynthesizer(writer, script))
@@ -184,16 +185,16 @@ def test_auto_follows_only_summaries_by_a_model(tmp_path_factory: pytest.TempPat
 # -- records reached -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_all_of_three_hundred_leaves_are_reached(tmp_path_factory: pytest.TempPathFactory, mode: Mode) -> None:
+def test_all_of_three_hundred_leaves_are_reached(tmp_path_factory: pytest.TempPathFactory) -> None:
     text = "\n\n".join(f"Line {i} of the ledger, long enough to be alone." for i in range(300))
     cut = with_synopsis(Chunked(chunk_size=60, overlap=0), ScriptedSynthesizer(script={"Line 0": "A ledger of ropes."}))
     aid = built(tmp_path_factory, cut, {"ledger.md": text, "other.md": "Something else."}, CountingEmbedder())
 
-    hits = aid.search("ropes", 400, mode=mode, route="collapsed")
+    for mode in MODES:
+        hits = aid.search("ropes", 400, mode=mode, route="collapsed")
 
-    assert len({hit.record_id for hit in hits if hit.artifact_id == "ledger.md"}) == 300
-    assert all(hit.depth == 1 and hit.seed for hit in hits)
+        assert len({hit.record_id for hit in hits if hit.artifact_id == "ledger.md"}) == 300, mode
+        assert all(hit.depth == 1 and hit.seed for hit in hits), mode
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -240,9 +241,11 @@ def shelves(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
     return built(tmp_path_factory, strategy, texts, CountingEmbedder())
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "how"),
+    [("dense", {"per_artifact": True}), ("lexical", {"query": ["ship", "tide and wind"]}), ("hybrid", {})],
+)
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("how", [{}, {"per_artifact": True}, {"query": ["ship", "tide and wind"]}])
 def test_pages_of_a_route_are_cut_from_one_order(
     shelves: FindingAid, mode: Mode, route: str, how: dict[str, Any]
 ) -> None:
@@ -250,7 +253,7 @@ def test_pages_of_a_route_are_cut_from_one_order(
     asked = {"query": "ship and rope", "mode": mode, "route": route, **how}
 
     every = [hit.record_id for hit in shelves.search(k=100, **asked)]
-    pages = [shelves.search(k=25, offset=start, **asked) for start in range(0, 100, 25)]
+    pages = [shelves.search(k=50, offset=start, **asked) for start in (0, 50)]
 
     assert [hit.record_id for page in pages for hit in page] == every
     assert len(set(every)) == len(every)
@@ -287,7 +290,7 @@ def test_filters_hold_of_what_is_routed(library: FindingAid) -> None:
     assert {hit.corpus for hit in library.search("ships", 50, route="boost", corpora=["skills"])} == {"skills"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     mode=st.sampled_from(MODES),
     k=st.integers(1, 120),
@@ -359,7 +362,7 @@ class CountingStore(Store):
         return Counted(super().beside(records, table), self.asked)
 
 
-@pytest.mark.parametrize("size", [10, 200])
+@pytest.mark.parametrize("size", [10, 60])
 def test_a_route_asks_a_few_questions_whatever_the_size(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     texts = {f"{i}.md": f"Ship {i} sails{' on' * i}.\n\nIt is blue. [next]({(i + 1) % size}.md)" for i in range(size)}
     strategy = with_synopsis(Chunked(chunk_size=20, overlap=0), ScriptedSynthesizer())
@@ -427,7 +430,7 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=4),
     depth=st.integers(0, 6),
@@ -537,32 +540,23 @@ def test_the_trap_on_the_command_line(cli: Cli) -> None:
         return [(hit["artifact_id"], hit["surface_kind"], hit["depth"]) for hit in hits]
 
     assert found() == [("novel.md", "chunk", 0)]
-    assert found("--route", "flat") == found()
     assert found("--route", "collapsed") == [("answer.md", "chunk", 1)]
-    assert found("--route", "gate") == [("answer.md", "chunk", 1)]
     every = cli.run("search", QUERY, "--mode", "lexical", "--route", "collapsed").output
     assert "answer.md" in every
     assert "novel.md" not in every
 
 
-def test_chunks_alone_route_nowhere_on_the_command_line(cli: Cli) -> None:
-    cli.write("a.md", text_about("ropes"))
-    cli.run("index")
-
-    result = cli.run("search", "ropes", "--route", "collapsed")
-
-    assert (result.exit_code, result.stdout) == (0, "nothing found\n")
-
-
-def test_neighbours_are_followed_on_the_command_line(cli: Cli) -> None:
+def test_neighbours_are_followed_on_the_command_line_and_chunks_alone_route_nowhere(cli: Cli) -> None:
     cli.write("a.md", "Ropes are kept here: [knots](b.md).")
     cli.write("b.md", "Something else entirely.")
     cli.run("index")
 
     hits = cli.json("search", "ropes", "--mode", "lexical", "--route", "neighbours")
+    nowhere = cli.run("search", "ropes", "--route", "collapsed")
 
     assert [(hit["artifact_id"], hit["depth"]) for hit in hits] == [("a.md", 0), ("b.md", 1)]
     assert hits[1]["seed"] == hits[0]["record_id"]
+    assert (nowhere.exit_code, nowhere.stdout) == (0, "nothing found\n")
 
 
 def test_the_command_line_takes_a_route(cli: Cli) -> None:
