@@ -100,15 +100,6 @@ def test_every_kind_of_value_has_its_type(plain: Make) -> None:
     assert column(aid, "huge")["a"] == str(2**63)
 
 
-def test_what_is_nested_or_null_stays_in_the_metadata(plain: Make) -> None:
-    metadata = {"nested": {"a": 1}, "lists": [[1]], "maps": [{"a": 1}], "nothing": None}
-    aid = plain({"a": metadata})
-    aid.index()
-
-    assert not types(aid).keys() & metadata.keys()
-    assert {name: aid.search("text")[0].metadata[name] for name in metadata} == metadata
-
-
 ODD = (
     "my field",
     "größe",
@@ -150,8 +141,10 @@ def test_a_field_of_an_odd_name_can_be_filtered_by(plain: Make) -> None:
         assert [hit.artifact_id for hit in aid.search("text", where=f"\"{name}\" = 'v' AND year < 2")] == ["a"], name
 
 
-def test_a_name_that_no_column_can_have_stays_in_the_metadata(plain: Make) -> None:
-    metadata = dict.fromkeys(NO_COLUMN, "v")
+def test_what_no_column_can_hold_stays_in_the_metadata(plain: Make) -> None:
+    """Names that no column can have, and values that are nested or null."""
+    nested: dict[str, Any] = {"nested": {"a": 1}, "lists": [[1]], "maps": [{"a": 1}], "nothing": None}
+    metadata = dict.fromkeys(NO_COLUMN, "v") | nested
     aid = plain({"a": metadata})
 
     assert aid.index().ok
@@ -210,7 +203,7 @@ WIDER = [
 ]
 
 
-@pytest.mark.parametrize("order", ["one run", "a first", "b first"])
+@pytest.mark.parametrize("order", ["one run", "b first"])
 def test_values_that_differ_in_type_come_to_the_same_in_any_order(plain: Make, order: str) -> None:
     firsts, seconds, wanted = ({f"field{i}": case[at] for i, case in enumerate(WIDER)} for at in range(3))
     metadata = {"a": firsts, "b": seconds}
@@ -288,7 +281,7 @@ def test_fields_last_through_compaction_and_purge_which_drops_those_of_nobody(
 ) -> None:
     monkeypatch.setattr("findingaid.store.store.SMALL_FRAGMENTS", 2)
     numbers: dict[str, Any] = {f"{i:02d}": {"year": i} for i in range(3)} | {"gone": {"secret": "x"}}
-    for i in range(3, 7):
+    for i in range(3, 6):
         numbers[f"{i:02d}"] = {"year": i, f"field{i}": i}
         plain(numbers).index()
     del numbers["gone"]

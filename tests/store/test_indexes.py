@@ -23,7 +23,7 @@ from findingaid.store import Store, indexes, lexical, vectors
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
 from findingaid.text.analyzer import ENGLISH, Lexical
-from tests.conftest import Cli, error_of
+from tests.conftest import Cli, ReadyMade, error_of
 from tests.query.search.test_routing import Counted
 
 WORDS = {
@@ -78,7 +78,6 @@ def test_a_changed_setting_makes_the_index_anew_and_nothing_else(tmp_path: Path)
         assert not report.corpora["words"].active
         assert not embedder.seen
         assert aid.publisher.served() != version
-        aid.index()
         assert aid.publisher.served() == aid.publisher.newest()
         assert lexical.made_with(aid.store.published()) == settings
 
@@ -218,6 +217,13 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Many:
     return Many(tmp_path)
 
 
+@pytest.fixture
+def with_index(many: Many, ready_made: ReadyMade) -> FindingAid:
+    """The aid over 240 records and an index of their vectors."""
+    ready_made("vector index", many.aid(240).index)
+    return many.aid(240)
+
+
 def has_index(aid: FindingAid) -> bool:
     return any(index.field_names == ["vector"] for index in aid.store.published().describe_indices())
 
@@ -231,14 +237,13 @@ def test_below_a_size_a_search_is_exact(many: Many) -> None:
     assert "vector" not in aid.store.unindexed()
 
 
-def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(many: Many) -> None:
-    aid = many.aid(300)
-    aid.index()
+def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(with_index: FindingAid) -> None:
+    aid = with_index
     (status,) = aid.status()
 
     assert has_index(aid)
-    assert status.vector_index == vectors.Measured(20, 1.0, 300)
-    assert status.to_dict()["vector_index"] == {"probes": 20, "recall": 1.0, "rows": 300}
+    assert status.vector_index == vectors.Measured(20, 1.0, 240)
+    assert status.to_dict()["vector_index"] == {"probes": 20, "recall": 1.0, "rows": 240}
     assert str(status.vector_index) == "index, 20 probes: finds 100.0% of the nearest 10"
     exact = Reader(aid.store.published(), aid.embedder, aid.store)
     vector = aid.embedder.embed_query("number 7")
@@ -316,28 +321,23 @@ def test_an_index_that_finds_too_little_is_dropped_until_there_is_twice_as_much(
     assert again.recall >= vectors.FLOOR
 
 
+@pytest.mark.usefixtures("with_index")
 def test_an_index_is_measured_again_when_there_is_much_more(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuilt index with too little recall is dropped, too."""
     monkeypatch.setattr(indexes, "UNINDEXED_ROWS", 100)
-    many.aid(240).index()
     many.aid(250).index()
     assert many.aid(250).status()[0].vector_index == vectors.Measured(20, 1.0, 240)
 
+    monkeypatch.setattr(vectors, "FLOOR", 1.1)
     aid = many.aid(500)
     aid.index()
-    assert aid.status()[0].vector_index == vectors.Measured(20, 1.0, 500)
-
-    monkeypatch.setattr(vectors, "FLOOR", 1.1)
-    aid = many.aid(800)
-    aid.index()
-    assert aid.status()[0].vector_index == vectors.Measured(0, 1.0, 800)
+    assert aid.status()[0].vector_index == vectors.Measured(0, 1.0, 500)
     assert not has_index(aid)
 
 
-def test_a_narrow_filter_still_leaves_every_hit(many: Many) -> None:
+def test_a_narrow_filter_still_leaves_every_hit(with_index: FindingAid) -> None:
     """Past a size the index is approximate; a selective filter must still fill k (the trap of IVF with a prefilter)."""
-    aid = many.aid(240)
-    aid.index()
+    aid = with_index
     assert has_index(aid)
 
     for mode in ("dense", "hybrid"):
@@ -346,10 +346,9 @@ def test_a_narrow_filter_still_leaves_every_hit(many: Many) -> None:
         assert {hit.artifact_id for hit in hits} == {f"{i:05d}" for i in range(10)}
 
 
-def test_deep_pages_go_on_where_the_index_ends(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deep_pages_go_on_where_the_index_ends(with_index: FindingAid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "INDEX_DEPTH", 100)
-    aid = many.aid(240)
-    aid.index()
+    aid = with_index
 
     pages = [aid.search("number 1", 40, mode="dense", offset=start) for start in range(0, 240, 40)]
 

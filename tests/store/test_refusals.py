@@ -49,11 +49,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 PLACES = (
     "",
-    "calls.lance",
     "surfaces.lance/_versions",
-    "surfaces.lance/_versions/*.manifest",
     "embeddings.lance/data",
-    "embeddings.lance/data/*.lance",
     "ledger.lance/data/*.lance",
     ".locks",
     "records.lance/_refs/tags/published.json",
@@ -142,8 +139,7 @@ def test_a_file_that_is_cut_off_as_it_is_written_becomes_no_part_of_a_table(cli:
     assert cli.run("index").exit_code == 0
     cli.write("b.md", text_about(*(f"vector {i}" for i in range(60))))
 
-    for kilobytes in (1, 5):
-        assert "ulimit -f" in error_of(limited(cli, "f", kilobytes, "index"))
+    assert "ulimit -f" in error_of(limited(cli, "f", 5, "index"))
 
     assert cli.run("index").exit_code == 0
     assert not list((tmp_path / "index").glob("*damaged*"))
