@@ -18,7 +18,7 @@ from findingaid.cli.results import LINES, Highlighter, editor_command, mark_pass
 from findingaid.model import Hit, Raw, Surface, SurfacePlan
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import drop_repeats, group_by_artifact
-from tests.conftest import Cli, error_of, text_about
+from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.query.search.test_noise import TEXTS
 
 NOTES = {
@@ -29,11 +29,12 @@ NOTES = {
 
 
 @pytest.fixture
-def notes(cli: Cli) -> Cli:
+def notes(cli: Cli, ready_made: ReadyMade) -> Cli:
     for name, text in NOTES.items():
         cli.write(name, text)
     cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 200, "overlap": 0}
-    assert cli.run("index").exit_code == 0
+    ready_made("notes", lambda: cli.run("index"))
+    cli.configure()
     return cli
 
 

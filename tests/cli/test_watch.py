@@ -217,13 +217,11 @@ def until(watch: Watch, stop: threading.Event, steps: list[Callable[[], object]]
     return yielded
 
 
-@pytest.mark.parametrize("link", ["docs", "within/docs"])
-def test_a_change_below_a_root_that_is_reached_by_a_link_is_found(tmp_path: Path, link: str) -> None:
+def test_a_change_below_a_root_that_is_reached_by_a_link_is_found(tmp_path: Path) -> None:
     pytest.importorskip("watchfiles")
     (tmp_path / "real" / "docs").mkdir(parents=True)
     (tmp_path / "within").symlink_to("real")
-    (tmp_path / "docs").symlink_to("real/docs")
-    corpora = {"docs": Corpus("docs", Files(tmp_path / link), WholeText())}
+    corpora = {"docs": Corpus("docs", Files(tmp_path / "within" / "docs"), WholeText())}
     write = (tmp_path / "real" / "docs" / "a.md").write_text
 
     found = until(Watch(corpora, 3600), threading.Event(), [lambda: None, lambda: write("text")])

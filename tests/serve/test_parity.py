@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import orjson
 import pytest
+from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters, stdio_client
 
@@ -41,6 +42,7 @@ corpora:
 """
 
 Given = dict[str, Any]
+AsTool = Callable[[str, Any], Any]
 FOLDER = "FOLDER"
 """Replaced by the folder of the configuration in arguments of the command line."""
 
@@ -274,12 +276,11 @@ def over_jsonl(session: Session, name: str, given: Any) -> Any:
     return answer.get("result") or {"error": answer["error"]}
 
 
-def over_mcp(address: str, name: str, given: Any) -> Any:
-    async def ask() -> Any:
-        async with mcp_client(address) as client:
-            return (await client.call_tool(name, given)).structured_content
-
-    return anyio.run(ask)
+@pytest.fixture(scope="module")
+def over_mcp(address: str) -> Iterator[AsTool]:
+    """Return a function that calls a tool; one client asks all."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(mcp_client(address)) as client:
+        yield lambda name, given: portal.call(client.call_tool, name, given).structured_content
 
 
 def over_cli(folder: Path, arguments: list[str]) -> tuple[int, str, str]:
@@ -321,7 +322,7 @@ def without_index(name: str, found: Any) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_every_way_gives_the_same_answer(
-    aid: FindingAid, session: Session, address: str, folder: Path, case: Case
+    aid: FindingAid, session: Session, address: str, over_mcp: AsTool, folder: Path, case: Case
 ) -> None:
     library = without_index(case.name, json.loads(json.dumps(case.library(aid), default=str)))
     http = post(address, case.name, case.given)
@@ -334,12 +335,12 @@ def test_every_way_gives_the_same_answer(
     assert http.status_code == 200
     assert as_library(case.name, http.json()) == library
     assert without_urls(over_jsonl(session, case.name, case.given)) == without_urls(http.json())
-    assert over_mcp(address, case.name, case.given) == without_empty(http.json())
+    assert over_mcp(case.name, case.given) == without_empty(http.json())
 
 
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.id)
 def test_every_way_fails_by_the_same_kind_in_the_same_words(
-    aid: FindingAid, session: Session, address: str, folder: Path, case: Case
+    aid: FindingAid, session: Session, address: str, over_mcp: AsTool, folder: Path, case: Case
 ) -> None:
     with pytest.raises(FindingAidError) as raised:
         case.library(aid)
@@ -350,28 +351,28 @@ def test_every_way_fails_by_the_same_kind_in_the_same_words(
     assert (code, printed, told) == (1, "", f"Error: {error}\nSee: {help_on(error)}\n")
     assert post(address, case.name, case.given).json() == said
     assert over_jsonl(session, case.name, case.given) == said
-    assert over_mcp(address, case.name, case.given) == said
+    assert over_mcp(case.name, case.given) == said
 
 
 @pytest.mark.parametrize(("name", "given"), MISSHAPEN)
 def test_what_has_the_wrong_shape_is_refused_in_the_same_words(
-    session: Session, address: str, name: str, given: Any
+    session: Session, address: str, over_mcp: AsTool, name: str, given: Any
 ) -> None:
     said = post(address, name, given).json()
 
     assert said["error"]["kind"] == "input"
     assert over_jsonl(session, name, given) == said
-    assert over_mcp(address, name, given) == said
+    assert over_mcp(name, given) == said
 
 
 def test_a_claim_that_is_proposed_stands_as_one_proposed_in_the_library(
-    aid: FindingAid, session: Session, address: str
+    aid: FindingAid, session: Session, address: str, over_mcp: AsTool
 ) -> None:
     quote = "The ledger keeps one row an artifact."
     ways: list[Callable[[str, Given], Any]] = [
         lambda name, given: post(address, name, given).json(),
         lambda name, given: over_jsonl(session, name, given),
-        lambda name, given: over_mcp(address, name, given),
+        over_mcp,
     ]
     for i, way in enumerate(ways):
         text = f"Rows are kept, says way {i}."
