@@ -564,14 +564,18 @@ class FindingAid:
 
         Raises QueryError for an unknown id.
         """
-        of = self._provenance(places)
-        return self._look_up(wanted, self._names(corpora), lambda reader, i, within: of(reader, within).why(i))
+        of, names = self._provenance(places), self._names(corpora)
+        one = corpora is not None and len(names) == 1
+        return self._look_up(wanted, names, lambda reader, i, within: of(reader, within).why(i), one)
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """Return everything that depends on an artifact. Raises QueryError for an unknown id."""
         of, names = self._provenance(), self._names(None)
         return self._look_up(
-            artifact_id, self._one(corpus), lambda reader, i, within: of(reader, names).impact(i, within)
+            artifact_id,
+            self._one(corpus),
+            lambda reader, i, within: of(reader, names).impact(i, within),
+            corpus is not None,
         )
 
     def _provenance(self, places: bool = True) -> Callable[[Reader, Sequence[str]], Provenance]:
@@ -652,7 +656,10 @@ class FindingAid:
         """
         now = self.eligibility.now()
         found = self._look_up(
-            artifact_or_record_id, self._one(corpus), lambda reader, i, within: read_artifact(reader, i, within, now)
+            artifact_or_record_id,
+            self._one(corpus),
+            lambda reader, i, within: read_artifact(reader, i, within, now),
+            corpus is not None,
         )
         return self._marked(found, fresh)
 
@@ -673,9 +680,16 @@ class FindingAid:
         """Return the file and the line of each hit, as far as its source has files on this machine."""
         return self.searcher.read(lambda reader: locate_hits(reader, self.corpora, hits))
 
-    def _look_up(self, wanted: str, corpora: Sequence[str], read: Callable[[Reader, str, Sequence[str]], T]) -> T:
-        """Return what `read` finds for an id, else for the artifact that it denotes as `resolve` says."""
-        return self.searcher.read(lambda reader: looked_up(reader.records, wanted, corpora, partial(read, reader)))
+    def _look_up(
+        self, wanted: str, corpora: Sequence[str], read: Callable[[Reader, str, Sequence[str]], T], is_id: bool = False
+    ) -> T:
+        """Return what `read` finds for an id, else for the artifact that it denotes as `resolve` says.
+
+        It `is_id` if the caller named its corpus.
+        """
+        return self.searcher.read(
+            lambda reader: looked_up(reader.records, wanted, corpora, partial(read, reader), is_id)
+        )
 
     def read(
         self,
@@ -701,6 +715,7 @@ class FindingAid:
             lambda reader, i, within: read_text(
                 reader, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
             ),
+            corpus is not None,
         )
         return self._marked(found, fresh)
 
@@ -721,7 +736,7 @@ class FindingAid:
 
         Raises QueryError for an unknown id.
         """
-        return self._look_up(artifact_or_record_id, self._one(corpus), read_anchored_summaries)
+        return self._look_up(artifact_or_record_id, self._one(corpus), read_anchored_summaries, corpus is not None)
 
     def neighbours(
         self,
@@ -747,7 +762,7 @@ class FindingAid:
                 return found
             return find_neighbours(reader, wanted, within, readable, kinds, reverse)
 
-        return self._look_up(artifact_id, names, find)
+        return self._look_up(artifact_id, names, find, corpus is not None)
 
     def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
         """Return the summary node of an artifact, found by its own id, its record's or the artifact's.
@@ -755,7 +770,11 @@ class FindingAid:
         Raises QueryError if there is no node that may be shown, or if several corpora have one.
         """
         names, eligible = self._one(corpus), self.eligibility.now()
-        return self._look_up(id_, names, lambda reader, i, within: read_node(reader, self.corpora, i, within, eligible))
+
+        def read(reader: Reader, wanted: str, within: Sequence[str]) -> NodeView:
+            return read_node(reader, self.corpora, wanted, within, eligible)
+
+        return self._look_up(id_, names, read, corpus is not None)
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
@@ -782,6 +801,7 @@ class FindingAid:
             artifact_or_record_id,
             self._one(corpus),
             lambda reader, i, within: disclose_artifact(reader, self.corpora, i, level, within, file),
+            corpus is not None,
         )
         return self._marked(found, fresh)
 

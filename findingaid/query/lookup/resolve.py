@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from findingaid.corpus import Corpus
 from findingaid.errors import NotFoundError, QueryError, brief
+from findingaid.query.lookup.artifact import read_titles
 from findingaid.query.lookup.places import Placing
 from findingaid.query.search.reader import Key
 from findingaid.store.sql import one_of
@@ -71,19 +73,18 @@ def parse_place(text: str) -> NamedPlace:
 def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
     """Return the published artifact of these corpora that a place or a part of its name denotes; None if there is none.
 
-    In this order: the id, `CORPUS/ID`, and the end of an id from a `/` on. Raises QueryError if several artifacts have
-    the name.
+    An id and `CORPUS/ID` go before the end of an id from a `/` on. Raises QueryError if several artifacts have the
+    name.
     """
     name = parse_place(wanted).name
     end = "/" + (os.path.normpath(name) if name.strip() else "")
     keys = read_keys(records, corpora)
     for fits in (
-        [key for key in keys if key[1] == name],
-        [key for key in keys if "/".join(key) == name],
+        [key for key in keys if name in {key[1], "/".join(key)}],
         [key for key in keys if f"/{key[1]}".endswith(end)],
     ):
         if len(fits) > 1:
-            raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: name one of them")
+            raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: {_remedy(fits, name)}")
         if fits:
             return fits[0]
     return None
@@ -107,17 +108,38 @@ def looked_up(
     wanted: str,
     corpora: Sequence[str],
     read: Callable[[str, Sequence[str]], T],
+    is_id: bool = False,
 ) -> T:
     """Return what `read` finds for an id in these corpora, else for the artifact that the id denotes as a place.
 
-    Raises the NotFoundError of `read`, with suggestions.
+    Unless it `is_id`, as when its corpus was given beside it, it may also be the `CORPUS/ID` that findingaid prints.
+    Raises the NotFoundError of `read`, with suggestions, and QueryError if the id denotes two artifacts.
     """
     try:
-        return read(wanted, corpora)
+        found = read(wanted, corpora)
     except NotFoundError as error:
         if (key := resolve(records, wanted, corpora)) is None:
             raise NotFoundError(f"{error}{suggest(records, wanted, corpora)}") from None
         return read(key[1], [key[0]])
+    if not is_id:
+        _refuse_two(records, wanted, corpora)
+    return found
+
+
+def _refuse_two(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> None:
+    """Raise QueryError if a name is the id of one artifact and the `CORPUS/ID` of another."""
+    corpus, _, artifact_id = wanted.partition("/")
+    if artifact_id and corpus in corpora:
+        read = partial(read_titles, records)
+        ids, printed = read([(name, wanted) for name in corpora]), read([(corpus, artifact_id)])
+        if ids and printed:
+            fits = [*printed, *ids]
+            raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: {_remedy(fits, wanted)}")
+
+
+def _remedy(fits: Sequence[Key], name: str) -> str:
+    """Return how to name one of several artifacts, if the name itself is the `CORPUS/ID` of one of them."""
+    return "give its id and its corpus" if name in map("/".join, fits) else "name one of them"
 
 
 def read_keys(records: LanceDataset, corpora: Sequence[str]) -> list[Key]:

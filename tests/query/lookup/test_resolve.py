@@ -92,6 +92,22 @@ def test_a_name_of_several_artifacts_lists_them_and_a_corpus_decides(aid: Findin
     assert aid.show("notes.md", "theirs").artifact_id == "b/notes.md"
 
 
+@pytest.mark.parametrize("place", ["", ":1", " [0:5]"])
+def test_a_printed_place_that_is_also_the_id_of_another_artifact_is_refused_unless_its_corpus_is_named(
+    place: str, tmp_path: Path
+) -> None:
+    source = MemorySource({"a.md": "The outer page.", "docs/a.md": "The inner page."})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    for look_up in (aid.show, aid.read, aid.disclose, aid.why, aid.impact, aid.neighbours, aid.history, aid.resolve):
+        with pytest.raises(QueryError, match=r"may be docs/(docs/)?a\.md or docs/(docs/)?a\.md: give its id and its"):
+            look_up(f"docs/a.md{place}")
+
+    assert aid.read("docs/a.md", "docs").text == "The inner page."
+    assert aid.read("a.md", "docs").text == "The outer page."
+    assert aid.read(f"docs/docs/a.md{place}").text == "The inner page."
+
+
 @pytest.mark.parametrize(
     "name", ["", "/", "md", "otes.md", "theirs/py/secrets.py", "nowhere/secrets.py", "p/secrets.py"]
 )
