@@ -9,6 +9,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -358,15 +359,34 @@ class _Walk:
         return _listing(artifact_id, found, self.now)
 
     def _is_own(self, entry: os.DirEntry[str], place: str) -> bool:
-        """Return whether an entry is one of the program's own, or a link to one or into one."""
+        """Return whether an entry is one of the program's own, or a link to one or into one.
+
+        One that is reached by another path, as through a second mount or by other letter case, is told by its inode.
+        """
         if entry.is_symlink():
             return not self.own.isdisjoint(_upward(os.path.realpath(os.path.join(self.root, place))))
-        return place in self._own_here
+        if place in self._own_here:
+            return True
+        devices = self._own_inodes.get(entry.inode())
+        if devices:
+            with suppress(OSError):
+                return entry.stat().st_dev in devices
+        return False
 
     @cached_property
     def _own_here(self) -> frozenset[str]:
         """Those of the program's own that are below the root, relative to it."""
         return frozenset(os.path.relpath(path, self.root) for path in self.own if path.startswith(self.root))
+
+    @cached_property
+    def _own_inodes(self) -> Mapping[int, set[int]]:
+        """Map the inode of each of the program's own that exists to its devices."""
+        found: dict[int, set[int]] = {}
+        for path in self.own:
+            with suppress(OSError):
+                own = os.stat(path)
+                found.setdefault(own.st_ino, set()).add(own.st_dev)
+        return found
 
     def _fail(self, artifact_id: str, kind: str, message: str) -> None:
         self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))

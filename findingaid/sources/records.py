@@ -199,7 +199,7 @@ class _Table:
         seen: dict[str, None] = {}
         for row in rows:
             if row.unfinished and young:
-                self.wait(f"{row.where}: the file was written less than a minute ago and does not end in a line end")
+                self.wait(f"{row.where}: the file was written less than a minute ago and may not be whole")
             elif row.broken:
                 self.broken.append(row)
             elif row.values or not row.unfinished:
@@ -348,7 +348,10 @@ def _whole_fields(line: bytes) -> Mapping[str, Any]:
 
 
 def _csv(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
-    """Yield the rows of a CSV file. Without a line end at the end of the file, the last row may be cut anywhere."""
+    """Yield the rows of a CSV file. Without a line end at the end of the file, the last row may be cut anywhere.
+
+    After a header alone, all rows may follow.
+    """
     try:
         text, _ = decode(file.read())
     except ReadError as error:
@@ -358,7 +361,8 @@ def _csv(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
         if last.values or last.broken:
             yield last
         last = row
-    yield replace(last, unfinished=last.unfinished or not text.endswith(("\n", "\r")))
+    none = not (last.values or last.broken)
+    yield replace(last, unfinished=none or last.unfinished or not text.endswith(("\n", "\r")))
 
 
 def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:

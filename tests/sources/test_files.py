@@ -418,6 +418,8 @@ def test_a_store_that_is_reached_by_a_link_is_left_out_too(cli: Cli) -> None:
     (cli.docs / "settings.yaml").symlink_to(cli.config)
     (cli.docs / "calls").symlink_to(cli.folder / "elsewhere" / "calls.lance")
     cli.settings["store"] = "docs/index"
+    cli.configure()
+    os.link(cli.config, cli.docs / "settings.md")  # the same file by another path, as below a second mount
 
     for _ in range(2):
         report = cli.json("index")["corpora"]["docs"]
