@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from findingaid.errors import SynthesisError, failure_kind, one_line
 from findingaid.identity.hashes import call_key, content_hash
@@ -24,6 +25,7 @@ from findingaid.indexing.batch_jobs import (
     waiting_by_key,
 )
 from findingaid.indexing.budget import BATCH_PRICE, Bounded, Purse, Spending, estimate_of, total
+from findingaid.llm.caller import UNREAD
 from findingaid.llm.metering import OVER_BUDGET, UNPAID, paying_from
 from findingaid.model import NO_USAGE, Outcome, Shown, Stage, Synopsis, Usage
 from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Free, Resuming, Synthesizer
@@ -268,11 +270,17 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
 
 
 def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    left = enumerate(shown)
     with ThreadPoolExecutor(synthesizer.at_once) as pool:
-        calls = {pool.submit(copy_context().run, synthesizer.resume, what): i for i, what in enumerate(shown)}
+        calls: dict[Future[Synopsis], int] = {}
         try:
-            for call in as_completed(calls):
-                yield calls[call], call.result()
+            while True:
+                for place, what in islice(left, synthesizer.at_once + UNREAD - len(calls)):
+                    calls[pool.submit(copy_context().run, synthesizer.resume, what)] = place
+                if not calls:
+                    return
+                for call in wait(calls, return_when=FIRST_COMPLETED).done:
+                    yield calls.pop(call), call.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

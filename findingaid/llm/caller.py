@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -39,6 +39,9 @@ ENVELOPE = 256
 
 AROUND_A_TEXT = 1_024
 """Upper bound of the bytes around a text in its message: the tags, and the words of the prompt that introduce it."""
+
+UNREAD = 16
+"""Most results that wait until the caller takes them, beside the requests under way. A crash loses both."""
 
 GRACE_SECONDS = 5.0
 """How long requests under way may continue after the caller has left, so that paid answers are kept."""
@@ -178,16 +181,22 @@ class Caller:
         """Run `work` for many inputs; yield results in the order in which they arrive, with the index of the input.
 
         `subject` names what an input is about, if several are about the same; see `rate_limits.SUBJECT`.
-        The background thread takes an input whenever a request slot is free. If `inputs` end early, no more requests
-        are sent, and the results under way are still yielded. If the iterator is closed instead, results that arrive
-        within a few seconds are kept for the next request with the same `key`.
+        The background thread takes an input whenever a request slot is free and at most UNREAD results wait to be
+        yielded. If `inputs` end early, no more requests are sent, and the results under way are still yielded. If the
+        iterator is closed instead, results that arrive within a few seconds are kept for the next request with the same
+        `key`.
         """
         results: SimpleQueue[tuple[int, str, CallResult[T]] | None] = SimpleQueue()
         closed = threading.Event()
         places = enumerate(inputs)
+        room = asyncio.Semaphore(self.limits.concurrency + UNREAD)
 
         async def worker() -> None:
-            while not closed.is_set() and (place := next(places, None)):
+            while True:
+                await room.acquire()
+                if closed.is_set() or not (place := next(places, None)):
+                    room.release()  # of the next worker
+                    return
                 index, given = place
                 name = key(given)
                 SUBJECT.set(subject(given) if subject else name)
@@ -203,26 +212,28 @@ class Caller:
         async def workers() -> None:
             await asyncio.gather(*(worker() for _ in range(self.limits.concurrency)))
 
-        def keep_unread() -> None:
-            while not results.empty():
-                if unread := results.get():
-                    self._keep(*unread[1:])
-
         loop = self.connection.loop
         running = loop.submit(workers())
         running.add_done_callback(lambda _: results.put(None))
         try:
             while found := results.get():
                 index, _, result = found
+                loop.later(0, room.release)
                 yield index, result
             running.result()  # raises the error of `inputs`, if any
         finally:
             closed.set()
-            loop.later(0, keep_unread)
+            loop.later(0, partial(self._keep_unread, results))
+            loop.later(0, room.release)  # wakes the workers, which see that it is closed
             loop.later(GRACE_SECONDS, running.cancel)
 
     async def _result(self, given: Input, key: str, work: Work[Input, T], wanted: Wanted) -> CallResult[T]:
         return self.kept.pop(key, None) or await work(given, wanted)
+
+    def _keep_unread(self, results: SimpleQueue[tuple[int, str, CallResult[T]] | None]) -> None:
+        while not results.empty():
+            if unread := results.get():
+                self._keep(*unread[1:])
 
     def _keep(self, key: str, result: CallResult[Any]) -> None:
         if result.error is None:

@@ -24,6 +24,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.indexing.batch_jobs import cached_synopses, keep_synopses
 from findingaid.llm import rate_limits
 from findingaid.llm.api_errors import requested_wait
+from findingaid.llm.caller import UNREAD
 from findingaid.llm.prompts import PART_CHARACTERS, estimate_tokens, fill_template, split_text
 from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
@@ -125,6 +126,18 @@ def test_the_key_and_the_address_may_stand_in_the_environment(
     OpenAISynthesizer("m", api_key_env="MY_KEY").synthesize("Some text.", {})
 
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_caller_that_is_slow_to_take_results_has_few_of_them_waiting(server: OpenAIServer) -> None:
+    """What waits is paid, and lost with the process."""
+    makes = made_for(server, concurrency=4).synthesize_all(numbered(100))
+    next(makes)
+    while len(server.completions) < 1 + 4 + UNREAD:
+        time.sleep(0.01)
+    time.sleep(0.2)
+
+    assert len(server.completions) == 1 + 4 + UNREAD
+    assert len(list(makes)) == 99
 
 
 def test_without_a_key_openai_itself_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
