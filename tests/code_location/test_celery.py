@@ -18,7 +18,7 @@ from tests.paths import ROOT
 from tests.support.deployment import until
 from tests.support.location import Location, open_location, run_cli
 
-BATCHES, BATCH = 4, 6
+BATCHES, BATCH = 2, 6
 """Steps of the runs of tests/support/small_batches_location.py, and artifacts in each."""
 
 LOCATION = "tests/support/small_batches_location.py"

@@ -12,7 +12,6 @@ import dagster as dg
 import pytest
 
 from findingaid.errors import ConfigError
-from findingaid.indexing.plan import BATCH_ARTIFACTS
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
@@ -103,16 +102,17 @@ def test_steps_hand_their_work_on_in_the_scratch_folder(cli: Cli) -> None:
     assert {"discover", "batches"} <= handed_on
 
 
-BATCHES = 4
-COUNT = (BATCHES - 1) * BATCH_ARTIFACTS + 100
-DEADLY = 1234
-"""Is in the third of the batches, behind three groups of texts that are paid before it."""
+BATCHES, BATCH_ARTIFACTS = 4, 60
+COUNT = (BATCHES - 1) * BATCH_ARTIFACTS + 10
+DEADLY = 3 * BATCH_ARTIFACTS - 5
+"""Is in the third of the batches, behind a group of texts that is paid before it."""
 LOST = [f"{number:05d}.md" for number in range(2 * BATCH_ARTIFACTS, 3 * BATCH_ARTIFACTS)]
 
 
 @pytest.fixture
 def many(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
-    """Some thousand small artifacts, and an executor that gives each of their batches to a worker."""
+    """Artifacts of several batches, and an executor that gives each of the batches to a worker."""
+    monkeypatch.setenv("BATCH_ARTIFACTS", str(BATCH_ARTIFACTS))
     for number in range(COUNT):
         cli.write(f"{number:05d}.md", text_about(f"topic {number} of many" + " poison" * (number == DEADLY)))
     cli.settings["executor"] = {"kind": "multiprocess", "max_concurrent": 2}
@@ -193,18 +193,15 @@ def test_a_batch_that_kills_every_worker_is_named_and_the_rest_is_published(many
     assert everything_is_there(many)
 
 
-STEPS, BATCH = 4, 6
+STEPS, BATCH = 3, 6
 """Steps of the runs of tests/support/small_batches_location.py, and artifacts in each."""
 
-EXECUTORS = [{"kind": "in_process"}, {"kind": "multiprocess", "max_concurrent": 2}]
 
-
-@pytest.fixture(params=EXECUTORS, ids=["in_process", "multiprocess"])
-def asking(
-    request: pytest.FixtureRequest, cli: Cli, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer
-) -> Iterator[Location]:
-    """Artifacts of several steps, whose synopses a server writes."""
-    cli.settings |= {"executor": request.param, "synthesizer": openai(server, concurrency=2)}
+@pytest.fixture
+def asking(cli: Cli, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer) -> Iterator[Location]:
+    """Artifacts of several steps, each in its own process, whose synopses a server writes."""
+    cli.settings["executor"] = {"kind": "multiprocess", "max_concurrent": 2}
+    cli.settings["synthesizer"] = openai(server, concurrency=2)
     for location in open_location(cli, monkeypatch):
         for number in range(STEPS * BATCH - 4):
             cli.write(f"{number:02d}.md", text_about(f"topic {number}"))
@@ -218,8 +215,8 @@ def steps(location: Location) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calls", [8, 20])
-def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAIServer, calls: int) -> None:
+def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAIServer) -> None:
+    calls = 8
     asking.cli.settings["budget"] = {"calls": calls}
     asking.cli.run("status")
     server.delay = 0.2

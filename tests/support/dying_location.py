@@ -1,6 +1,7 @@
 """Code location whose workers kill themselves with SIGKILL when they embed a text with the word in the file `deadly`.
 
 They die each time while the file `again` exists, and otherwise once. Every worker records the texts that it embeds.
+Each batch has few artifacts and is its own step.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.identity.hashes import text_hash
+from findingaid.indexing import plan
 from findingaid.model import Vectors
 from findingaid_dagster.pipelines.code_location import build_definitions
 
@@ -37,4 +39,5 @@ def asking(self: HashEmbedder, text: str) -> Vectors:
 
 HashEmbedder.embed_query = asking  # type: ignore[method-assign]  # the worker is the test's own
 HashEmbedder.embed = paying  # type: ignore[method-assign]  # the worker is the test's own
+plan.BATCH_ARTIFACTS = int(os.environ["BATCH_ARTIFACTS"])
 defs = build_definitions(CONFIG)
