@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,19 @@ def cited(aid: FindingAid, query: str = "auth tokens", **how: Any) -> list[str]:
     return [claim.text for claim in aid.answer(query, **how).claims]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., FindingAid]:
-    """Return a function that builds the aid anew over sources in memory; the store stays."""
+def build(folder: Path, nodes: NodeProducer | None = None, **changed: Any) -> FindingAid:
+    """Return an aid over sources in memory and a store in this folder."""
     cut = Chunked(chunk_size=200, overlap=0)
     sources = {"docs": MemorySource(dict(TEXTS)), "secret": MemorySource({"s.md": SECRET})}
+    claiming = Claiming(ExtractiveClaims(), nodes=nodes, at_least=2)
+    corpora = {name: Corpus(name, source, cut, claims=claiming) for name, source in sources.items()}
+    return FindingAid(Store(str(folder / "index")), CountingEmbedder(), corpora, **changed)
 
-    def build(nodes: NodeProducer | None = None, **changed: Any) -> FindingAid:
-        claiming = Claiming(ExtractiveClaims(), nodes=nodes, at_least=2)
-        corpora = {name: Corpus(name, source, cut, claims=claiming) for name, source in sources.items()}
-        return FindingAid(Store(str(tmp_path / "index")), CountingEmbedder(), corpora, **changed)
 
-    return build
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., FindingAid]:
+    """Return a function that builds the aid anew; the store stays."""
+    return partial(build, tmp_path)
 
 
 @pytest.fixture
@@ -76,13 +78,21 @@ def aid(make: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
     return make()
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    """The same for tests that change nothing."""
+    aid = build(tmp_path_factory.mktemp("answers"))
+    aid.index()
+    return aid
+
+
 # -- answers -------------------------------------------------------------------------------------------
 
 
-def test_every_citation_of_an_answer_can_be_opened_at_its_passage(aid: FindingAid) -> None:
-    answer = aid.answer("how long do auth tokens live?", corpora=["docs"])
+def test_every_citation_of_an_answer_can_be_opened_at_its_passage(unchanged: FindingAid) -> None:
+    answer = unchanged.answer("how long do auth tokens live?", corpora=["docs"])
 
-    views = [aid.passages(found) for found in CITATION.findall(answer.answer)]
+    views = [unchanged.passages(found) for found in CITATION.findall(answer.answer)]
     assert answer.claims
     assert len(views) == len(answer.claims)
     for view, claim in zip(views, answer.claims, strict=True):
@@ -93,16 +103,16 @@ def test_every_citation_of_an_answer_can_be_opened_at_its_passage(aid: FindingAi
     assert answer.gaps == ["live"]
 
 
-def test_what_no_claim_speaks_of_has_no_answer(aid: FindingAid) -> None:
-    answer = aid.answer("kubernetes billing")
+def test_what_no_claim_speaks_of_has_no_answer(unchanged: FindingAid) -> None:
+    answer = unchanged.answer("kubernetes billing")
 
     assert answer.to_dict()["answer"] == ""
     assert (answer.to_dict()["claims"], answer.to_dict()["gaps"]) == ([], ["kubernetes", "billing"])
     assert answer.to_dict()["meta"]["confidence"] is None
 
 
-def test_a_claim_of_two_artifacts_is_cited_once_with_both_places(aid: FindingAid) -> None:
-    answer = aid.answer("rotating key", corpora=["docs"])
+def test_a_claim_of_two_artifacts_is_cited_once_with_both_places(unchanged: FindingAid) -> None:
+    answer = unchanged.answer("rotating key", corpora=["docs"])
 
     assert [claim.text for claim in answer.claims] == [TOKENS]
     assert [place.artifact_id for place in answer.claims[0].places] == ["auth.md", "old.md"]
@@ -151,14 +161,14 @@ def test_a_contested_claim_comes_with_its_other_side(aid: FindingAid) -> None:
     assert aid.answer("tokens one hour", corpora=["docs"]).contradictions == []
 
 
-def test_no_answer_shows_what_another_corpus_says(aid: FindingAid) -> None:
-    everything = aid.answer("auth tokens worthless secret", depth=50)
-    docs = aid.answer("auth tokens worthless secret", depth=50, corpora=["docs"])
+def test_no_answer_shows_what_another_corpus_says(unchanged: FindingAid) -> None:
+    everything = unchanged.answer("auth tokens worthless secret", depth=50)
+    docs = unchanged.answer("auth tokens worthless secret", depth=50, corpora=["docs"])
 
     assert SECRET in [claim.text for claim in everything.claims]
     assert {claim.corpus for claim in docs.claims} == {"docs"}
     assert docs.gaps == ["worthless", "secret"]
-    assert aid.passages(the_id(SECRET, "secret"), ["docs"]) is None
+    assert unchanged.passages(the_id(SECRET, "secret"), ["docs"]) is None
 
 
 def test_a_word_is_no_gap_where_a_claim_far_behind_has_it(make: Callable[..., FindingAid]) -> None:
@@ -182,11 +192,11 @@ def test_claims_are_reranked_as_all_hits_are(aid: FindingAid, make: Callable[...
     assert cited(reranking, "hour expire", depth=1, corpora=["docs"]) == [DAYS]
 
 
-def test_what_cannot_be_answered_is_refused(aid: FindingAid) -> None:
+def test_what_cannot_be_answered_is_refused(unchanged: FindingAid) -> None:
     wrong: list[dict[str, Any]] = [{"depth": 0}, {"depth": 1000}, {"max_chars": 0}, {"query": " ", "depth": 1}]
     for how in wrong:
         with pytest.raises(QueryError):
-            aid.answer(**{"query": "auth"} | how)
+            unchanged.answer(**{"query": "auth"} | how)
 
 
 ACTIONS = st.sampled_from([Action.APPROVE, Action.REJECT, Action.ARCHIVE, Action.CONTEST, Action.SUPERSEDE])
@@ -217,8 +227,8 @@ def test_whatever_is_decided_an_answer_cites_only_what_may_be_seen(
 PRINTING = "A printer in the cups of a department is shared. CUPS prints PDF files since version 1.2 of the system."
 
 
-@pytest.fixture
-def meaning(tmp_path: Path, ready_made: ReadyMade) -> FindingAid:
+@pytest.fixture(scope="module")
+def meaning(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
     """An aid with an embedder that knows meaning."""
     claimed = MemorySource({"cups.md": PRINTING, "auth.md": TEXTS["auth.md"], "ledger.md": TEXTS["ledger.md"]})
     plain = MemorySource({"plain.md": "A lease keeps two runs from writing the same artifact, and ends by itself."})
@@ -227,9 +237,9 @@ def meaning(tmp_path: Path, ready_made: ReadyMade) -> FindingAid:
         "docs": Corpus("docs", claimed, cut, claims=Claiming(ExtractiveClaims())),
         "plain": Corpus("plain", plain, cut),
     }
-    aid = FindingAid(Store(str(tmp_path / "index")), MiniLM(), corpora)
-    ready_made("meaning", lambda: aid.index())
-    return FindingAid(Store(str(tmp_path / "index")), MiniLM(), corpora)
+    aid = FindingAid(Store(str(tmp_path_factory.mktemp("meaning") / "index")), MiniLM(), corpora)
+    aid.index()
+    return aid
 
 
 def test_a_question_about_something_else_has_no_answer_though_a_word_of_it_is_there(meaning: FindingAid) -> None:
@@ -280,10 +290,10 @@ def test_the_scores_of_an_embedder_that_knows_meaning_count(meaning: FindingAid)
     assert probe_scores(meaning.searcher.reader(), ["docs"]).meaning
 
 
-def test_the_scores_of_a_hash_say_nothing_and_words_alone_decide(aid: FindingAid) -> None:
-    assert not probe_scores(aid.searcher.reader(), ["docs"]).meaning
-    assert aid.answer("auth tokens kubernetes billing invoice refund").claims == []
-    assert aid.answer("auth tokens kubernetes").claims
+def test_the_scores_of_a_hash_say_nothing_and_words_alone_decide(unchanged: FindingAid) -> None:
+    assert not probe_scores(unchanged.searcher.reader(), ["docs"]).meaning
+    assert unchanged.answer("auth tokens kubernetes billing invoice refund").claims == []
+    assert unchanged.answer("auth tokens kubernetes").claims
 
 
 def test_a_model_is_not_asked_to_answer_from_claims_about_something_else(meaning: FindingAid) -> None:
@@ -340,14 +350,14 @@ def test_why_walks_from_a_claim_to_its_source_and_names_what_is_broken(aid: Find
     assert "cannot be read" in next(b.broken for b in aid.why(the_id(HOURS))[0].walk() if b.what == "source")
 
 
-def test_why_knows_records_and_artifacts_too(aid: FindingAid) -> None:
-    chunk = next(hit for hit in aid.search("ledger row", 1, surfaces=["chunk"]))
+def test_why_knows_records_and_artifacts_too(unchanged: FindingAid) -> None:
+    chunk = next(hit for hit in unchanged.search("ledger row", 1, surfaces=["chunk"]))
 
-    assert [b.what for b in aid.why(chunk.record_id)[0].walk()] == ["chunk", "artifact", "source"]
-    assert [b.what for b in aid.why("ledger.md")[0].walk()] == ["artifact", "source"]
-    assert not any(b.broken for b in aid.why(chunk.record_id)[0].walk())
+    assert [b.what for b in unchanged.why(chunk.record_id)[0].walk()] == ["chunk", "artifact", "source"]
+    assert [b.what for b in unchanged.why("ledger.md")[0].walk()] == ["artifact", "source"]
+    assert not any(b.broken for b in unchanged.why(chunk.record_id)[0].walk())
     with pytest.raises(QueryError, match="'nothing'"):
-        aid.why("nothing")
+        unchanged.why("nothing")
 
 
 class Heading:
@@ -377,16 +387,16 @@ def test_why_walks_from_a_summary_by_its_bullets_to_the_text(make: Callable[...,
     assert aid.impact("old.md").nodes == []
 
 
-def test_who_may_look_into_one_corpus_is_told_of_no_other(aid: FindingAid) -> None:
+def test_who_may_look_into_one_corpus_is_told_of_no_other(unchanged: FindingAid) -> None:
     for wanted in (the_id(SECRET, "secret"), "s.md"):
         with pytest.raises(QueryError, match="is published") as error:
-            aid.why(wanted, ["docs"])
+            unchanged.why(wanted, ["docs"])
         assert "secret" not in str(error.value)
-        assert aid.why(wanted)
+        assert unchanged.why(wanted)
     with pytest.raises(QueryError, match=r"^no summary node or artifact 's\.md'$"):
-        aid.summary_node("s.md", "docs")
+        unchanged.summary_node("s.md", "docs")
     with pytest.raises(QueryError, match=r"set corpora\.secret\.summary_nodes"):
-        aid.summary_node("s.md")
+        unchanged.summary_node("s.md")
 
 
 def test_impact_has_all_that_stands_on_an_artifact(aid: FindingAid) -> None:
