@@ -171,6 +171,7 @@ def grow(sums: Sums, segments: Sequence[Segment], state: str = "") -> str:
     """Summarize a session as a run does that has this state of it; return the new state."""
     anchored = Anchored(sums)
     while left := anchored.left(Shown("a", "", {}, segments), state):
+        assert len(sums.seen) < 100, "it never ends"
         state = anchored.resume(left[0]).state
     return state
 
