@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -35,8 +33,6 @@ from findingaid.strategies import (
 )
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis import SYNTHESIZERS
-from tests.conftest import Cli
-from tests.paths import ROOT
 
 MODULE = """
 from __future__ import annotations
@@ -48,13 +44,12 @@ from findingaid.sources.files import Files
 from findingaid.strategies import NestedStrategy
 from findingaid.synthesis.extractive import Extractive
 from findingaid.strategies.whole_text import WholeText
-import own_base
 
 def parts(text):
-    return text.split("{mark}")
+    return text.split("|")
 
 @dataclass(frozen=True)
-class Lines(own_base.Base):
+class Lines:
     kind: str = "line"
     least: int = 1
     def decompose(self, artifact_id, raw, metadata):
@@ -95,25 +90,14 @@ class Odd:
 NUMBER = 3
 """
 
-BASE = """
-class Base:
-    size = {size}
-"""
-
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module of its own for each test, so that none is imported from before."""
-    write(tmp_path)
+    (tmp_path / "own_parts.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("own_parts", "own_base"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "own_parts", raising=False)
     return "own_parts"
-
-
-def write(folder: Path, mark: str = "|", size: int = 1) -> None:
-    (folder / "own_parts.py").write_text(MODULE.replace("{mark}", mark))
-    (folder / "own_base.py").write_text(BASE.replace("{size}", str(size)))
 
 
 def distribution(folder: Path, name: str, entries: str) -> None:
@@ -303,34 +287,3 @@ def test_a_name_that_two_distributions_give_is_refused(tmp_path: Path, module: s
         ConfigError, match="provided by first and second: name one by its import path, own_parts:Lines or"
     ):
         STRATEGIES.create({"name": "Lines"}, "strategy")
-
-
-@pytest.mark.slow
-def test_an_edited_strategy_cuts_again_what_it_cut(cli: Cli, tmp_path: Path) -> None:
-    """The run after an edit of the module, or of the module of a base class, rebuilds its corpus."""
-    cli.write("a.md", "one|two;three")
-    cli.settings["corpora"]["docs"]["strategy"] = {"name": "own_parts:Lines"}
-    cli.run("status")
-
-    def run() -> dict[str, Any]:
-        done = subprocess.run(
-            [sys.executable, "-m", "findingaid", "index", "--json", "--config", str(cli.config)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        report: dict[str, Any] = json.loads(done.stdout)["corpora"]["docs"]
-        return report
-
-    write(tmp_path)
-    first, again = run(), run()
-    write(tmp_path, mark=";")
-    edited = run()
-    write(tmp_path, mark=";", size=2)
-    base_edited = run()
-
-    assert (first["new"], first["records"], again["unchanged"]) == (1, 2, 1)
-    assert (edited["changed"], edited["calls"]["embed"]) == (1, 2)
-    assert (base_edited["changed"], base_edited["calls"]["embed"]) == (1, 0)

@@ -329,7 +329,7 @@ def test_a_mistake_is_one_line_that_names_the_key(cli: Cli, settings: dict[str, 
 
 def test_keys_of_an_extractor_are_shown_to_nobody(cli: Cli) -> None:
     cli.settings["corpora"]["docs"]["claims"] = {"kind": "openai", "model": "m", "api_key": "sk-secret"}
-    cli.run("status")
+    cli.configure()
 
     aid = findingaid.open(cli.config)
 

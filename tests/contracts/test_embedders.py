@@ -97,7 +97,10 @@ def tokenizer() -> Tokenizer:
     return tokenizer
 
 
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=100))
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+
+
+@given(text=st.text(CHARACTERS, max_size=60) | st.lists(st.text(CHARACTERS, max_size=3), max_size=40).map(" ".join))
 def test_counting_by_words_never_undercounts(tokenizer: Tokenizer, text: str) -> None:
     """Check that the count is exact, except for separators that BERT drops and Python splits at.
 

@@ -86,7 +86,7 @@ def second(tmp_path: Path) -> Cli:
     second = Cli(folder)
     second.settings["corpora"] = {"notes": {**second.settings["corpora"]["docs"], "schedule": "0 4 * * *"}}
     second.write("note.md", text_about("note"))
-    second.run("status")
+    second.configure()
     return second
 
 
@@ -94,7 +94,7 @@ def second(tmp_path: Path) -> Cli:
 def first(cli: Cli) -> Cli:
     cli.settings["corpora"]["docs"]["schedule"] = "0 3 * * *"
     cli.write("ledger.md", text_about("ledger"))
-    cli.run("status")
+    cli.configure()
     return cli
 
 

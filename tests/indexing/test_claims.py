@@ -523,7 +523,7 @@ def test_claims_and_nodes_of_a_killed_run_are_paid_again_for_one_group_at_most(
         facts = [f"Fact {word} of file {number} is kept by Lance." for word in ("one", "two", "three", "four", "five")]
         cli.write(f"{number:02d}.md", "\n\n".join(facts))
     cli.settings["corpora"]["docs"] |= {"claims": openai(server, concurrency=2), "summary_nodes": openai(server)}
-    cli.run("status")
+    cli.configure()
 
     command = [sys.executable, "-m", "findingaid", "index", "--config", str(cli.config)]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

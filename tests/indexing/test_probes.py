@@ -218,7 +218,7 @@ class Pieces:
 def test_a_chunk_size_in_a_helper_that_the_strategy_calls_cuts_again(cli: Cli, tmp_path: Path) -> None:
     cli.write("a.md", PARAGRAPH.format(topic="ledger") * 3)
     cli.settings["corpora"]["docs"]["strategy"] = {"name": "own_cutter:Pieces"}
-    cli.run("status")
+    cli.configure()
 
     def of_an_own_process(size: int, comment: str) -> tuple[int, int]:
         (tmp_path / "own_cutter.py").write_text(CUTTER.format(size=size, comment=comment))

@@ -73,7 +73,7 @@ def on_ray(cli: Cli, cluster: Any, **more: object) -> FindingAid:
 
 
 def opened(cli: Cli) -> FindingAid:
-    cli.run("status")  # writes the configuration
+    cli.configure()
     return findingaid.open(cli.config)
 
 
@@ -182,7 +182,7 @@ def test_a_store_on_s3_is_written_by_all_workers(many: Cli, cluster: Any, bucket
 
     assert aid.verify() == []
     many.settings |= {"storage_options": {}}
-    many.run("status")
+    many.configure()
     assert records(aid) == built_here(many)
 
 

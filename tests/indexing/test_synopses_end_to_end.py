@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from findingaid.cli import main
 from findingaid.indexing.calls import GROUP
 from findingaid.model import Outcome
-from findingaid.testing import Fault, OpenAIServer, faults
+from findingaid.testing import OpenAIServer, faults
 from tests.conftest import PARAGRAPH
 from tests.paths import ROOT
 
@@ -104,12 +104,6 @@ class Project:
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-@pytest.fixture
 def project(tmp_path: Path, server: OpenAIServer) -> Project:
     project = Project(tmp_path, server)
     project.write("ledger", "vector", "reader")
@@ -130,50 +124,6 @@ def test_two_lines_give_synopses_with_a_price_told_beforehand(project: Project) 
     assert status["synopses"] == {"ok": 3}
     assert status["usage"][0]["usage"] == report["usage"]
     assert [(hit["artifact_id"], hit["text"][:10]) for hit in hits] == [("ledger.md", "ledger 0 T")]
-
-
-@pytest.mark.slow
-def test_what_was_paid_once_is_never_asked_for_again(project: Project) -> None:
-    project.asks()
-    ledger = project.docs / "ledger.md"
-
-    def rename() -> None:
-        ledger.rename(project.docs / "renamed.md")
-
-    def edit() -> None:
-        (project.docs / "renamed.md").write_text(text("edited"))
-
-    def revert() -> None:
-        (project.docs / "renamed.md").write_text(text("ledger"))
-
-    def cut_otherwise() -> None:
-        project.corpus["strategy"]["chunk_size"] = 100
-
-    def delete() -> None:
-        (project.docs / "vector.md").unlink()
-
-    def bring_back() -> None:
-        project.write("vector")
-
-    def put_in_context() -> None:
-        project.corpus["synopsis"]["context"] = True
-
-    def nothing() -> None:
-        pass
-
-    steps: list[Callable[[], None]] = [
-        nothing, rename, edit, revert, cut_otherwise, delete, bring_back, put_in_context, nothing,
-    ]  # fmt: skip
-    asked = {}
-    for step in steps:
-        step()
-        asked[step.__name__] = project.asks()
-    forced = project.asks("--force")
-
-    assert {name: dict(topics) for name, topics in asked.items() if topics} == {"edit": {"edited": 1}}
-    assert not forced
-    assert project.json("status")[0]["synopses"] == {"ok": 3}
-    assert project.run("verify") == "ok\n"
 
 
 @pytest.mark.slow
@@ -247,27 +197,6 @@ def test_each_fault_is_listed_as_what_it_is_and_mended_by_the_next_run(project: 
     assert len(listed.splitlines()) == len(FAULTS)
     assert sorted(again.elements()) == sorted(f"{name}-1" for name in FAULTS)
     assert project.run("status", "--failed") == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "kind", "said"),
-    [
-        (faults.unauthorized(), "auth", "the endpoint does not know the API key"),
-        (faults.model_not_found("small"), "other", "see model and base_url"),
-        (faults.insufficient_quota(), "budget", "the account's quota is used up"),
-    ],
-)
-def test_what_no_request_gets_past_is_tried_once(project: Project, fault: Fault, kind: str, said: str) -> None:
-    project.synthesizer["concurrency"] = 1
-    project.server.when(lambda request: True, fault)
-
-    problems = project.run("index", status=1)
-
-    assert len(project.asked) == 1
-    assert f"[synopses: {kind}]" in problems
-    assert said in problems
-    assert project.json("status")[0]["synopses"] == {"failed": 1, "pending": 2}
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +95,6 @@ def test_a_cached_vector_that_is_not_sound_is_not_there_and_is_made_anew(store: 
 
 
 # -- endpoints ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as started:
-        yield started
 
 
 def made(tmp_path: Path, server: OpenAIServer, texts: dict[str, str], **params: Any) -> FindingAid:

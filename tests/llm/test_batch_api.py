@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -62,12 +62,6 @@ def batches_at(base_url: str, **parameters: Any) -> BatchClient:
 
 def keyed(count: int) -> list[tuple[str, Shown]]:
     return [(f"key{i:03d}", Shown(f"{i}.md", f"This is text number {i}.")) for i in range(count)]
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,12 +18,6 @@ from findingaid.testing import OpenAIServer, faults
 
 USED = Usage(1, 20, 5)
 BROKEN = SynthesisError("no answer in time", "timeout")
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
 
 
 class Lines:

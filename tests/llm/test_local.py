@@ -229,7 +229,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
         "claims": smollm | {"temperature": 1.0, "seed": 1, "max_output_tokens": 100},
     }
     cli.settings["corpora"]["plain"] = cli.settings["corpora"]["docs"] | {"synopsis": False, "claims": True}
-    cli.run("status")
+    cli.configure()
     aid = findingaid.open(cli.config)
     return Tried(aid, aid.index().corpora["docs"], model)
 

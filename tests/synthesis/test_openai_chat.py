@@ -40,12 +40,6 @@ from tests.paths import ROOT
 KEY = "sk-a-secret-key"
 
 
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "FIRST_WAIT", 0.01)

@@ -45,12 +45,6 @@ TEMPLATES = (
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-@pytest.fixture
 def project(tmp_path: Path, server: OpenAIServer) -> Project:
     return Project(tmp_path, server)
 
@@ -253,7 +247,7 @@ def test_settings_and_what_is_made_of_them_show_no_key(cli: Cli, monkeypatch: py
         },
     }
     cli.settings["corpora"]["docs"]["synopsis"] = True
-    cli.run("status")
+    cli.configure()
 
     config = load(cli.config)
     aid = findingaid.open(cli.config)
@@ -294,7 +288,7 @@ def test_a_mistake_beside_a_key_does_not_show_it(cli: Cli, wrong: dict[str, Any]
 @pytest.mark.parametrize("key", ["00012345", "a: b", "[open", "null", "sk-#x", "'quoted"])
 def test_a_key_from_outside_is_taken_as_it_is(cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     cli.settings["synthesizer"] = {"kind": "openai", "model": "m"}
-    cli.run("status")
+    cli.configure()
 
     by_override = load(cli.config, dict([parse_override(f"synthesizer.api_key={key}")]))
     monkeypatch.setenv("FINDINGAID__SYNTHESIZER__API_KEY", key)
