@@ -27,7 +27,7 @@ from findingaid.claims.model import Claim, Evidence, evidence_of
 from findingaid.claims.openai_claims import OpenAIClaims
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.protocols import ClaimExtractor, Extraction, LeftOut, Statement
-from findingaid.testing import OpenAIServer, Request, faults
+from findingaid.testing import OpenAIServer, Request
 from findingaid.text.prose import prose_sentences
 from findingaid.text.sentences import whole_sentences
 from tests.conftest import Cli, error_of, openai
@@ -443,22 +443,6 @@ def test_an_answer_that_is_not_what_was_asked_for_is_refused(server: OpenAIServe
     with pytest.raises(SynthesisError) as raised:
         OpenAIClaims("small", server.base_url, structured=False).extract("Tables are kept by Lance here.", {})
     assert raised.value.kind == "parse"
-
-
-def test_what_fails_fails_its_artifact_alone_and_is_asked_again_by_the_next_run(cli: Cli, server: OpenAIServer) -> None:
-    cli.write("a.md", "Tables are kept by Lance here.\n")
-    cli.write("b.md", "Readers are never blocked here.\n")
-    server.answer = echo
-    server.when(lambda request: "Lance" in request.content, faults.server_error(), times=1)
-    cli.settings["corpora"]["docs"]["claims"] = openai(server)
-
-    failed = cli.json("index")["corpora"]["docs"]["failed"]
-
-    assert [(f["artifact_id"], f["stage"], f["kind"]) for f in failed] == [("a.md", "claims", "transport")]
-    assert len(findingaid.open(cli.config).search("here", surfaces=["claim"])) == 1
-    assert cli.run("index").exit_code == 0
-    assert len(server.requests) == 3
-    assert findingaid.open(cli.config).verify() == []
 
 
 def test_a_text_cannot_speak_to_the_model(server: OpenAIServer, tmp_path: Path) -> None:

@@ -386,7 +386,7 @@ class TestPlainText:
         assert made.points("files_touched") == ()
         assert made.iteration == 2
 
-    def test_a_summarizer_may_write_it(self, make: Callable[..., FindingAid], transcript: Callable[..., Path]) -> None:
+    def test_a_summarizer_may_write_it(self) -> None:
         @dataclass
         class Plain:
             id: str = "plain-1"
@@ -395,13 +395,11 @@ class TestPlainText:
                 before = existing.sections[0].content if existing else ""
                 return AnchoredSummary.of({"intent": f"{before}\n{len(segments)} new turns"}, 0)
 
-        transcript(0, 1)
-        make(Plain()).index()
-        transcript(0, 1, 2)
-        make(Plain()).index()
+        first = Anchored(Plain()).resume(Shown("a", "", {}, session(0, 1)))
+        second = Anchored(Plain()).resume(Shown("a", "", {}, session(0, 1, 2)[2:], state=first.state))
 
-        assert synopsis(make(Plain())) == ("## Intent\n- 2 new turns\n- 1 new turns", "anchored-1-plain-1")
-        assert state(make(Plain())).summary.iteration == 2
+        assert second.text == "## Intent\n- 2 new turns\n- 1 new turns"
+        assert State.model_validate_json(second.state).summary.iteration == 2
 
 
 class TestGrowth:
@@ -706,8 +704,6 @@ class TestSpending:
 
         assert (first.calls.synthesize, first.pending, len(first.failed)) == (2, 1, 0)
         assert [synopsis(make(), f"p/{i}")[1] == SHIPPED for i in range(3)].count(True) == 1
-        second = of(make(model(server), budget=Budget(calls=2)).index())
-        assert (second.calls.synthesize, second.pending) == (1, 0)
 
     def test_sessions_are_sent_side_by_side(
         self, make: Callable[..., FindingAid], transcript: Callable[..., Path], server: OpenAIServer
