@@ -191,6 +191,7 @@ def test_what_is_redacted_is_nowhere_on_disk_after_the_next_run_and_a_purge(make
     writer.secret = ""
     aid.index()
     aid.purge()
+    aid.index(force=True)
 
     assert shown
     assert on_disk
