@@ -185,7 +185,7 @@ def test_what_another_run_writes_after_the_checks_is_checked_too(
     source.payloads["new.md"] = text_about("new")
     index = Store.index
 
-    def meanwhile(store: Store, _: object) -> None:
+    def meanwhile(store: Store) -> None:
         time.sleep(0.3)  # the checks are through by then
         append(aid, lambda rows: rows)
         index(store)
