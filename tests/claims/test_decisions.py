@@ -322,7 +322,7 @@ ACTIONS = st.tuples(
 
 
 @given(st.lists(ACTIONS, max_size=25))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_no_sequence_of_decisions_leaves_the_table_of_transitions(actions: list[tuple[Action, str, str, str]]) -> None:
     """After any sequence of decisions, links have both sides, and the status of claims follows the table."""
     standings = Standings()

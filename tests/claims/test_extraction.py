@@ -168,7 +168,7 @@ def test_latin_1_files_are_quoted_as_they_read(cli: Cli) -> None:
 
 
 @given(st.text(alphabet="aA é.!?*_`[]()<>\n\r\t#-|\\'\u200b😀", max_size=300), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_every_sentence_of_any_text_stands_at_its_span(text: str, markdown: bool) -> None:
     last = 0
     for sentence in prose_sentences(text, markdown):

@@ -210,20 +210,6 @@ class TestBuild:
         assert server.files.objects == {}
         assert make().store.count("calls") == 7
 
-    @pytest.mark.usefixtures("sent")
-    def test_two_corpora_wait_for_one_batch_of_the_same_texts(self, make: Make, server: OpenAIServer) -> None:
-        aid = make()
-        twice = replace(aid, corpora={name: replace(aid.corpora["docs"], name=name) for name in ("docs", "again")})
-
-        report = twice.index()
-        finish(server)
-        done = twice.index()
-
-        assert [corpus.pending for corpus in report.corpora.values()] == [6, 6]
-        assert [corpus.calls.synthesize for corpus in done.corpora.values()] == [6, 0]
-        assert created(server) == 1
-        assert twice.verify() == []
-
 
 @pytest.mark.usefixtures("sent")
 class TestPartialResults:

@@ -11,7 +11,7 @@ from findingaid import FindingAid, Report
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.reports import NO_CALLS, Calls, CorpusReport
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
-from tests.conftest import PARAGRAPH, text_about
+from tests.conftest import text_about
 
 Make = Callable[..., FindingAid]
 
@@ -110,15 +110,6 @@ def test_a_refused_source_keeps_its_records_when_the_embedder_changed(
     assert "refused" in (docs(report).error or "")
     assert "another embedder made the records of docs" in (report.unpublished or "")
     assert len(make_aid(embedder=embedder).search("ledger", 50)) == 9
-
-
-def test_equal_texts_are_embedded_once(aid: FindingAid, source: MemorySource, embedder: CountingEmbedder) -> None:
-    source.payloads = {f"{i}.md": PARAGRAPH.format(topic="same") for i in range(5)}
-
-    report = aid.index()
-
-    assert docs(report).records == 10
-    assert len(embedder.seen) == docs(report).calls.embed == 2
 
 
 @pytest.mark.usefixtures("indexed")

@@ -665,19 +665,6 @@ class TestFailures:
         assert other.seen == [([0, 1], 0)]
         assert synopsis(make())[1] == "anchored-1-sums-2"
 
-    def test_an_endpoint_that_is_down_is_tried_a_few_times(
-        self, make: Callable[..., FindingAid], transcript: Callable[..., Path], server: OpenAIServer
-    ) -> None:
-        for i in range(7):
-            transcript(i, name=f"p/{i}")
-        server.when(lambda request: True, faults.server_error())
-
-        report = of(make(model(server, concurrency=1)).index())
-
-        assert len(server.completions) == 5
-        assert (len(report.failed), report.pending) == (5, 2)
-        assert {synopsis(make(), f"p/{i}")[1] for i in range(7)} == {SHIPPED}
-
 
 class TestSpending:
     def test_a_budget_ends_a_run_with_the_rest_pending_and_kept(
