@@ -109,7 +109,8 @@ class OpenAIEmbedder(EndpointParameters):
             raise EmbedError(f"{self._where}: the answer has no data with index and embedding", "parse") from None
         by_index = {vector.index: vector.embedding for vector in found}
         places = list(range(len(texts)))
-        if sorted(vector.index for vector in found) != places or len({len(v) for v in by_index.values()}) > 1:
+        lengths = {len(vector) for vector in by_index.values()}
+        if sorted(vector.index for vector in found) != places or len(lengths) > 1 or 0 in lengths:
             raise EmbedError(
                 f"{self._where}: expected a vector of the same length for each of {len(texts)} texts", "parse"
             )

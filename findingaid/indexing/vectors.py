@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.embedding.validation import UNSOUND, changed_dimensions, require_shape, sound_rows
+from findingaid.embedding.validation import (
+    UNSOUND,
+    changed_dimensions,
+    require_different,
+    require_shape,
+    sound_rows,
+)
 from findingaid.errors import ConfigError, EmbedError, StoreError, failure_kind
 from findingaid.identity.hashes import call_key
 from findingaid.indexing.batch_jobs import UNAVAILABLE
@@ -136,6 +142,7 @@ class Embeddings:
         """Embed texts in one call. Those that fail, or get no sound vector, are tried again in smaller groups."""
         try:
             vectors = self._require_dim(self.embedder.embed(list(texts.values())), len(texts))
+            require_different(texts.values(), vectors)
         except ConfigError:  # no text can be embedded at all
             raise
         except Exception as error:  # noqa: BLE001  # one bad text must not fail its whole group

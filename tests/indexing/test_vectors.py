@@ -13,6 +13,7 @@ import pytest
 
 from findingaid import ConfigError, Corpus, FindingAid, StoreError
 from findingaid.embedding.endpoint import OpenAIEmbedder
+from findingaid.embedding.validation import require_different
 from findingaid.errors import EmbedError
 from findingaid.identity.hashes import call_key
 from findingaid.indexing.vectors import Embeddings, dimensions_of
@@ -80,6 +81,22 @@ def test_one_bad_vector_fails_its_text_alone_and_is_not_cached(store: Store, spo
     assert set(embeddings.failures) == {"hash3"}
     assert set(embeddings.vectors) == TEXTS.keys() - {"hash3"}
     assert set(Embeddings(CountingEmbedder(), store).load(TEXTS)) == {"hash3"}
+
+
+def test_a_server_that_gives_every_text_the_same_vector_is_one_line_and_nothing_is_cached(store: Store) -> None:
+    embedder = Spoiled()
+    embedder.spoil = lambda vectors, _: np.repeat(vectors[:1], len(vectors), axis=0)
+    texts = {f"hash{i}": f"Pier 3 has number{i}." for i in range(20)}
+
+    with pytest.raises(ConfigError, match="same vector for 20 different texts"):
+        Embeddings(embedder, store).make(texts)
+
+    assert Embeddings(CountingEmbedder(), store).load(texts) == texts
+
+
+def test_texts_that_a_model_cannot_tell_apart_may_have_one_vector() -> None:
+    for texts in (["?" * n for n in range(20)], ["Pier", "pier", "PIER!"] * 20, [f"Pier {n:03}" for n in range(7)]):
+        require_different(texts, np.ones((len(texts), 2), np.float32))
 
 
 @pytest.mark.parametrize("bad", [[0.0] * 384, [1.0] * 384, [float("nan")] * 384, [1.0], []])
