@@ -14,7 +14,20 @@ BRACKETED = re.compile(
     r"[\])}\u3011\u3015\u27e7\uff09\uff3d](?:</sup>)?|\s{0,3}<sup>(\d{1,3})</sup>",
     re.IGNORECASE,
 )
-SUPERSCRIPT = re.compile("\\s{0,3}([\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3})(?=\\W|\\Z)")
+SUPERSCRIPT = re.compile(
+    '(?:(?<=[^\\W\\d_]{3})|(?<=[.!?,;:)"\u2019\u201d]))([\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3})(?=\\W|\\Z)'
+)
+ROUND_END = re.compile(r"[\s\])}\u3011]{0,3}(?:[.,;:!?\[({\u3010]|\Z|\b(?:and|but|or|which|while)\b)")
+"""What follows a mark in round brackets: the end of a clause, or another mark."""
+
+BOUND = re.compile(
+    r"\b(?:about|above|and|are|article|at|below|by|chapter|class|clause|day|equals?|figure|from|had|has|have|in|into|is"
+    r"|item|level|line|note|number|of|on|or|over|page|paragraph|part|phase|point|room|rule|section|stage|step|table|than"
+    r"|to|under|until|version|was|were|with|year)\s{0,3}\Z",
+    re.IGNORECASE,
+)
+"""Word before a number that belongs to the sentence, as in "at 9", "is (2)" or "step (1)"."""
+
 BARE = re.compile(r"(?:(?<=[.!?])\s{0,3}|\s)(\d{1,3})(?=[.!?]?\s{0,3}\Z)")
 """Number behind a sentence, or its last word."""
 
@@ -48,6 +61,8 @@ def split_marks(text: str, cited: Collection[int], evidence: Mapping[int, str]) 
     def removed(found: re.Match[str]) -> str:
         listed = _listed(next(filter(None, found.groups())))
         mark = found[0].strip()
+        if mark.startswith(("(", "\uff08")) and not _is_at_end(found):
+            return found[0]
         if not set(listed) <= evidence.keys() or any(mark in evidence[n] for n in {*listed, *cited} & evidence.keys()):
             return found[0]
         numbers.extend(listed)
@@ -56,10 +71,17 @@ def split_marks(text: str, cited: Collection[int], evidence: Mapping[int, str]) 
     def bare(found: re.Match[str]) -> str:
         number = int(found[1])
         said = any(found[1] in DIGITS.findall(evidence[n]) for n in cited if n in evidence)
-        return found[0] if number not in cited or said else ""
+        return found[0] if number not in cited or said or BOUND.search(found.string, 0, found.start()) else ""
 
     text = SUPERSCRIPT.sub(removed, BRACKETED.sub(removed, text))
     return BARE.sub(bare, text), numbers
+
+
+def _is_at_end(found: re.Match[str]) -> bool:
+    """Return whether a mark in round brackets ends a clause, apart from its words: not in "f(1)" or "by rule (2)"."""
+    before = found.string[max(0, found.start() - 20) : found.start()]
+    spaced = found[0][:1].isspace() or found[0][:1] == "\uff08" or before[-1:] in ".!?])"
+    return spaced and ROUND_END.match(found.string, found.end()) is not None and not BOUND.search(before)
 
 
 def _listed(text: str) -> Sequence[int]:

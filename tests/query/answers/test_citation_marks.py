@@ -42,6 +42,12 @@ def test_marks_of_any_kind_are_taken_out_of_a_sentence(text: str, numbers: Seque
     assert split_marks(text, [1], EVIDENCE) == (SAID, numbers)
 
 
+def test_marks_of_two_clauses_are_taken_out_of_each() -> None:
+    said = "The ferry leaves at nine (1) and carries cars (2)."
+
+    assert split_marks(said, [1], {1: "At nine.", 2: "Cars."}) == ("The ferry leaves at nine and carries cars.", [1, 2])
+
+
 @pytest.mark.parametrize(
     ("text", "cited"),
     [
@@ -50,6 +56,12 @@ def test_marks_of_any_kind_are_taken_out_of_a_sentence(text: str, numbers: Seque
         ("The ferry has 9 crew [9].", [1]),
         ("It carries 40 cars (40).", [2]),
         ("It sails on day 2.", [1]),
+        ("The ferry leaves at 1.", [1]),
+        ("Cars: there are 2", [2]),
+        ("Step (1) precedes step (3).", [1]),
+        ("The value of f(1) is above g(3).", [1]),
+        ("It carries (3) crew.", [3]),
+        ("The harbour has 5 km\u00b2 and x\u00b3 is 10\u00b3 m\u00b2.", [2]),
     ],
 )
 def test_a_number_that_is_no_mark_stays(text: str, cited: list[int]) -> None:
