@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import DEFAULT_REF_TEMPLATE
 
 from findingaid.claims.review import ProposedClaim
-from findingaid.errors import StoreError
+from findingaid.errors import NotFoundError, StoreError, brief
 from findingaid.query.lookup.provenance import Impact
 from findingaid.query.search.facets import Facets
 from findingaid.query.search.filters import FILTER_COLUMNS
@@ -122,6 +122,8 @@ def _show(view: View, asked: inputs.ShowInput) -> dict[str, Any]:
     part = aid.read(
         asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars, fresh=asked.fresh
     )
+    if place and part.artifact_id.endswith(f"/{asked.id}"):  # a place is of one text, and not of one with a like name
+        raise NotFoundError(f"no published artifact {brief(asked.id)}: pass the id and the corpus of a result")
     return with_next_call(part.to_dict())
 
 

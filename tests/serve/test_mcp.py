@@ -248,6 +248,22 @@ def test_a_document_is_fetched_by_the_id_of_its_result_and_by_no_other_name(coll
             fetched.call("fetch", {"id": other})
 
 
+@pytest.mark.parametrize("place", [{"span": [2, 9]}, {"offset": 2}])
+def test_a_place_in_a_document_that_is_gone_opens_no_other_of_a_like_name(tmp_path: Path, place: Any) -> None:
+    source = MemorySource({"notes.md": "# The ferry leaves.", "old/notes.md": "# Another text."})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    session = Session.of(aid)
+    assert "ferry" in session.call("show", {"id": "notes.md", "chars": 99})["text"]
+    del source.payloads["notes.md"]
+    aid.index()
+
+    for given in ({}, {"corpus": "docs"}):
+        with pytest.raises(NotFoundError, match=r"no published artifact 'notes\.md'"):
+            session.call("show", {"id": "notes.md", **place, **given})
+        assert session.call("show", {"id": "notes.md", **given})["artifact_id"] == "old/notes.md"
+
+
 def test_a_record_opens_its_own_document_though_another_is_called_by_its_id(collisions: Session) -> None:
     for record in collisions.aid.show("long.md").records:
         shown = collisions.call("show", {"id": record.record_id, "corpus": "docs"})
