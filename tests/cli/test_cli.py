@@ -155,13 +155,6 @@ def test_search_takes_its_filters(cli: Cli) -> None:
     assert young[1]["weight"] < young[0]["weight"] <= 1
 
 
-def test_a_span_opens_the_text_of_the_file(indexed: Cli) -> None:
-    (hit,) = indexed.json("search", "ledger", "-k", "1", "--surfaces", "chunk", "--mode", "lexical")
-
-    start, end = hit["span"]
-    assert (indexed.docs / hit["artifact_id"]).read_text()[start:end] == hit["text"]
-
-
 def test_status_has_an_entry_a_corpus(indexed: Cli) -> None:
     (status,) = indexed.json("status")
 

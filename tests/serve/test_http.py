@@ -86,13 +86,6 @@ def kind(response: httpx2.Response) -> str:
 # -- requests and responses ----------------------------------------------------------------------------
 
 
-def test_a_search_is_answered_by_post(address: str) -> None:
-    response = post(address, "search", {"query": "when do tokens expire", "k": 2})
-
-    assert response.status_code == 200
-    assert [hit["corpus"] for hit in response.json()["hits"]] == ["open", "open"]
-
-
 def test_what_an_address_can_hold_is_answered_by_get_as_by_post(address: str) -> None:
     asked = {"id": "auth.md", "kinds": ["REF", "LINK"]}
     got = http_get(f"{address}/v1/neighbours", params={**asked, "reverse": "true"})

@@ -437,16 +437,6 @@ def test_the_command_shows_sentences_and_below_them_their_claims(asked: Cli) -> 
     assert "no answer" in asked.run("answer", "zebra").stdout
 
 
-def test_the_command_and_the_library_say_the_same(asked: Cli) -> None:
-    import findingaid
-
-    aid = findingaid.open(asked.config)
-
-    said = json.loads(json.dumps(aid.answer("auth tokens", 2).to_dict()))
-
-    assert asked.json("answer", "auth tokens", "--depth", "2") == said
-
-
 def test_the_command_limits_the_answer_as_it_is_shown(asked: Cli) -> None:
     whole = asked.run("answer", "auth tokens", "--depth", "2").stdout.split("\n\n")[0]
     length = str(len(whole))

@@ -817,20 +817,6 @@ def test_the_command_line_has_every_part(indexed: Cli, server: OpenAIServer) -> 
     assert found[0]["parts"]
 
 
-def test_wrong_parts_are_one_line_on_the_command_line(indexed: Cli) -> None:
-    for option, value, message in (
-        (
-            "--rerank",
-            "{kind: endpoint",
-            "--rerank: '{kind: endpoint' is not YAML: expected ',' or '}', but got '<stream end>'",
-        ),
-        ("--select", "some", "select.kind: unknown selector 'some'. Known: conservative, gap, openai, threshold"),
-        ("--expand", "much", "expand: expected a number of neighbours, section or artifact, got 'much'"),
-    ):
-        result = indexed.run("search", "ledger", option, value)
-        assert (result.exit_code, error_of(result)) == (1, message)
-
-
 def test_extents_are_read_from_text() -> None:
     assert [parse_extent(text) for text in ("0", "12", "section", "artifact")] == [0, 12, "section", "artifact"]
 

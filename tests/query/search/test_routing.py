@@ -523,29 +523,6 @@ def test_a_walk_goes_on_from_what_it_came_to(make_aid: MakeAid) -> None:
     assert ids(aid.search("forms", mode="lexical", route=UpAndDown())) == ["forms"]
 
 
-def about(text: str, metadata: Mapping[str, Any]) -> str:
-    """Synthesizer that names the topic of a file, not its content."""
-    return "A novel about life at sea." if "parrot" in text else "How to restart the payment service."
-
-
-def test_the_trap_on_the_command_line(cli: Cli) -> None:
-    cli.write("answer.md", "Restart it by the rollout command on both nodes.")
-    cli.write("novel.md", TRAP)
-    function = {"kind": "custom", "function": f"{__name__}:about", "name": "about"}
-    cli.settings["corpora"]["docs"]["synopsis"] = {"synthesizer": function}
-    assert cli.run("index").exit_code == 0
-
-    def found(*route: str) -> list[tuple[str, str, int]]:
-        hits = cli.json("search", QUERY, "--mode", "lexical", "--surfaces", "chunk", "-k", "1", *route)
-        return [(hit["artifact_id"], hit["surface_kind"], hit["depth"]) for hit in hits]
-
-    assert found() == [("novel.md", "chunk", 0)]
-    assert found("--route", "collapsed") == [("answer.md", "chunk", 1)]
-    every = cli.run("search", QUERY, "--mode", "lexical", "--route", "collapsed").output
-    assert "answer.md" in every
-    assert "novel.md" not in every
-
-
 def test_neighbours_are_followed_on_the_command_line_and_chunks_alone_route_nowhere(cli: Cli) -> None:
     cli.write("a.md", "Ropes are kept here: [knots](b.md).")
     cli.write("b.md", "Something else entirely.")
