@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 import pytest
@@ -12,27 +11,13 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from findingaid.claims.model import claim_id
-from findingaid.errors import SynthesisError
 from findingaid.model import Stage
-from findingaid.protocols import Extraction, Statement
 from findingaid_dagster.internals.events import logged_data_versions
 from tests.conftest import PLAIN, Cli, text_about
 from tests.support.location import Location, open_location
 
 EVERY = [stage.value for stage in Stage]
 KEYS = ["ledger.md", "reader.md", "vector.md", "writer.md"]
-
-
-class Failing:
-    """Extractor that fails on texts about vectors, until told otherwise."""
-
-    id = "failing-1"
-    down = True
-
-    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
-        if Failing.down and "vector" in text:
-            raise SynthesisError("is down", "timeout")
-        return Extraction([Statement(line, line) for line in text.splitlines() if line.endswith(".")])
 
 
 @pytest.fixture
@@ -140,25 +125,6 @@ def test_the_first_stages_can_be_done_alone_are_no_fault_and_the_others_wait_for
     assert location.materialize(["claims", "summary_nodes", "embeddings", "records"], "ledger.md").success
     assert location.aid.verify() == []
     assert location.aid.status()[0].pending == 0
-    assert staleness(location) == {}
-
-
-def test_claims_that_fail_are_told_and_done_by_the_next_run(location: Location) -> None:
-    location.cli.settings["corpora"]["docs"]["claims"] = f"{__name__}:Failing"
-    Failing.down = True
-    first = location.index()
-    found = staleness(location)
-    observed = location.instance.fetch_observations(dg.AssetKey(["docs", "claims"]), limit=10).records
-    Failing.down = False
-
-    second = location.index()
-
-    assert (first.success, second.success) == (False, True)
-    assert {place[0] for place in found} == {"claims", "summary_nodes"}
-    assert {place[1] for place in found} == {"vector.md"}
-    event = observed[0].asset_observation
-    assert event is not None
-    assert (event.partition, event.metadata["kind"].value) == ("vector.md", "timeout")
     assert staleness(location) == {}
 
 

@@ -98,15 +98,3 @@ def test_nothing_runs_after_records_of_which_one_failed(location: Location) -> N
     assert not result.success
     assert not result.asset_materializations_for_node("digests")
     assert set(versions(location, "records")) == {"ledger.md", "vector.md"}
-
-
-def test_nothing_runs_after_records_that_a_rollback_holds_back(location: Location) -> None:
-    location.begin()
-    location.cli.write("ledger.md", "# Another\n\nAnother ledger.")
-    location.cli.run("index")
-    location.aid.rollback()
-
-    result = run(location, ONE, ["records"], digests)
-
-    assert not result.success
-    assert not result.asset_materializations_for_node("digests")

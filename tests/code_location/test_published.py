@@ -69,19 +69,6 @@ def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_no
     assert status == ("FRESH", ())
 
 
-def test_a_rollback_is_told_with_the_data_version_of_before(location: Location) -> None:
-    location.begin()
-    location.cli.write("ledger.md", text_about("another ledger"))
-    location.index()
-    location.aid.rollback()
-
-    location.index()
-
-    (back, told), (second, _), (first, _) = events(location)
-    assert (back, told["by"], told["version"]) == (first, "rolled back", location.aid.publisher.served())
-    assert second != first
-
-
 def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:
     location.begin()
     ticks = Ticks(location)

@@ -104,18 +104,6 @@ def test_a_later_run_builds_what_changed_and_removes_what_was_deleted(location: 
     assert location.all_fresh()
 
 
-def test_a_run_without_changes_embeds_nothing_and_leaves_everything_fresh(location: Location) -> None:
-    team = Team(location)
-    team.begin()
-    before = location.events()
-
-    result = team.run()
-
-    assert told(result)["texts embedded"] == 0
-    assert location.events() == before
-    assert location.staleness_of(PUBLISHED, definitions=team.definitions()) == ("FRESH", ())
-
-
 def test_the_index_job_records_that_it_saw_the_newest_raw_assets_even_if_nothing_changed(location: Location) -> None:
     team = Team(location)
     team.begin()
