@@ -11,7 +11,7 @@ from dataclasses import replace
 from findingaid.llm.metering import OVER_BUDGET
 from findingaid.model import Failure, Skipped
 from findingaid.reports import BatchReport
-from findingaid.sources.files import NOT_TEXT
+from findingaid.text.decoding import NOT_TEXT
 
 SEE_STATUS = "run `findingaid status --failed` for the reason"
 SEE_STATUS_SKIPPED = "run `findingaid status` for the reason"

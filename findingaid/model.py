@@ -169,12 +169,32 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Something that was guessed or left out when an artifact was read, and how often.
+
+    `kind` is stable, for programs; `words` say it to people. The reader of the artifact leaves `artifact_id` empty.
+    """
+
+    kind: str
+    words: str
+    count: int = 1
+    artifact_id: str = ""
+
+    def __str__(self) -> str:
+        return self.words if self.count == 1 else f"{self.words}: {self.count:,}"
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
-    """One item of a corpus: its payload, and the metadata that may become filter fields."""
+    """One item of a corpus: its payload, and the metadata that may become filter fields.
+
+    `notes` say what its source guessed or left out. They are no part of its version, and kept in the ledger.
+    """
 
     artifact_id: str
     raw: Raw
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from findingaid.errors import SourceError
 from findingaid.frames import to_frame
-from findingaid.model import NO_USAGE, Failure, Skipped, Usage
+from findingaid.model import NO_USAGE, Failure, Note, Skipped, Usage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +129,7 @@ class BatchReport:
     - `refused` are the claims and summary points that were found but not accepted, with the reason, a line each.
     - `skipped` are the artifacts that the source skips. `turned` are those among them that were indexed before.
     - `unclaimed` counts the artifacts in which no claim was found, by reason.
+    - `noted` are the notes on the artifacts that were read: what was guessed or left out.
     """
 
     new: int = 0
@@ -147,6 +148,7 @@ class BatchReport:
     skipped: Sequence[Skipped] = ()
     turned: Sequence[str] = ()
     unclaimed: Unclaimed = ALL_CLAIMED
+    noted: Sequence[Note] = ()
 
     def __add__(self, other: BatchReport) -> BatchReport:
         counts = (one.name for one in fields(BatchReport))
@@ -213,12 +215,12 @@ class CorpusReport(BatchReport):
 
     @property
     def notes(self) -> list[str]:
-        """Lines on skipped artifacts, on records removed because theirs is skipped now, on waiting, and on failures."""
+        """Lines on skipped artifacts, on records removed, on what was guessed or left out, waits or failed."""
         named = ", ".join(self.turned[:NAMED]) + (", …" if len(self.turned) > NAMED else "")
         gone = [f"skipped from now on, so their records are removed: {named}"] if self.turned else []
         patterns = json.dumps(self.exclude, ensure_ascii=False)
         remedy = [f"to leave out what cannot be read, add to its source:  exclude: {patterns}"] if self.exclude else []
-        return [*skipped_lines(self.skipped), *gone, *self.waits, *remedy]
+        return [*skipped_lines(self.skipped), *gone, *note_lines(self.noted), *self.waits, *remedy]
 
     @property
     def left(self) -> str:
@@ -294,6 +296,19 @@ def skipped_lines(skipped: Iterable[Skipped]) -> list[str]:
     for each in skipped:
         by_reason[each.reason][suffix_of(each.artifact_id)] += 1
     return [f"skipped {format_counts(counts)}: {reason}" for reason, counts in by_reason.items()]
+
+
+def note_lines(notes: Iterable[Note]) -> list[str]:
+    """Return a line for each kind of note and its words, with its number and the artifacts."""
+    alike: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for note in notes:
+        alike[note.kind, note.words][note.artifact_id] += note.count
+    return [f"{words}: {_counted(counts)}" for (_, words), counts in alike.items()]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    return f"{total:,} in {_named([*counts])}" if total > len(counts) else _named([*counts])
 
 
 def group_failures(failures: Iterable[Failure]) -> list[str]:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.query.search.filters import FILTER_COLUMNS
-from findingaid.reports import group_failures, skipped_lines
+from findingaid.reports import group_failures, note_lines, skipped_lines
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -58,7 +58,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     say(table)
     for s in found:
         waits = (f"waits for {batch}" for batch in s.batches)
-        for line in (*skipped_lines(s.skipped), *([s.of_claims] if s.extracted else []), *s.usage, *waits):
+        of_claims = [s.of_claims] if s.extracted else []
+        for line in (*skipped_lines(s.skipped), *note_lines(s.noted), *of_claims, *s.usage, *waits):
             say_line(f"{s.corpus}: {line}")
     for quality in {s.vector_index for s in found if s.vector_index}:
         say(escape(f"vectors: {quality}"))

@@ -19,10 +19,11 @@ from findingaid.errors import ConfigError, FindingAidError, ReadError
 from findingaid.model import Listing
 from findingaid.reports import format_counts, suffix_of
 from findingaid.sources.documents import converter_id, format_of
-from findingaid.sources.files import HEAD_BYTES, NOT_TEXT, Files, decode
+from findingaid.sources.files import HEAD_BYTES, Files
 from findingaid.sources.patterns import escape, pattern_of
 from findingaid.sources.skills import FILE as SKILL_FILE
 from findingaid.strategies.chunked import Chunked
+from findingaid.text.decoding import NOT_TEXT, decode
 
 GENERATED = ("node_modules", "__pycache__", "site-packages", "dist", "build", "target", "venv")
 """Folders that programs write; they are left out when they are there."""
@@ -258,7 +259,7 @@ def _estimate(folder: Path, listings: Sequence[Listing]) -> tuple[int, float | N
 
 def _chunks(head: bytes) -> list[str]:
     try:
-        text, _ = decode(head)
+        text = decode(head).text
     except ReadError:
         return []
     return [s.text for s in Chunked().decompose("sample.md", text, {}).surfaces]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from findingaid.claims.model import Claimed, Noded
 from findingaid.errors import failure_kind, one_line
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing import claims as claiming
-from findingaid.model import Artifact, Edge, Failure, Outcome, Shown, Stage, Surface, SurfacePlan, Synopsis
+from findingaid.model import Artifact, Edge, Failure, Note, Outcome, Shown, Stage, Surface, SurfacePlan, Synopsis
 
 NOT_WANTED = Synopsis(Outcome.SKIPPED)
 """Synopsis of an artifact in a corpus without synopses."""
@@ -33,7 +33,7 @@ class Batch:
     embedding and search, if the corpus uses contexts. `unwritten` are artifacts that need a synopsis which was not
     requested, as in a plan. `stated` is the claim extractor's input. `skipped` has the reason for each artifact that
     the source skips. `placed` has the sentence that a model wrote about each chunk, by position, and `unplaced` the
-    artifacts whose sentences were not requested.
+    artifacts whose sentences were not requested. `notes` are those on reading, of the artifacts that were read.
     """
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Batch:
     skipped: dict[str, str] = field(default_factory=dict)
     placed: dict[str, dict[int, str]] = field(default_factory=dict)
     unplaced: set[str] = field(default_factory=set)
+    notes: dict[str, Sequence[Note]] = field(default_factory=dict)
 
     def fail(self, artifact_id: str, stage: Stage, error: BaseException) -> None:
         self.failures[artifact_id] = Failure(artifact_id, stage.value, failure_kind(error), one_line(error))

@@ -83,7 +83,8 @@ def synopsis_key(producer: str, shown: Shown) -> str:
     if shown.segments:
         read.append(shown.segments)
     if shown.artifact:
-        read.append(shown.artifact)
+        artifact = shown.artifact
+        read.append({"artifact_id": artifact.artifact_id, "raw": artifact.raw, "metadata": artifact.metadata})
     return call_key(producer, content_hash(*read))
 
 

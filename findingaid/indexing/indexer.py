@@ -58,7 +58,7 @@ from findingaid.protocols import Embedder, Free, ResumableSource, Strategy
 from findingaid.reports import BatchReport, Calls
 from findingaid.store import Lease, Leases, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
 from findingaid.store.artifacts import artifact_version, stored
-from findingaid.store.ledger import OUTCOMES
+from findingaid.store.ledger import OUTCOMES, notes_json
 from findingaid.store.skipped import TABLE as SKIPPED
 from findingaid.store.skipped import skipped_rows
 from findingaid.store.sql import equals, one_of
@@ -638,6 +638,8 @@ class Indexer:
         current = done and all(of.outcome.settled for of in made.values())
         if Stage.CLAIMS in again or row.claims == wanted[Stage.CLAIMS]:
             written |= self._built_from(batch, artifact_id)
+        if artifact_id in batch.notes:
+            written["notes"] = notes_json(batch.notes[artifact_id])
         written |= {"stamp": work.stamps[artifact_id], "recipe": self.recipe.id if current else ""}
         if failure := next(failures_of(batch, artifact_id), None):
             return _failed(replace(row, **written), failure)

@@ -48,6 +48,7 @@ def read_artifacts(
         if isinstance(result, Artifact):
             batch.artifacts[artifact_id] = result
             batch.versions[artifact_id] = artifact_version(result)
+            batch.notes[artifact_id] = result.notes
         elif isinstance(result, SkippedError):
             batch.skipped[artifact_id] = one_line(result)
         else:

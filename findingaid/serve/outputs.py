@@ -9,7 +9,7 @@ from typing import Literal
 # Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
 
-from findingaid.model import Failure, Fresh, Hit, Skipped
+from findingaid.model import Failure, Fresh, Hit, Note, Skipped
 from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence
 from findingaid.query.context.digest import Digest
 from findingaid.query.context.pieces import DropReason, PieceKind
@@ -301,6 +301,7 @@ class CorpusState(TypedDict):
     usage: Sequence[ModelUsage]
     batches: Sequence[SentBatch]
     skipped: Sequence[Skipped]
+    noted: Sequence[Note]
 
 
 class ServedVersion(TypedDict):

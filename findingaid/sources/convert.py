@@ -12,22 +12,28 @@ import io
 import json
 import math
 import os
+import posixpath
 import re
 import signal
 import sys
 import threading
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from email import message_from_bytes, policy
 from queue import SimpleQueue
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+from urllib.parse import unquote
 
 import orjson
 
 from findingaid.errors import ReadError
-from findingaid.sources.documents import FORMATS
-from findingaid.sources.files import decode
+from findingaid.model import Note
+from findingaid.sources.documents import FORMATS, Converted
+from findingaid.sources.office import make_readable
+from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
 PAGE_BREAK = "\n\n\f\n\n"
@@ -70,13 +76,26 @@ HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
 ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
 """Parts of a page that are not content: lists of links, and the permalinks that Sphinx and MkDocs write."""
 
+FRAMES = "//iframe | //frame | //object | //embed"
+
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
 """First bytes of Office files from before 2007, and of today's files with a password."""
 
-Converted = tuple[str, dict[str, Any]]
+PDF_OBJECT = re.compile(rb"\d+[ \t]+\d+[ \t]+obj\b")
+"""Beginning of an object of a PDF, which shows that the document goes on."""
+
+FEW_CHARACTERS = 50
+IMAGE_SHARE = 0.5
+"""A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
+
+WORD = re.compile(r"\w")
+IMAGE_NAME = re.compile(r"\.(png|jpe?g|gif|bmp|tiff?|svg|emf|wmf|webp)\Z", re.IGNORECASE)
+IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*)\)")
+
+NO_TEXT = "run OCR on it, or exclude it"
 
 
 def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
@@ -85,7 +104,7 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
     if not payload and not is_text:
         raise ReadError(f"an empty file, not a valid {name}: exclude it", "parse")
     try:
-        text, metadata = CONVERTERS[suffix](payload, max_bytes)
+        text, metadata, notes = CONVERTERS[suffix](payload, max_bytes)
     except (ReadError, MemoryError):
         raise
     except Exception as error:  # a converter may raise anything; it fails this document alone
@@ -98,7 +117,20 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
             " exclude it or raise the limit",
             "too_large",
         )
-    return text, {key: value for key, value in metadata.items() if value}
+    if payload.strip() and not _has_words(text):
+        left_out = "".join(f"; {note}" for note in notes)
+        raise ReadError(f"no text in this {name}, only images or nothing{left_out}: {NO_TEXT}", "no_text")
+    return Converted(text, {key: value for key, value in metadata.items() if value}, notes)
+
+
+def _has_words(text: str) -> bool:
+    """Return whether a text has words, besides the addresses of images and the names that programs gave to these."""
+    return WORD.search(IMAGE.sub(_alternative, text)) is not None
+
+
+def _alternative(image: re.Match[str]) -> str:
+    named = re.sub(r"\W", "", image[1])  # markitdown makes such an address of a shape's name
+    return "" if image[2] == f"{named}.jpg" or IMAGE_NAME.search(image[1]) else image[1]
 
 
 def _pdf(payload: bytes, max_bytes: int) -> Converted:
@@ -106,7 +138,8 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
 
     if b"%PDF-" not in payload[:END_BYTES]:
         raise ReadError("not a PDF despite its name: exclude it", "parse")
-    if b"%%EOF" not in payload.rstrip(b"\0\t\r\n ")[-END_BYTES:]:
+    _, end, behind = payload.rpartition(b"%%EOF")
+    if not end or PDF_OBJECT.search(behind):
         raise ReadError("a PDF that was cut short, without an end (%%EOF): get it again or exclude it", "parse")
     try:
         document = pypdfium2.PdfDocument(payload)
@@ -115,24 +148,113 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
             raise ReadError("a PDF with a password: save it without, or exclude it", "encrypted") from None
         raise
     with closing(document):
-        pages = list(_pages(document))
+        with suppress(pypdfium2.PdfiumError):  # a form that cannot be read leaves the text of the pages
+            document.init_forms()
+        pages = [_read_page(document, i) for i in range(len(document))]
         said = document.get_metadata_dict()
-    if not any(pages):
-        raise ReadError(
-            f"no text on its pages ({len(pages)}), only images or nothing: run OCR on it, or exclude it",
-            "no_text",
-        )
-    return PAGE_BREAK.join(pages), {
-        "title": _said(said.get("Title"), NO_TITLES),
-        "author": _said(said.get("Author"), NO_AUTHORS),
-        "n_pages": len(pages),
-    }
+        notes = {
+            "pages without text, only images (run OCR)": sum(page.scanned for page in pages),
+            "comments, not read": sum(page.comments for page in pages),
+            "attached files, not read": max(0, pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)),
+            "an XFA form, whose fields are not read": document.get_formtype() in XFA_FORMS,
+        }
+    if not any(page.text for page in pages):
+        raise ReadError(f"no text on its pages ({len(pages)}), only images or nothing: {NO_TEXT}", "no_text")
+    return Converted(
+        PAGE_BREAK.join(page.text for page in pages),
+        {
+            "title": _said(said.get("Title"), NO_TITLES),
+            "author": _said(said.get("Author"), NO_AUTHORS),
+            "n_pages": len(pages),
+        },
+        _left_out(notes),
+    )
 
 
-def _pages(document: Any) -> Iterator[str]:
-    for i in range(len(document)):
-        with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
-            yield _page(textpage.get_text_range())
+XFA_FORMS = (2, 3)
+"""Types of forms that PDFium tells of, and does not read."""
+
+
+def _left_out(counts: Mapping[str, int]) -> list[Note]:
+    """Return a note for each thing that was left out, from words -> number."""
+    return [Note("left_out", words, int(count)) for words, count in counts.items() if count]
+
+
+class _Page(NamedTuple):
+    text: str
+    scanned: bool
+    comments: int
+
+
+def _read_page(document: Any, i: int) -> _Page:
+    import pypdfium2
+
+    with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
+        text = _page(textpage.get_text_range())
+        fields, comments = _annotations(document, page)
+        added = [line for line, value in fields if value not in text]
+        scanned = False
+        if len(text) < FEW_CHARACTERS:
+            images = list(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
+            area = sum(_area(image) for image in images)
+            others = text or images or pypdfium2.raw.FPDFPage_CountObjects(page) == 0
+            scanned = bool(images) and (not text or area > IMAGE_SHARE * page.get_width() * page.get_height())
+            scanned = scanned or not others  # letters that are drawn as lines
+        return _Page("\n".join(filter(None, [text, *added])), scanned and not added, comments)
+
+
+def _area(image: Any) -> float:
+    left, bottom, right, top = image.get_bounds()
+    return float(abs(right - left) * abs(top - bottom))
+
+
+def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, str]], int]:
+    """Return the filled fields of a page and the words written on it, each as (line, value), and how many comments."""
+    from pypdfium2 import raw
+
+    found: list[tuple[str, str]] = []
+    comments = 0
+    for i in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, i)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        if kind == raw.FPDF_ANNOT_WIDGET and document.formenv:
+            found += _field(document.formenv, annotation)
+        elif kind != raw.FPDF_ANNOT_LINK and (said := _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
+            if kind == raw.FPDF_ANNOT_FREETEXT:
+                found.append((_page(said), _page(said)))
+            else:
+                comments += kind != raw.FPDF_ANNOT_POPUP
+        raw.FPDFPage_CloseAnnot(annotation)
+    return found, comments
+
+
+def _field(form: Any, annotation: Any) -> Iterator[tuple[str, str]]:
+    """Yield a filled or checked field of a form."""
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    label = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+    label = label or _string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+    if kind in {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}:
+        if raw.FPDFAnnot_IsChecked(form, annotation):
+            value = _string(raw.FPDFAnnot_GetFormFieldExportValue, form, annotation)
+            yield f"{label}: {value}", f"{label}: {value}"
+        return
+    value = _page(_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
+    if value and kind not in {raw.FPDF_FORMFIELD_PUSHBUTTON, raw.FPDF_FORMFIELD_SIGNATURE}:
+        yield f"{label}: {value}" if label else value, value
+
+
+def _string(get: Callable[..., int], *given: Any) -> str:
+    """Return a string of PDFium: its functions tell the size in bytes, and fill a buffer with UTF-16."""
+    import ctypes
+
+    from pypdfium2 import raw
+
+    size = get(*given, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    get(*given, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")
 
 
 def _page(text: str) -> str:
@@ -144,59 +266,148 @@ def _page(text: str) -> str:
 def _docx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         said = _core_properties(archive)
-    return _markdown("DocxConverter", payload, ".docx", style_map=TITLE_STYLE)[0], said
+        made = make_readable(archive)
+    text = _markdown("DocxConverter", made.payload, ".docx", style_map=TITLE_STYLE)[0]
+    for word, (name, content) in made.chunks.items():
+        text = text.replace(word, _chunk(name, content, max_bytes, made.notes))
+    return Converted(text, said, made.left_out(text + "".join(made.chunks)))
+
+
+def _chunk(name: str, content: bytes, max_bytes: int, notes: list[Note]) -> str:
+    """Return the text of a document that was inserted into another, or note that it is not read."""
+    suffix = os.path.splitext(name)[1].lower()
+    try:
+        if suffix in {".txt", ".text"}:
+            return decode(content).text
+        text, _, also = CONVERTERS[suffix](content, max_bytes)
+    except (KeyError, ReadError):
+        notes.append(Note("left_out", f"inserted documents ({suffix or 'of unknown type'}), not read"))
+        return ""
+    notes += also
+    return text
 
 
 def _pptx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         said = _core_properties(archive)
-    slides = [slide.strip() for slide in SLIDE.split(_markdown("PptxConverter", payload, ".pptx")[0])[1:]]
-    return PAGE_BREAK.join(map(_page, slides)), said | {"n_pages": len(slides)}
+        made = make_readable(archive)
+    text = _markdown("PptxConverter", made.payload, ".pptx")[0]
+    slides = [slide.strip() for slide in SLIDE.split(text)[1:]]
+    scanned = sum(bool(slide) and not _has_words(slide) for slide in slides)
+    notes = [*made.left_out(text), *_left_out({"slides without text, only images": scanned})]
+    return Converted(PAGE_BREAK.join(map(_page, slides)), said | {"n_pages": len(slides)}, notes)
 
 
 def _epub(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         if any(lock in archive.namelist() for lock in EPUB_LOCKS):
             raise ReadError("an EPUB locked by its shop (DRM): exclude it", "encrypted")
-    text, title = _markdown("EpubConverter", payload, ".epub")
+        readable, notes, has_text = _chapters(archive)
+    text, title = _markdown("EpubConverter", readable, ".epub")
+    if not has_text:
+        raise ReadError(f"no text in the chapters of this EPUB, only images or nothing: {NO_TEXT}", "no_text")
     authors = EPUB_AUTHORS.search(text[: text.find("\n\n")])
-    return text, {"title": title, "author": authors and as_title(authors.group(1)), "text_type": "text/markdown"}
+    own = {"title": title, "author": authors and as_title(authors.group(1)), "text_type": "text/markdown"}
+    return Converted(text, own, notes)
+
+
+def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
+    """Return an EPUB without damaged files, notes on the chapters that are not read, and whether any has words."""
+    from defusedxml.ElementTree import fromstring
+
+    files: dict[str, bytes] = {}
+    for name in archive.namelist():
+        with suppress(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            files[name] = archive.read(name)
+    container = fromstring(files["META-INF/container.xml"])
+    place = next(each.get("full-path") for each in container.iter() if each.tag.endswith("rootfile"))
+    package = fromstring(files[place])
+    items = {each.get("id"): each.get("href", "") for each in package.iter() if each.tag.endswith("}item")}
+    order = [each.get("idref") for each in package.iter() if each.tag.endswith("}itemref")]
+    missing = images = words = 0
+    for at, item in enumerate(order):
+        href = posixpath.normpath(posixpath.join(posixpath.dirname(place), items.get(item, "")))
+        found = files.get(unquote(href), files.get(href))
+        if found is None or item not in items:
+            missing += 1
+        elif WORD.search(_visible_text(found)):
+            words += 1
+        else:
+            images += at > 0  # the first is the cover
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as into:
+        for name, content in files.items():
+            into.writestr(name, content)
+    notes = {"chapters that are missing or damaged": missing, "chapters without text, only images": images}
+    return packed.getvalue(), _left_out(notes), bool(words)
+
+
+def _visible_text(page: bytes) -> str:
+    from lxml import etree, html
+
+    try:
+        body = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8", huge_tree=True)).find("body")
+    except etree.ParserError:
+        return ""
+    return "" if body is None else str(body.text_content())
 
 
 def _html(payload: bytes, max_bytes: int) -> Converted:
     from lxml import etree, html
 
+    text, _, notes = decode(payload)
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
     try:
-        root = html.document_fromstring(_html_text(payload).encode(), parser=parser)
+        root = html.document_fromstring(text.encode(), parser=parser)
     except etree.ParserError:  # lxml raises this for a page without any element
-        return "", {}
+        return Converted("", {})
     for element in root.xpath(ASIDE):
         element.drop_tree()
+    left_out = _left_out({"pages within the page (frames), not read": len(root.xpath(FRAMES))})
     # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
     # long page.
     text, title = _markdown("HtmlConverter", html.tostring(root, encoding="utf-8"), ".html")
-    return text, {"title": title, "text_type": "text/markdown"}
+    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out])
 
 
-def _html_text(payload: bytes) -> str:
-    """Decode a page from UTF-8, or else from the encoding that it declares, or else from a guessed one."""
-    from bs4.dammit import EncodingDetector
+def _mail(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a saved mail, or a page saved with its images, which is stored like one."""
+    message = message_from_bytes(payload, policy=policy.default)
+    if not message.keys():
+        raise ReadError("no mail despite its name: it has no header", "parse")
+    notes: list[Note] = []
+    body = message.get_body(("plain", "html"))
+    text = "" if body is None else _mail_text(body, max_bytes, notes)
+    attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
+    notes += _left_out({"attached files, not read": len(attached)})
+    heads = [f"{name}: {message[name]}" for name in ("From", "To", "Cc", "Date", "Subject") if message[name]]
+    is_mail = bool(message["From"]) and not message["Snapshot-Content-Location"]
+    if is_mail and _has_words(f"{message['Subject'] or ''}{text}"):
+        text = "\n\n".join(filter(None, ["\n".join(heads), text]))
+    author = as_title(str(message["From"])) if is_mail else ""
+    return Converted(text, {"title": as_title(str(message["Subject"] or "")), "author": author}, notes)
 
-    text, encoding = decode(payload)
-    declared = EncodingDetector.find_declared_encoding(payload, is_html=True)
-    if declared and encoding != "utf-8":
-        with suppress(LookupError, UnicodeDecodeError):
-            return payload.decode(declared)
-    return text
+
+def _mail_text(body: Any, max_bytes: int, notes: list[Note]) -> str:
+    content = body.get_payload(decode=True) or b""
+    charset = body.get_content_charset()
+    if charset:
+        with suppress(LookupError, UnicodeError):
+            content = content.decode(charset).encode()
+    text, _, also = _html(content, max_bytes) if body.get_content_subtype() == "html" else decode(content)
+    notes += also
+    return str(text)
 
 
 def _ipynb(payload: bytes, max_bytes: int) -> Converted:
-    notebook = json.loads(payload)
+    decoded, _, notes = decode(payload)
+    notebook = json.loads(decoded)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise ReadError("not a Jupyter notebook of format 4 or later: it has no list of cells", "parse")
-    text, title = _markdown("IpynbConverter", payload, ".ipynb")
-    return text, {"title": title, "text_type": "text/markdown"}
+    text, title = _markdown("IpynbConverter", decoded.encode(), ".ipynb")
+    outputs = sum(bool(cell.get("outputs")) for cell in notebook["cells"])
+    left_out = _left_out({"cells with outputs, which are not read": outputs})
+    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out])
 
 
 CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
@@ -208,6 +419,9 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".htm": _html,
     ".xhtml": _html,
     ".ipynb": _ipynb,
+    ".eml": _mail,
+    ".mht": _mail,
+    ".mhtml": _mail,
 }
 
 
@@ -261,8 +475,7 @@ def _said(value: str | None, nothing: frozenset[str]) -> str:
 def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
     """Return the answer for one document: its text and metadata, or an error and its kind."""
     try:
-        text, metadata = convert(suffix, payload, max_bytes)
-        return orjson.dumps({"text": text, "metadata": metadata})
+        return orjson.dumps(convert(suffix, payload, max_bytes)._asdict())
     except ReadError as error:
         return orjson.dumps({"error": str(error), "kind": error.kind})
     except MemoryError:

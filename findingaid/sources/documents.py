@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -26,9 +26,10 @@ import orjson
 
 from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
+from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
 
-REVISION = "1"
+REVISION = "2"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.
@@ -69,6 +70,8 @@ class Format(NamedTuple):
     is_text: bool = False
 
 
+MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_text=True)
+
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
 FORMATS: Mapping[str, Format] = {
@@ -79,8 +82,19 @@ FORMATS: Mapping[str, Format] = {
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
+    ".eml": MAIL,
+    ".mht": MAIL,
+    ".mhtml": MAIL,
     ".ipynb": Format("Jupyter notebook", ("markitdown",), is_text=True),
 }
+
+
+class Converted(NamedTuple):
+    """A document's text and its own metadata (title, author, n_pages, text_type), with notes on what it lacks."""
+
+    text: str
+    metadata: dict[str, Any]
+    notes: Sequence[Note] = ()
 
 
 def format_of(name: str) -> Format | None:
@@ -107,8 +121,8 @@ def _versions(distributions: tuple[str, ...]) -> str:
         return ""
 
 
-def convert_document(name: str, payload: bytes, max_bytes: int) -> tuple[str, dict[str, Any]] | None:
-    """Return a document's text and its own metadata (title, author, n_pages, text_type).
+def convert_document(name: str, payload: bytes, max_bytes: int) -> Converted | None:
+    """Convert a document.
 
     Return None for plain text, and for a text format whose converter is not installed. Raises ReadError for a document
     that cannot be converted, or not by the deadline of the request, or whose text is longer than `max_bytes`.
@@ -126,7 +140,7 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> tuple[str, di
     answer = _converters(os.getpid()).convert(os.path.splitext(name)[1].lower(), payload, max_bytes)
     if "error" in answer:
         raise ReadError(answer["error"], answer["kind"])
-    return answer["text"], answer["metadata"]
+    return Converted(answer["text"], answer["metadata"], tuple(Note(**note) for note in answer["notes"]))
 
 
 Document = tuple[str, str, int]

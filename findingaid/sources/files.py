@@ -21,11 +21,13 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
+from findingaid.sources.documents import Converted
 from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.remote import Remote, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
+from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 from findingaid.text.front_matter import file_metadata
 
 if TYPE_CHECKING:
@@ -50,20 +52,7 @@ MOST_VISITS = 20
 Links that fork at each level would otherwise list it without end.
 """
 
-WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-"""Byte order marks of UTF-16 and UTF-32. Any other payload that holds a zero byte is not text."""
-
 HEAD_BYTES = 65_536
-BINARY = "binary"
-NOT_TEXT = "not text"
-"""Failure kind of a file that is not text, and the reason for which it is skipped."""
-
-CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
-"""Control bytes that are in no text, of any encoding that keeps ASCII."""
-
-WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
-ACCENTED_SHARE = 0.3
-SAMPLE_CHARACTERS = 100_000
 
 # A file written in the same tick of a coarse clock as it was listed may change again under the same time stamp ("racily
 # clean" in git's words). Such a stamp is not trusted, and the file is read again next time.
@@ -175,7 +164,7 @@ class Files:
         name = os.path.basename(artifact_id)
         try:
             payload = self.payload(artifact_id)
-            text, own = documents.convert_document(name, payload, self.max_bytes) or _plain(payload)
+            text, own, notes = documents.convert_document(name, payload, self.max_bytes) or _plain(payload)
         except ReadError as error:
             binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
             if binary and self.unreadable == "skip" and not documents.format_of(name):
@@ -185,7 +174,7 @@ class Files:
         media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
         markdown = own.get("text_type", media_type) == MARKDOWN
         said = file_metadata(text, name) if markdown else {"title": name}
-        return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own)
+        return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own, notes)
 
     def payload(self, artifact_id: str) -> bytes:
         """Return a file's bytes.
@@ -212,7 +201,7 @@ class Files:
         if self._remote:
             return False
         with open(open_below(self._real_root, artifact_id), "rb") as file:
-            return _is_binary(file.read(HEAD_BYTES))
+            return is_binary(file.read(HEAD_BYTES))
 
     def resolve(self) -> None:
         """Forget where the root leads: a link in its path may lead elsewhere now, or it may have become an archive."""
@@ -465,48 +454,6 @@ def _to_convert(listing: Listing) -> Listing:
     return replace(listing, stamp=f"{settled}:{converter}" + "?" * (settled != listing.stamp))
 
 
-def _plain(payload: bytes) -> tuple[str, dict[str, Any]]:
-    text, encoding = decode(payload)
-    return text, {"encoding": encoding}
-
-
-def decode(payload: bytes) -> tuple[str, str]:
-    """Return the text and its encoding. Line ends are kept. Raises ReadError for a payload that is not text."""
-    if _is_binary(payload):
-        raise ReadError(f"binary, {NOT_TEXT}: exclude it", BINARY)
-    try:
-        return payload.removeprefix(b"\xef\xbb\xbf").decode(), "utf-8"
-    except UnicodeDecodeError:
-        pass
-    if (western := _as_western(payload)) is not None:
-        return western, "cp1252"
-    from charset_normalizer import from_bytes  # imported here, since few files need it
-
-    best = from_bytes(payload).best()
-    if best is None and CONTROLS.search(payload):
-        raise ReadError(f"binary, {NOT_TEXT}: exclude it", BINARY)
-    if best is None:
-        raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
-    return str(best), best.encoding.replace("_", "-")
-
-
-def _is_binary(payload: bytes) -> bool:
-    return b"\x00" in payload and not payload.startswith(WIDE_MARKS)
-
-
-def _as_western(payload: bytes) -> str | None:
-    """Return the text decoded as Windows-1252 if that looks plausible: mostly ASCII, the rest letters and quotes.
-
-    Otherwise None.
-
-    The general detection guesses from letter statistics, and takes a short German text for a Baltic one.
-    """
-    try:
-        text = payload.decode("cp1252")
-    except UnicodeDecodeError:
-        return None
-    sample = text[:SAMPLE_CHARACTERS]
-    letters = [c for c in sample if c.isalpha()]
-    accented = sum(c > "\x7f" for c in letters)
-    plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
-    return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
+def _plain(payload: bytes) -> Converted:
+    text, encoding, notes = decode(payload)
+    return Converted(text, {"encoding": encoding}, notes)

@@ -25,11 +25,11 @@ from pydantic_core import from_json
 
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.identity.hashes import content_hash, payload_bytes, to_json
-from findingaid.model import Artifact, Discovery, Failure, Listing, Raw
+from findingaid.model import Artifact, Discovery, Failure, Listing, Note, Raw
 from findingaid.registry import ConfigPath, checked
-from findingaid.sources.files import decode
 from findingaid.sources.local import FLAGS
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
+from findingaid.text.decoding import decode, has_mark
 
 Columns = str | tuple[str, ...]
 
@@ -40,6 +40,9 @@ CSV_FIELD_LIMIT = 2**31 - 1
 
 WRITING_SECONDS = 60
 """Age in seconds up to which a file that does not end in a line end counts as still being written."""
+
+MARK_BYTES = 4
+"""Bytes of the longest byte order mark."""
 
 LINE_ENDS = (b"\n", b"\r")
 
@@ -73,6 +76,7 @@ class Row:
     broken: str = ""
     kind: str = "parse"
     unfinished: bool = False
+    notes: Sequence[Note] = ()
 
 
 class Frame(Protocol):
@@ -250,7 +254,8 @@ class _Table:
         if artifact_id in self.places:
             first = self.places[artifact_id]
             return self._fail(row, "duplicate", f"duplicate id {artifact_id!r} (first at {first}); keeping the first")
-        artifact = Artifact(artifact_id, self._raw(values), {column: values.get(column) for column in self.metadata})
+        metadata = {column: values.get(column) for column in self.metadata}
+        artifact = Artifact(artifact_id, self._raw(values), metadata, row.notes)
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
         except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
@@ -288,6 +293,10 @@ def _jsonl(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
     Lines are parsed one by one, so that a truncated line, or one in another encoding, does not affect the rest.
     """
     where, line = source.path.name, b""
+    if has_mark(file.read(MARK_BYTES)):
+        file.seek(0)
+        file = io.BytesIO(_decode(source, file.read())[0].encode())
+    file.seek(0)
     for number, line in enumerate(file, 1):
         where = f"{source.path.name}:{number}"
         if text := line.removeprefix(b"\xef\xbb\xbf").strip():
@@ -352,17 +361,22 @@ def _csv(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
 
     After a header alone, all rows may follow.
     """
-    try:
-        text, _ = decode(file.read())
-    except ReadError as error:
-        raise SourceError(f"source.path: {source.path}: {error}") from error
+    text, notes = _decode(source, file.read())
     last = Row(source.path.name)
     for row in _parse_csv(source, text):
         if last.values or last.broken:
             yield last
-        last = row
+        last = replace(row, notes=notes)
     none = not (last.values or last.broken)
     yield replace(last, unfinished=none or last.unfinished or not text.endswith(("\n", "\r")))
+
+
+def _decode(source: RecordFile, payload: bytes) -> tuple[str, Sequence[Note]]:
+    try:
+        text, _, notes = decode(payload)
+    except ReadError as error:
+        raise SourceError(f"source.path: {source.path}: {error}") from error
+    return text, notes
 
 
 def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any
 
 from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import content_hash
-from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.sources.files import RACY_NANOSECONDS, Files, decode, is_folder
+from findingaid.model import Artifact, Discovery, Failure, Listing, Note
+from findingaid.sources.files import RACY_NANOSECONDS, Files, is_folder
+from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
 PROJECT = "pyproject.toml"
@@ -86,7 +87,7 @@ class Repositories:
         project = _mapping(parsed.get("project")) or poetry
         if not project:
             raise ReadError(f"{where}: no [project] table", "parse")
-        readme, readme_type = self._readme(artifact_id, project.get("readme"))
+        readme, readme_type, notes = self._readme(artifact_id, project.get("readme"))
         raw = {
             "name": str(project.get("name") or artifact_id),
             "description": str(project.get("description") or ""),
@@ -100,10 +101,10 @@ class Repositories:
             "version": str(project.get("version") or ""),
             "path": artifact_id,
         }
-        return Artifact(artifact_id, raw, metadata)
+        return Artifact(artifact_id, raw, metadata, notes)
 
-    def _readme(self, folder: str, named: Any) -> tuple[str, str]:
-        """Return the text and the media type of the readme.
+    def _readme(self, folder: str, named: Any) -> tuple[str, str, Sequence[Note]]:
+        """Return the text and the media type of the readme, and the notes on its encoding.
 
         That is the file that the project names, if it is in the folder, or else a file called readme.
 
@@ -111,16 +112,16 @@ class Repositories:
         """
         table = _mapping(named)
         if isinstance(text := table.get("text"), str):
-            return text, str(table.get("content-type") or "text/plain")
+            return text, str(table.get("content-type") or "text/plain"), ()
         beside = {e.name for e in os.scandir(self.root / folder) if _is_file(e)}
         usual = sorted(name for name in beside if name.lower().split(".")[0] == "readme")
         name = named if isinstance(named, str) else table.get("file")
         found = name if name in beside else next(iter(usual), None)
         if found is None:
-            return "", "text/plain"
-        text, _ = decode(self._files.payload(f"{folder}/{found}"))
+            return "", "text/plain", ()
+        text, _, notes = decode(self._files.payload(f"{folder}/{found}"))
         guessed = README_TYPES.get(Path(found).suffix.lower(), "text/plain")
-        return text, str(table.get("content-type") or guessed)
+        return text, str(table.get("content-type") or guessed), notes
 
     @cached_property
     def _files(self) -> Files:

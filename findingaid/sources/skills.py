@@ -15,7 +15,8 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.protocols import BundledFile
 from findingaid.registry import checked
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions
-from findingaid.sources.files import Files, decode
+from findingaid.sources.files import Files
+from findingaid.text.decoding import decode
 from findingaid.text.front_matter import FrontMatter
 from findingaid.text.titles import as_title
 
@@ -85,7 +86,7 @@ class Skills:
 
     def read(self, artifact_id: str) -> Artifact:
         place = self._place(artifact_id)
-        text, _ = decode(place.files.payload(place.path))
+        text, _, notes = decode(place.files.payload(place.path))
         front = FrontMatter.of(text)
         name = str(front.fields.get("name") or place.name)
         description = front.fields.get("description")
@@ -94,7 +95,8 @@ class Skills:
             raise ReadError(f"{place}:{front.line}: the front matter {problem}", "parse")
         body = text[front.end :].strip()
         raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
-        return Artifact(artifact_id, raw, {"title": as_title(name), "parent": place.parent, "path": place.path})
+        metadata = {"title": as_title(name), "parent": place.parent, "path": place.path}
+        return Artifact(artifact_id, raw, metadata, notes)
 
     def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
         """Return the other files in the skill's folder, and a message for each file or folder that failed.
@@ -121,8 +123,7 @@ class Skills:
             known = ", ".join(file.path for file in listed[:NAMED]) + (", …" if len(listed) > NAMED else "")
             raise ReadError(f"no bundled file {path!r}. Known: {known or 'none'}", "missing")
         files, start = self._around(self._place(artifact_id))
-        text, _ = decode(files.payload(start + path))
-        return text
+        return decode(files.payload(start + path)).text
 
     def _place(self, artifact_id: str) -> _Place:
         """Return the place of a skill. Raises ReadError for an unknown one."""

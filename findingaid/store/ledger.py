@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.errors import StoreError
-from findingaid.model import Failure, Outcome, Stage
+from findingaid.identity.hashes import to_json
+from findingaid.model import Failure, Note, Outcome, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Check, Store, delete, select_rows
@@ -68,6 +70,7 @@ class LedgerRow:
     failed_runs: int = 0
     failed_key: str = ""
     retry_in: int = 1
+    notes: str = ""
     updated: datetime | None = field(default=None, compare=False)
     """Time when the row was written; None for a row that is not in the table yet."""
 
@@ -105,6 +108,12 @@ UNFINISHED = (
     f" NULL OR NOT ({' OR '.join(equals(column, Outcome.PENDING) for column in OUTCOMES.values())}))"
 )
 """Condition of the rows of artifacts that are being written, or that a run has written in part."""
+
+
+def notes_json(notes: Sequence[Note]) -> str:
+    """Return the notes of an artifact as the ledger keeps them; "" if there are none."""
+    return to_json([[note.kind, note.words, note.count] for note in notes]) if notes else ""
+
 
 FIELDS = [field.name for field in fields(LedgerRow)]
 
@@ -148,6 +157,19 @@ class Ledger:
     def failures(self, corpus: str) -> list[Failure]:
         """Return the last failure of each failed artifact, sorted by artifact id."""
         return [failure for failure, _ in self._failures(corpus, "failed_stage <> ''")]
+
+    def notes(self, corpus: str, artifact_id: str | None = None) -> list[Note]:
+        """Return the notes on the artifacts of a corpus, or on one of them, in the order of their ids."""
+        where = f"{equals('corpus', corpus)} AND notes <> ''"
+        if artifact_id is not None:
+            where += f" AND {equals('artifact_id', artifact_id)}"
+        found = self._store.rows("ledger", ("artifact_id", "notes"), where).to_pylist()
+        found.sort(key=lambda row: str(row["artifact_id"]))
+        return [
+            Note(kind, words, count, row["artifact_id"])
+            for row in found
+            for kind, words, count in orjson.loads(row["notes"])
+        ]
 
     def waiting(self, corpus: str) -> dict[str, tuple[Failure, str]]:
         """Map artifact id to (failure, its key) for failures that are not tried again in each run."""

@@ -222,7 +222,7 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-5",
+    "ledger-6",
     CORPUS,
     ARTIFACT_ID,
     _text("stamp", "change marker of the source when the artifact was last read"),
@@ -267,6 +267,7 @@ LEDGER = _schema(
     _int("failed_runs", "number of consecutive tries that failed"),
     _text("failed_key", "hash of what the failure depends on: stamp, settings and versions"),
     _int("retry_in", "runs until the next try with the same failed_key; 0 for none"),
+    _text("notes", "JSON: what the source guessed or left out, see `Note`"),
     _column("updated", pa.timestamp("ms", "UTC"), "time at which this row was written"),
 )
 

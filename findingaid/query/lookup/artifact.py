@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from findingaid.claims.eligible import Eligible
 from findingaid.errors import NotFoundError, QueryError, TornError, brief
-from findingaid.model import Fresh
+from findingaid.model import Fresh, Note
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store
 from findingaid.store.histories import published_history
@@ -52,6 +52,8 @@ class ArtifactView:
     records: Sequence[RecordView]
     fresh: Fresh | None = None
     fresh_note: str = ""
+    notes: Sequence[Note] = ()
+    """What the source guessed or left out when it read the artifact."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,6 +110,7 @@ def read_artifact(
         artifact_version=first["artifact_version"],
         embedder_id=first["embedder_id"],
         records=[_build_record(row) for row in _visible_rows(rows, eligible)],
+        notes=Ledger(reader.store).notes(first["corpus"], first["artifact_id"]),
     )
 
 

@@ -216,10 +216,11 @@ class Provenance:
         return Link("claim", claim_id, "", "the claim does not exist or may not be shown")
 
     def _with_absences(self, key: Key, version: str) -> Link:
-        """Return the link of an artifact, with a link for each thing that it does not have, which says why."""
+        """Return the link of an artifact, with links for the notes on it, and for what it lacks, with the reasons."""
         link = self._artifact(key, version)
         missing = find_absences(self.reader, self.corpora, key, self.eligible)
-        return replace(link, links=(*link.links, *(Link(f"no {one.what}", "", one.reason) for one in missing)))
+        notes = (Link("note", "", str(note)) for note in Ledger(self.reader.store).notes(*key))
+        return replace(link, links=(*link.links, *notes, *(Link(f"no {one.what}", "", one.reason) for one in missing)))
 
     def _artifact(self, key: Key, version: str) -> Link:
         kept = self._kept(key).get(key)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from findingaid.errors import StoreError
 from findingaid.frames import to_frame
-from findingaid.model import NO_USAGE, Failure, Skipped, Usage
+from findingaid.model import NO_USAGE, Failure, Note, Skipped, Usage
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, SkippedArtifacts, Store
 from findingaid.store.sql import equals
 from findingaid.store.vectors import Measured, measured
@@ -69,6 +69,8 @@ class CorpusStatus:
     """Measurements of the vector index, which all corpora share; None if search is exact."""
     skipped: Sequence[Skipped] = ()
     """Artifacts that the source lists, but does not want to be indexed."""
+    noted: Sequence[Note] = ()
+    """What the source guessed or left out when it read the artifacts."""
     batches: Sequence[OpenBatch] = ()
     """Batches sent to a batch API whose results are not stored yet."""
 
@@ -118,6 +120,7 @@ def read_status(store: Store, corpus: str) -> CorpusStatus:
         vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
         skipped=SkippedArtifacts(store).named(corpus),
+        noted=Ledger(store).notes(corpus),
     )
 
 

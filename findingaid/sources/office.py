@@ -1,0 +1,295 @@
+"""Word and PowerPoint files: made readable for their converters, and compared with what these returned.
+
+The converters know a part of the formats. Before them, words are moved out of the elements that they do not know, and
+references to parts that are missing are removed, since one of these would fail the whole document. After them, every
+word of the document is looked up in the text; those that are not in it are noted by the kind of their part.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from posixpath import join, normpath
+from typing import Any
+from urllib.parse import unquote
+
+from findingaid.model import Note
+
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+
+WRAPPERS = frozenset({"fldSimple", "moveTo", "customXml", "smartTag", "dir", "bdo", "ruby", "rubyBase", "conflictIns"})
+"""Elements around words, by which Word marks fields, moved text, custom XML, directions and readings."""
+
+REMOVED = frozenset({"moveFrom", "conflictDel", "rt", "rubyPr", "customXmlPr", "smartTagPr"})
+"""Elements with the old place of moved text, readings beside a ruby's text, and properties of wrappers."""
+
+BODIES = frozenset({"document", "footnotes", "endnotes"})
+"""Roots of the parts of a Word file whose words are read."""
+
+CHUNK = "findingaidchunk{}x"
+"""Word that stands for an inserted document until the text is converted."""
+
+PARTS = (
+    (
+        re.compile(r"word/(document\d*|footnotes|endnotes)\.xml|ppt/slides/[^/]+\.xml"),
+        "words in elements that the converter does not know",
+        "words",
+    ),
+    (re.compile(r"word/(header|footer)\d*\.xml"), "headers and footers", "parts"),
+    (re.compile(r"(word|ppt)/diagrams/data\d*\.xml"), "SmartArt", "parts"),
+    (re.compile(r"(word|ppt)/charts/chart\w*\.xml"), "charts", "parts"),
+    (re.compile(r"(word|ppt)/(comments/)?(comments|modernComment)\w*\.xml"), "comments", "parts"),
+    (re.compile(r"ppt/notesSlides/[^/]+\.xml"), "notes of slides", "parts"),
+    (re.compile(r"(word|ppt)/embeddings/.+"), "embedded documents", "parts"),
+)
+"""Parts with words: pattern of the name, what a note calls them, and whether it counts words or parts."""
+
+UNLETTERED = re.compile(r"[\W_]+")
+WORDS = re.compile(r"\w+")
+LETTER = re.compile(r"[^\W\d_]")
+
+
+@dataclass
+class Readable:
+    """A document that its converter can read.
+
+    `chunks` are the names and contents of documents inserted into it, by the words that stand for them. `texts` are the
+    words of each part, one string for each run.
+    """
+
+    payload: bytes = b""
+    chunks: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def left_out(self, text: str) -> list[Note]:
+        """Return notes on the words that are not in the converted text, by the kind of their part."""
+        found = UNLETTERED.sub("", text)
+        counts: dict[str, int] = {}
+        for name, runs in self.texts.items():
+            _, what, unit = next(part for part in PARTS if part[0].fullmatch(name))
+            missing = [run for run in _missing(runs, found) if unit == "words" or LETTER.search(run)]
+            if missing:
+                counts[what] = counts.get(what, 0) + (len(WORDS.findall(" ".join(missing))) if unit == "words" else 1)
+        return [*self.notes, *(Note("left_out", f"{what}, not read", count) for what, count in counts.items())]
+
+
+def _missing(runs: Iterable[str], text: str) -> Iterator[str]:
+    """Yield the runs whose letters are not in the text; it mostly has them in the same order."""
+    at = 0
+    for run in runs:
+        if not (letters := UNLETTERED.sub("", run)):
+            continue
+        found = text.find(letters, at)
+        if found < 0:
+            found = text.find(letters)
+        if found < 0:
+            yield run
+        else:
+            at = found + len(letters)
+
+
+def make_readable(archive: zipfile.ZipFile) -> Readable:
+    """Rewrite a Word or PowerPoint file. Raises any exception for one whose main parts are damaged."""
+    made = Readable()
+    parts: dict[str, bytes] = {}
+    damaged = 0
+    for name in archive.namelist():
+        if name.endswith("/"):
+            continue
+        try:
+            parts[name] = archive.read(name)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            damaged += 1
+    if damaged:
+        made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
+    relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}
+    for name in [*parts]:
+        if name.endswith(".xml") and name.startswith(("word/", "ppt/slides/")):
+            related = relations.get(str(PurePosixPath(name).parent / "_rels" / f"{PurePosixPath(name).name}.rels"), {})
+            with suppress(SyntaxError):  # the converter reports it, if it reads this part
+                _rewrite(name, parts, related, made)
+    for name in parts:
+        if any(pattern.fullmatch(name) for pattern, _, _ in PARTS) and name not in made.texts:
+            made.texts[name] = _embedded(name) if "/embeddings/" in name else _runs_of(parts[name])
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as into:
+        for name, content in parts.items():
+            into.writestr(name, content)
+    made.payload = packed.getvalue()
+    return made
+
+
+def _embedded(name: str) -> list[str]:
+    """Return the name of an embedded document as its words, except of a chart's table, which the chart shows."""
+    return [] if name.endswith(".xlsx") else [PurePosixPath(name).name]
+
+
+def _parsed(content: bytes) -> Any:
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    return etree.fromstring(content, parser)
+
+
+def _written(root: Any) -> bytes:
+    from lxml import etree
+
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True))
+
+
+def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
+    """Remove the relationships of a part to parts that are not there, and return the rest: id -> name of the part."""
+    try:
+        root = _parsed(parts[name])
+    except SyntaxError:
+        return {}
+    folder = PurePosixPath(name).parent.parent
+    found: dict[str, str] = {}
+    dropped = False
+    for each in list(root):
+        target = each.get("Target") or ""
+        if each.get("TargetMode") == "External" or not target or target.startswith("#"):
+            continue
+        place = normpath(target.lstrip("/") if target.startswith("/") else join(str(folder), target))
+        there = next((path for path in (place, unquote(place)) if path in parts), None)
+        if there is None:
+            root.remove(each)
+            dropped = True
+        else:
+            found[each.get("Id") or ""] = there
+    if dropped:
+        parts[name] = _written(root)
+    return found
+
+
+def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], made: Readable) -> None:
+    """Rewrite a part with words, and keep the words that are to be found in the converted text."""
+    root = _parsed(parts[name])
+    local = _local(root)
+    if not (name.startswith("ppt/") or (root.tag.startswith(W) and local in BODIES)):
+        return
+    _choose_alternatives(root)
+    if root.tag.startswith(W):
+        _unwrap(root)
+        _move_boxes(root)
+        _drop_pictures(root, related, made)
+        _mark_chunks(root, related, parts, made)
+    made.texts[name] = list(_runs(root))
+    parts[name] = _written(root)
+
+
+def _local(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _replace(element: Any, children: Iterable[Any]) -> None:
+    """Put children in the place of an element."""
+    parent = element.getparent()
+    at = parent.index(element)
+    for offset, child in enumerate(list(children)):
+        parent.insert(at + offset, child)
+    parent.remove(element)
+
+
+def _choose_alternatives(root: Any) -> None:
+    """Replace alternatives for several versions of Office by the first that has words, or else by the last."""
+    for element in reversed(list(root.iter(f"{MC}AlternateContent"))):  # inner ones first
+        choices = list(element)
+        if choices:
+            _replace(element, next((choice for choice in choices if any(_runs(choice))), choices[-1]))
+
+
+def _unwrap(root: Any) -> None:
+    for element in reversed(list(root.iter("{*}*"))):
+        local = _local(element)
+        if element is root or not str(element.tag).startswith("{http://schemas.") or "/word" not in element.tag:
+            continue
+        if local in REMOVED:
+            element.getparent().remove(element)
+        elif local in WRAPPERS:
+            _replace(element, element)
+
+
+def _move_boxes(root: Any) -> None:
+    """Move the paragraphs of text boxes behind the paragraph that holds the box."""
+    for box in reversed(list(root.iter(f"{W}txbxContent"))):
+        around = next(box.iterancestors(f"{W}p"), None)
+        if around is None:
+            continue
+        place = around.getparent()
+        at = place.index(around) + 1
+        for offset, child in enumerate(list(box)):
+            place.insert(at + offset, child)
+        box.getparent().remove(box)
+
+
+def _drop_pictures(root: Any, related: Mapping[str, str], made: Readable) -> None:
+    """Replace pictures that are missing, or lie outside the document, by their descriptions."""
+    dropped = 0
+    for picture in list(root.iter(f"{A}blip", "{urn:schemas-microsoft-com:vml}imagedata")):
+        target = picture.get(f"{R}embed") or picture.get(f"{R}id")
+        if target in related:
+            continue
+        if target or picture.get(f"{R}link"):
+            dropped += 1
+        holder = next(picture.iterancestors(f"{W}drawing", f"{W}pict"), None)
+        picture.getparent().remove(picture)
+        described = _description(holder) if holder is not None else ""
+        if holder is not None and described and holder.getparent().tag == f"{W}r":
+            text = holder.makeelement(f"{W}t", {})
+            text.text = f" {described} "
+            holder.addprevious(text)
+    if dropped:
+        made.notes.append(Note("missing_picture", "pictures that are not in the document", dropped))
+
+
+def _description(holder: Any) -> str:
+    for element in holder.iter():
+        if isinstance(element.tag, str) and _local(element) in {"docPr", "shape"}:
+            return str(element.get("descr") or element.get("alt") or element.get("title") or "").strip()
+    return ""
+
+
+def _mark_chunks(root: Any, related: Mapping[str, str], parts: Mapping[str, bytes], made: Readable) -> None:
+    """Put a word in the place of each inserted document."""
+    for chunk in list(root.iter(f"{W}altChunk")):
+        target = related.get(chunk.get(f"{R}id") or "")
+        if target is None:
+            made.notes.append(Note("left_out", "inserted documents that are missing"))
+            continue
+        word = CHUNK.format(len(made.chunks))
+        made.chunks[word] = target, parts[target]
+        paragraph = root.makeelement(f"{W}p", {})
+        run = paragraph.makeelement(f"{W}r", {})
+        text = run.makeelement(f"{W}t", {})
+        text.text = word
+        run.append(text)
+        paragraph.append(run)
+        _replace(chunk, [paragraph])
+
+
+def _runs_of(content: bytes) -> list[str]:
+    try:
+        return list(_runs(_parsed(content)))
+    except SyntaxError:
+        return []
+
+
+def _runs(root: Any) -> Iterator[str]:
+    """Yield the words of a part. Numbers of pages and slides, which fields make, are left out."""
+    for element in root.iter("{*}t", "{*}v"):
+        parent = element.getparent()
+        number = parent is not None and _local(parent) == "fld" and parent.get("type") == "slidenum"
+        deleted = next(element.iterancestors(f"{W}del"), None) is not None
+        if element.text and element.text.strip() and not number and not deleted:
+            yield element.text

@@ -1,0 +1,305 @@
+"""Notes of converters on what they leave out, and what they read although it is in no paragraph."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import pptx
+import pytest
+from PIL import Image
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Inches
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from findingaid.errors import ReadError
+from findingaid.sources.convert import convert
+from tests.support.documents import changed, epub, notebook, pdf, slides, word, zipped
+
+LIMIT = 20_000_000
+
+BASE = word(("Head", "Of the ledger."))
+MARK = "Of the ledger."
+
+NAMES = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    ' xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    ' xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"'
+    ' xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture"'
+    ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:v="urn:schemas-microsoft-com:vml"'
+)
+RUN = "<w:r><w:t>{}</w:t></w:r>".format
+BOX = "<w:txbxContent><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:txbxContent>".format
+DRAWN = "<w:drawing><wp:anchor><a:graphic>{}</a:graphic></wp:anchor></w:drawing>".format
+PICTURE = (
+    '<w:r><w:drawing><wp:inline><wp:docPr id="1" name="x" descr="A heron"/><a:graphic><a:graphicData><pic:pic>'
+    '<pic:blipFill><a:blip r:{}="rX"/></pic:blipFill></pic:pic></a:graphicData></a:graphic></wp:inline></w:drawing>'
+    "</w:r>"
+).format
+
+
+def words_of(content: str) -> str:
+    """Return a paragraph with this content, with its namespaces."""
+    return f"<w:p {NAMES}>{content}</w:p>"
+
+
+def document(content: str, relation: str = "", **parts: str | bytes) -> bytes:
+    """Create a Word file with more elements behind its paragraph, and more parts, with `__` for the slash."""
+    made = changed(BASE, "word/document.xml", lambda xml: xml.replace(b"<w:sectPr", content.encode() + b"<w:sectPr"))
+    if relation:
+        made = changed(
+            made,
+            "word/_rels/document.xml.rels",
+            lambda xml: xml.replace(b"</Relationships>", relation.encode() + b"</Relationships>"),
+        )
+    for name, part in parts.items():
+        made = with_part(made, name.replace("__", "/"), part)
+    return made
+
+
+def with_part(payload: bytes, name: str, content: str | bytes) -> bytes:
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        files: dict[str, str | bytes] = {each: archive.read(each) for each in archive.namelist()}
+    return zipped(files | {name: content})
+
+
+def relation(kind: str, target: str, more: str = "") -> str:
+    folder = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    return f'<Relationship Id="rX" Type="{folder}/{kind}" Target="{target}"{more}/>'
+
+
+def counted(suffix: str, payload: bytes) -> Mapping[str, int]:
+    return {note.words: note.count for note in convert(suffix, payload, LIMIT).notes}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (f'<w:fldSimple w:instr="AUTHOR">{RUN("Ada wrote")}</w:fldSimple>', "Ada wrote"),
+        (f"<w:moveFrom>{RUN('old')}</w:moveFrom><w:moveTo>{RUN('moved')}</w:moveTo>", "moved"),
+        (f'<w:customXml w:element="x"><w:customXmlPr/>{RUN("tagged")}</w:customXml>', "tagged"),
+        (f"<w:dir>{RUN('turned')}</w:dir>", "turned"),
+        (f"<w:r><w:ruby><w:rt>{RUN('kan')}</w:rt><w:rubyBase>{RUN('漢字')}</w:rubyBase></w:ruby></w:r>", "漢字"),
+        (f"{RUN('before')}<w:r>{DRAWN(BOX('boxed'))}</w:r>", "before\n\nboxed"),
+        (f"<w:r>{DRAWN(BOX('outer') + DRAWN(BOX('inner')))}</w:r>", "outer\n\ninner"),
+        (
+            f"<w:r><mc:AlternateContent><mc:Choice>{DRAWN(BOX('once'))}</mc:Choice><mc:Fallback><w:pict><v:shape>"
+            f"<v:textbox>{BOX('once')}</v:textbox></v:shape></w:pict></mc:Fallback></mc:AlternateContent></w:r>",
+            "once",
+        ),
+    ],
+)
+def test_words_in_wrappers_and_boxes_of_word_are_read_once(content: str, text: str) -> None:
+    made = convert(".docx", document(words_of(content)), LIMIT)
+
+    assert made.text == f"# Head\n\n{MARK}\n\n{text}"
+    assert made.notes == []
+
+
+def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
+    payload = document(words_of(f"<w:novel>{RUN('three lost words')}</w:novel>"))
+
+    assert counted(".docx", payload) == {"words in elements that the converter does not know, not read": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("word__header1.xml", "headers and footers, not read"),
+        ("word__footer2.xml", "headers and footers, not read"),
+        ("word__diagrams__data1.xml", "SmartArt, not read"),
+        ("word__charts__chart1.xml", "charts, not read"),
+        ("word__comments.xml", "comments, not read"),
+    ],
+)
+def test_parts_of_word_that_are_not_read_are_counted_unless_their_words_are_in_the_text(name: str, said: str) -> None:
+    lost, there, number = (f"<x {NAMES}>{RUN(text)}</x>" for text in ("a lost word", MARK, "12"))
+
+    assert counted(".docx", document("", **{name: lost})) == {said: 1}
+    assert counted(".docx", document("", **{name: there})) == {}
+    assert counted(".docx", document("", **{name: number})) == {}
+
+
+def test_a_document_inserted_into_another_is_read_in_its_place_or_counted() -> None:
+    page = "<h1>Minutes</h1><p>The heron landed.</p>"
+    chunk = f'<w:altChunk {NAMES} r:id="rX"/>'
+    read = convert(".docx", document(chunk, relation("aFChunk", "a.html"), word__a__html=page), LIMIT)
+    within = document(chunk, relation("aFChunk", "a.html"), **{"word__a.html": page})
+    nested = document(chunk, relation("aFChunk", "a.docx"), **{"word__a.docx": word(("Inner", "Of it."))})
+    rich = document(chunk, relation("aFChunk", "a.rtf"), **{"word__a.rtf": r"{\rtf1 lost}"})
+
+    assert convert(".docx", within, LIMIT).text == f"# Head\n\n{MARK}\n\n# Minutes\n\nThe heron landed."
+    assert convert(".docx", nested, LIMIT).text == f"# Head\n\n{MARK}\n\n# Inner\n\nOf it."
+    assert counted(".docx", rich) == {"inserted documents (.rtf), not read": 1}
+    assert [note.words for note in read.notes] == ["inserted documents that are missing"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "related"),
+    [
+        ("embed", relation("image", "media/gone.png")),
+        ("link", relation("image", "file:///gone.png", ' TargetMode="External"')),
+        ("embed", ""),
+    ],
+)
+def test_a_picture_that_is_missing_costs_no_words(attribute: str, related: str) -> None:
+    made = convert(".docx", document(words_of(RUN("words") + PICTURE(attribute)), related), LIMIT)
+
+    assert made.text.endswith("words A heron")
+    assert [note.kind for note in made.notes] == ["missing_picture"]
+
+
+def test_a_damaged_picture_costs_no_words() -> None:
+    made = document(words_of(RUN("words")), relation("image", "media/x.png"), word__media__x=b"")
+    payload = with_part(made, "word/media/x.png", b"the bytes of a picture").replace(
+        b"word/media/x.png", b"word/media/x.png"
+    )
+    broken = _with_wrong_checksum(payload, b"word/media/x.png")
+
+    assert convert(".docx", broken, LIMIT).text.endswith("words")
+    assert counted(".docx", broken) == {"damaged parts, not read": 1}
+
+
+def _with_wrong_checksum(payload: bytes, name: bytes) -> bytes:
+    """Change the checksum that the directory of a ZIP archive has of a file."""
+    at = payload.rindex(name) - 46
+    return payload[: at + 16] + b"\1\2\3\4" + payload[at + 20 :]
+
+
+def test_slides_name_charts_and_pictures_and_survive_missing_parts() -> None:
+    deck = pptx.Presentation()
+    data = CategoryChartData()
+    data.categories = ["herons"]
+    data.add_series("sightings", [3])
+    first = deck.slides.add_slide(deck.slide_layouts[5])
+    first.shapes.title.text = "Birds"
+    first.shapes.add_chart(XL_CHART_TYPE.PIE, 0, 0, Inches(1), Inches(1), data)
+    scan = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(scan, "PNG")
+    deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_picture(scan, 0, 0)
+    made = io.BytesIO()
+    deck.save(made)
+
+    whole = convert(".pptx", made.getvalue(), LIMIT)
+    lacking = convert(".pptx", _without(made.getvalue(), "ppt/media/"), LIMIT)
+
+    assert "# Birds" in whole.text
+    assert "herons" in whole.text
+    assert lacking.text == whole.text
+    assert [note.words for note in whole.notes] == ["slides without text, only images"]
+
+
+def _without(payload: bytes, start: str) -> bytes:
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        return zipped({each: archive.read(each) for each in archive.namelist() if not each.startswith(start)})
+
+
+def test_words_of_a_slide_for_a_newer_version_are_read() -> None:
+    def newer(xml: bytes) -> bytes:
+        names = b'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+        shape = xml[xml.index(b"<p:sp>") : xml.index(b"</p:sp>") + 7]
+        return xml.replace(
+            shape,
+            b"<mc:AlternateContent %s><mc:Choice Requires='x'>%s</mc:Choice></mc:AlternateContent>" % (names, shape),
+        )
+
+    made = convert(".pptx", changed(slides(("Install", "Of it")), "ppt/slides/slide1.xml", newer), LIMIT)
+
+    assert made.text == "# Install\nOf it"
+
+
+def test_an_epub_names_chapters_that_are_missing_or_images() -> None:
+    book = epub("<p>One.</p>", "<p>Two.</p>", "<img src='a.png'/>")
+
+    assert counted(".epub", book) == {"chapters without text, only images": 1}
+    assert counted(".epub", _without(book, "OEBPS/1")) == {
+        "chapters that are missing or damaged": 1,
+        "chapters without text, only images": 1,
+    }
+
+
+def test_a_notebook_and_a_page_name_outputs_and_frames() -> None:
+    cell = notebook(("code", "print(1)")).replace(b'"cell_type"', b'"outputs": [{"text": "1"}], "cell_type"')
+
+    assert counted(".ipynb", cell) == {"cells with outputs, which are not read": 1}
+    assert counted(".html", b"<p>text</p><iframe src='b.html'></iframe>") == {
+        "pages within the page (frames), not read": 1
+    }
+
+
+# -- PDF ---------------------------------------------------------------------------------------------------
+
+
+def drawn(*pages: str) -> bytes:
+    """Create a PDF with a page for each word: scan, stamped, form, blank or a text."""
+    made = io.BytesIO()
+    canvas = Canvas(made, invariant=True)
+    for page in pages:
+        if page in {"scan", "stamped"}:
+            canvas.drawImage(ImageReader(Image.new("RGB", (40, 40), "red")), 0, 0, 595, 842)
+        if page == "form":
+            canvas.acroForm.textfield(name="name", tooltip="Name", value="Heron", x=50, y=700)
+            canvas.acroForm.checkbox(name="paid", tooltip="Paid", checked=True, x=50, y=600)
+            canvas.acroForm.checkbox(name="late", tooltip="Late", checked=False, x=50, y=500)
+        if page not in {"scan", "form", "blank"}:
+            canvas.drawString(50, 800, "page 3" if page == "stamped" else page)
+        canvas.showPage()
+    canvas.save()
+    return made.getvalue()
+
+
+def test_scanned_pages_are_counted_also_with_a_number_on_them_and_blank_ones_are_not() -> None:
+    made = convert(".pdf", drawn("cover", "scan", "stamped", "blank"), LIMIT)
+
+    assert [(note.words, note.count) for note in made.notes] == [("pages without text, only images (run OCR)", 2)]
+
+
+def test_a_filled_form_is_read_even_if_the_page_has_nothing_else() -> None:
+    text = convert(".pdf", drawn("form"), LIMIT).text
+
+    assert "Name: Heron" in text
+    assert "Paid: " in text
+    assert "Late" not in text
+
+
+def test_bytes_behind_the_end_of_a_pdf_do_no_harm_and_a_pdf_that_goes_on_is_cut_short() -> None:
+    whole = pdf("text")
+
+    assert convert(".pdf", whole + b"<html>junk</html>" * 400, LIMIT).text == "text"
+    with pytest.raises(ReadError, match="cut short"):
+        convert(".pdf", whole + b"\n12 0 obj\n<<" + b"x" * 2000, LIMIT)
+
+
+# -- mail --------------------------------------------------------------------------------------------------
+
+
+def test_a_mail_is_decoded_and_its_attachments_are_counted() -> None:
+    payload = (
+        b"From: Ada <ada@example.org>\nSubject: =?utf-8?q?Pl=C3=A4ne?=\nMIME-Version: 1.0\n"
+        b"Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Type: text/html; charset=iso-8859-1\n"
+        b"Content-Transfer-Encoding: quoted-printable\n\n<p>Gr=F6=DFe</p>\n--q\n"
+        b"Content-Type: application/pdf\nContent-Disposition: attachment; filename=a.pdf\n\nx\n--q--\n"
+    )
+
+    made = convert(".eml", payload, LIMIT)
+
+    assert made.text == "From: Ada <ada@example.org>\nSubject: Pläne\n\nGröße"
+    assert made.metadata == {"title": "Pläne", "author": "Ada <ada@example.org>"}
+    assert [note.words for note in made.notes] == ["attached files, not read"]
+
+
+def test_a_saved_page_is_its_text() -> None:
+    payload = (
+        b"From: <Saved by Blink>\nSnapshot-Content-Location: https://example.org\nSubject: Page\nMIME-Version: 1.0\n"
+        b'Content-Type: multipart/related; type="text/html"; boundary=q\n\n--q\nContent-Type: text/html\n\n'
+        b"<h1>Herons</h1>\n--q\nContent-Type: image/png\n\nx\n--q--\n"
+    )
+
+    assert convert(".mhtml", payload, LIMIT).text == "# Herons"
