@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from findingaid.text.licences import licence_spans
 from findingaid.text.markdown import Block, Span, blocks, whole_lines
 
 MARKDOWN = "text/markdown"
@@ -30,6 +31,16 @@ DATA = re.compile(
 )
 """Data in base64, in one run or in lines."""
 
+DIGEST_CHARACTERS = 128
+"""Characters of the longest digest in common use, SHA-512 in hexadecimal."""
+
+HEX = re.compile(r"[0-9a-fA-F]+")
+REPEATED = re.compile(r"(.)\1{3,}")
+KINDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+
+DATA_RUN = 2.7
+"""Average length of the runs of one kind of characters from which a text is no data: in base64 it is 2."""
+
 HTML = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style|nav)\b.*?(?:</\1\s*>|\Z)|</?[A-Za-z][^<>]*>", re.DOTALL | re.IGNORECASE
 )
@@ -51,11 +62,6 @@ DIRECTIVES = re.compile(
     re.MULTILINE,
 )
 """Images, link targets and substitutions of reStructuredText."""
-
-COMMENT = re.compile(r"\A(?:#!.*\n)?\s*+(?:/\*(?s:.*?)\*/|(?:[ \t]*+(?:#|//|--|;|%).*(?:\n|\Z))+)")
-"""Comment at the beginning of a file."""
-
-LICENCE = re.compile(r"copyright|licen[cs]ed under|SPDX-License-Identifier|all rights reserved", re.IGNORECASE)
 
 WORD = re.compile(r"\w")
 EMPTY_LINES = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*+\n)+")
@@ -91,14 +97,26 @@ class Noise:
 
 
 def _spans(text: str, media_type: str) -> list[Span]:
-    found = [match.span() for match in DATA.finditer(text)]
+    found = [match.span() for match in DATA.finditer(text) if _is_data(match[0])]
     if media_type == MARKDOWN:
         found += _in_markdown(text) if MARKUP.search(text) else ()
     else:
         found += (match.span() for match in DIRECTIVES.finditer(text))
-        if (head := COMMENT.match(text)) and LICENCE.search(head[0]):
-            found.append(head.span())
+        found += licence_spans(text)
     return found
+
+
+def _is_data(run: str) -> bool:
+    """Return whether letters and digits are data in base64 or hexadecimal, and no path, name or digest.
+
+    Data changes between words, upper case and digits at every other character, words and paths do not.
+    """
+    if run.startswith("data:"):
+        return True
+    if len(run) <= DIGEST_CHARACTERS and HEX.fullmatch(run):
+        return False
+    kinds = REPEATED.sub(r"\1", run)
+    return len(kinds) < DATA_RUN * len(KINDS.findall(kinds)) and run.count("/") <= max(4, len(run) / 16)
 
 
 def _in_markdown(text: str) -> Iterator[Span]:

@@ -59,8 +59,12 @@ STATEFUL = re.compile(r"iso2022|hz|utf_?7")
 NO_ENCODINGS = frozenset({"idna", "mbcs", "oem", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"})
 """Codecs of Python that are no encoding of a file."""
 
+EBCDIC = ["cp037", "cp1026", "cp1140", "cp273", "cp424", "cp500", "cp875"]
+"""Encodings of mainframes, which fit any short text and are in no file that people write."""
+
 WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
 ACCENTED_SHARE = 0.3
+FEW_ACCENTED = 2
 SAMPLE_CHARACTERS = 100_000
 
 
@@ -126,7 +130,7 @@ def _decode_other(payload: bytes, declared: str) -> Decoded:
         return damaged
     from charset_normalizer import from_bytes  # imported here, since few files need it
 
-    best = from_bytes(payload).best()
+    best = from_bytes(payload, cp_exclusion=EBCDIC).best()
     if best is None and controls:
         raise _not_text()
     if best is None:
@@ -201,4 +205,4 @@ def _as_western(payload: bytes) -> str | None:
     letters = [c for c in sample if c.isalpha()]
     accented = sum(c > "\x7f" for c in letters)
     plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
-    return text if plausible and accented <= ACCENTED_SHARE * len(letters) else None
+    return text if plausible and accented <= max(FEW_ACCENTED, ACCENTED_SHARE * len(letters)) else None

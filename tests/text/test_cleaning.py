@@ -16,6 +16,18 @@ from findingaid.text.cleaning import Noise
 MARKDOWN, RESTRUCTURED = "text/markdown", "text/x-rst"
 DATA = "iVBORw0KGgoAAAANSUhEUgAA" * 5
 
+APACHE = """ * Copyright 2026 The Authors.
+ *
+ * Licensed under the Apache License, Version 2.0 (the "License"); you may not
+ * use this file except in compliance with the License. You may obtain a copy at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+"""
+
 CASES = [
     (MARKDOWN, "# A [![build](https://img.shields.io/b.svg)](https://ci.org) title", "# A  title"),
     (MARKDOWN, "![A diagram](d.png) é [the *guide*](https://x.org/a?b=1 'T').", "A diagram é the *guide*."),
@@ -33,6 +45,15 @@ CASES = [
     (RESTRUCTURED, "|ci| |docs|\n\nSee `the docs <https://x.org>`_.\n\n.. _a: https://x.org", "See `the docs `_."),
     ("text/x-python", "#!/bin/python\n# Copyright A B\n# Licensed under X\n\nx = 1  # (c)", "x = 1  # (c)"),
     ("text/x-c", "/* Copyright A B */\nint x;", "int x;"),
+    ("text/x-python", "# Copyright A B\n# SPDX-License-Identifier: X\n#\n# Counts.\n\nx", "# Counts.\n\nx"),
+    ("text/x-c", "// Copyright A B. Licensed under X. Counts seals.\nint x;", "//  Counts seals.\nint x;"),
+    (
+        "text/plain",
+        "-- All rights reserved by A.\n-- One row a day, by licence.\nSELECT",
+        "-- One row a day, by licence.\nSELECT",
+    ),
+    ("text/x-c", f"/*\n{APACHE}*/\nint x;", "int x;"),
+    ("text/x-c", f"/*\n{APACHE} *\n * Counts seals.\n */\nint x;", "/*\n * Counts seals.\n */\nint x;"),
 ]
 
 KEPT = [
@@ -43,6 +64,10 @@ KEPT = [
     (RESTRUCTURED, "| a | b |\n\n.. note:: Text"),
     ("text/x-python", "# How it is done\nx = 1"),
     ("text/plain", f"sha256 {'0123456789abcdef' * 4}"),
+    ("text/plain", f"sha512 {'0123456789abcdef' * 8}"),
+    ("text/plain", f"/srv/{'surveys/2024/Report/' * 6}"),
+    ("text/plain", "ThisNameOfATestSaysWhatIsTrue" * 4),
+    ("text/plain", "\n".join(["/srv/surveys/aerial/photographs/2024/Report/of/the/year/first/half"] * 4)),
 ]
 
 

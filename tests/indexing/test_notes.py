@@ -1,0 +1,31 @@
+"""Notes on artifacts: in the run, in `status`, `why` and `show`, until the source has read them without a note."""
+
+from __future__ import annotations
+
+from tests.conftest import Cli
+
+GUESSED = "encoding: cp1252 (guessed)"
+
+
+def test_a_note_is_told_everywhere_until_the_artifact_is_read_without_one(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"].pop("include")
+    cli.write("a.txt", "Größe".encode("cp1252"))
+    cli.write("b.txt", "Maß und Übermut".encode("cp1252"))
+    cli.write("c.txt", b"plain")
+
+    run = cli.run("index")
+    status = cli.run("status").stdout
+    told = cli.json("show", "a.txt")["notes"]
+    why = cli.run("why", "a.txt").stdout
+    counted = cli.json("status")[0]["noted"]
+    cli.write("a.txt", "Größe".encode())
+    mended = cli.run("index")
+
+    assert f"{GUESSED}: 2 artifacts (a.txt, b.txt)" in run.output
+    assert f"{GUESSED}: 2 artifacts (a.txt, b.txt)" in status
+    assert [(note["kind"], note["words"]) for note in told] == [("guessed_encoding", GUESSED)]
+    assert f"note  {GUESSED}" in why
+    assert [note["artifact_id"] for note in counted] == ["a.txt", "b.txt"]
+    assert GUESSED not in mended.output
+    assert cli.json("show", "a.txt")["notes"] == []
+    assert f"{GUESSED}: b.txt" in cli.run("status").stdout
