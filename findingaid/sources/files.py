@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
+from findingaid.errors import ReadError, SkippedError, SourceError
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
@@ -24,14 +23,12 @@ from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as
 from findingaid.sources.documents import Converted
 from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
+from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
-from findingaid.sources.remote import Remote, TreeFilter
+from findingaid.sources.remote import HIDDEN, UNSELECTED, Remote, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 from findingaid.text.front_matter import file_metadata
-
-if TYPE_CHECKING:
-    from pathspec import PathSpec
 
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -84,7 +81,7 @@ class Files:
         object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
         for name, patterns in (("include", self.include), ("exclude", self.exclude)):
             for pattern in patterns if patterns != EVERYTHING else ():
-                _check_pattern(name, pattern)
+                check_pattern(name, pattern)
 
     @property
     def readers(self) -> int:
@@ -121,16 +118,20 @@ class Files:
         failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
         listings = [*map(_to_convert, found.listings), *skipped]
-        return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown)
+        return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
 
     def _discover(self) -> Discovery:
+        self.__dict__.pop("_included", None)  # which know the patterns that matched nothing
+        self.__dict__.pop("_excluded", None)
         if self._remote:
             own = [place for path in self._own if (place := _place_in(self.root, path))]
 
             def excluded(path: str) -> bool:
-                return path.rstrip("/") in own or _matches(self._excluded, path)
+                return path.rstrip("/") in own or self._excluded.match(path)
 
-            return self._remote.discover(TreeFilter(partial(_matches, self._included), excluded, self.hidden))
+            wanted = TreeFilter(self._included.match, excluded, self.hidden)
+            found = self._remote.discover(wanted)
+            return replace(found, notes=self._notes(found, wanted.left_out))
         if not self._local.is_dir():
             raise SourceError(f"source.root: no such directory: {self.root}")
         self.__dict__["_discovered"] = root = self._real_root
@@ -139,7 +140,8 @@ class Files:
             walk.below("", "", ("",))
         except ValueError as error:
             raise SourceError(f"source.root: {self.root}: {error}") from None
-        return Discovery(walk.listings, walk.failures, walk.unknown)
+        found = Discovery(walk.listings, walk.failures, walk.unknown)
+        return replace(found, notes=self._notes(found, walk.left_out))
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a file as `discover` lists it now; None if it is gone. Raises SourceError."""
@@ -242,16 +244,27 @@ class Files:
 
     def _selects(self, path: str) -> bool:
         """Check whether a path is included and not excluded, without patterns where there are none to match."""
-        included = self.include == EVERYTHING or _matches(self._included, path)
-        return included and not (self.exclude and _matches(self._excluded, path))
+        included = self.include == EVERYTHING or self._included.match(path)
+        return not (self.exclude and self._excluded.match(path)) and included
 
     @cached_property
-    def _included(self) -> PathSpec[Any]:
-        return _patterns(self.include)
+    def _included(self) -> Patterns:
+        return Patterns(self.include)
 
     @cached_property
-    def _excluded(self) -> PathSpec[Any]:
-        return _patterns(self.exclude)
+    def _excluded(self) -> Patterns:
+        return Patterns(self.exclude)
+
+    def _notes(self, found: Discovery, left_out: Mapping[str, int]) -> list[str]:
+        """Return lines on patterns that matched nothing, and on a root in which no file is listed."""
+        name = Path(self.root).name if not isinstance(self.root, Address) else ""
+        unmatched = {} if self.include == EVERYTHING else {"include": [*self._included.unmatched]}
+        unmatched |= {"exclude": [*self._excluded.unmatched]} if self.exclude else {}
+        notes = [unmatched_note(key, lines, name) for key, lines in unmatched.items() if lines]
+        if not found.listings and not found.failures:
+            counts = [f"{count:,} {why}" for why, count in left_out.items() if count]
+            notes.append(f"no file is listed: {', '.join(counts) or 'the root is empty'}")
+        return notes
 
 
 @dataclass
@@ -269,6 +282,7 @@ class _Walk:
     listings: list[Listing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
     visits: Counter[str] = field(default_factory=Counter)
     limits: ListingLimits = field(default_factory=ListingLimits)
     now: int = field(default_factory=time.time_ns)
@@ -280,12 +294,17 @@ class _Walk:
             with listed(self.root, folder) as entries:
                 self.limits.count(len(entries))
                 for entry in entries:
-                    if entry.name.startswith(".") and not self.files.hidden:
-                        continue
                     artifact_id, place = prefix + entry.name, os.path.join(folder, entry.name)
+                    if entry.name.startswith(".") and not self.files.hidden:
+                        self.left_out[HIDDEN] += 1
+                        if self.files.exclude:
+                            self.files._excluded.match(artifact_id + "/" * is_folder(entry))
+                        continue
                     if is_folder(entry):
                         folders += self._folder(entry, place, artifact_id + "/", ancestors)
-                    elif self.files._selects(artifact_id) and (listing := self._file(entry, place, artifact_id)):
+                    elif not self.files._selects(artifact_id):
+                        self.left_out[UNSELECTED] += 1
+                    elif listing := self._file(entry, place, artifact_id):
                         self.listings.append(listing)
         except OSError as error:
             self._fail_folder(prefix, error.strerror or str(error))
@@ -297,7 +316,8 @@ class _Walk:
         self, entry: os.DirEntry[str], place: str, prefix: str, ancestors: tuple[str, ...]
     ) -> list[tuple[str, str]]:
         """Return the real path of a folder to list, with its prefix; [] if it is left out, or failed."""
-        if self.files.exclude and _matches(self.files._excluded, prefix):
+        if self.files.exclude and self.files._excluded.match(prefix):
+            self.left_out[UNSELECTED] += 1
             return []
         if self._is_own(entry, place):
             return []
@@ -408,29 +428,6 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _check_pattern(name: str, pattern: str) -> None:
-    """Raise ConfigError for a pattern that pathspec cannot use."""
-    try:
-        _patterns((pattern,))
-    except (ValueError, re.error):
-        raise ConfigError(f"{name}: {brief(pattern)} is not a pattern as in .gitignore: correct it") from None
-
-
-def _patterns(lines: Iterable[str]) -> PathSpec[Any]:
-    from pathspec import PathSpec  # imported here, since a source without patterns does not need it
-
-    return PathSpec.from_lines("gitignore", lines)
-
-
-def _matches(patterns: PathSpec[Any], path: str) -> bool:
-    """Return what the last pattern that matches a path says; as `PathSpec.match_file` for a path in normal form."""
-    path = path.replace("\n", " ")  # pathspec's "**" does not match line ends
-    for pattern in reversed(patterns.patterns):
-        if pattern.include is not None and pattern.regex.search(path):
-            return bool(pattern.include)
-    return False
 
 
 def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:

@@ -15,6 +15,7 @@ import re
 import tarfile
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -510,20 +511,41 @@ class Git:
         if prefix.count("/") > DEEPEST:
             unlisted[prefix] = RecursionError(f"more than {DEEPEST} folders deep")
             return
+        import pygit2
+
         limits.count(len(folder))
         entry: Any  # a blob, a tree, or the commit of a submodule
         for entry in folder:
             path = prefix + entry.raw_name.decode("utf-8", "surrogateescape")
             if entry.type_str == "tree" and wanted.folder(f"{path}/"):
-                yield from self._entries(entry.peel(type(folder)), f"{path}/", wanted, unlisted, limits)
+                try:
+                    inside = entry.peel(type(folder))
+                except (KeyError, OSError, pygit2.GitError):
+                    unlisted[f"{path}/"] = ValueError(NOT_FETCHED)
+                    continue
+                yield from self._entries(inside, f"{path}/", wanted, unlisted, limits)
             elif entry.type_str == "blob" and wanted.file(path):
-                yield Entry(path, str(entry.id), entry.size, LINK if entry.filemode == GIT_LINK else "")
+                yield _blob(entry, path)
 
     def _at(self, path: str) -> Any:
         try:
             return self._tree[path]
         except KeyError:
             raise FileNotFoundError(path) from None
+
+
+NOT_FETCHED = "not in this clone, which is partial: fetch it, as with `git fetch --refetch`, or exclude it"
+
+
+def _blob(entry: Any, path: str) -> Entry:
+    """Return the entry of a file, whose content may be missing from a partial clone."""
+    import pygit2
+
+    try:
+        size = entry.size
+    except (KeyError, OSError, pygit2.GitError):
+        return Entry(path, str(entry.id), broken=NOT_FETCHED)
+    return Entry(path, str(entry.id), size, LINK if entry.filemode == GIT_LINK else "")
 
 
 class Archive(FileSystem):
@@ -548,6 +570,9 @@ class Archive(FileSystem):
         self._fs = fsspec.filesystem(scheme, fo=_Unpacked(unpack(file)) if unpack and scheme == "tar" else file)
         if scheme == "tar":
             _refuse_cut(self._fs.tar)
+            _plain_names_of_tar(self._fs)
+        else:
+            _plain_names_of_zip(self._fs.zip)
 
     def listed(self, wanted: Wanted) -> Listed:
         listed = super().listed(wanted)
@@ -568,6 +593,42 @@ class Archive(FileSystem):
         A tar keeps no checksums.
         """
         return f"{info['CRC']:08x}:{info['size']}" if "CRC" in info else self._outside
+
+
+def plain_name(name: str) -> str:
+    """Return a member's name without `.` and doubled slashes, as in ./a.md; one that leads outside stays as it is."""
+    if name.startswith("/") or ".." in name.split("/"):
+        return name
+    plain = "/".join(part for part in name.split("/") if part not in {"", "."})
+    return plain + "/" * (plain != "" and name.endswith("/"))
+
+
+def _plain_names_of_tar(filesystem: Any) -> None:
+    """Index the members by plain names, where no other member has that name."""
+    for name in [*filesystem.index]:
+        plain = plain_name(name)
+        if plain != name:
+            info, offset, own = filesystem.index.pop(name)
+            if plain and plain not in filesystem.index:
+                filesystem.index[plain] = (info | {"name": plain}, offset, own)
+
+
+def _plain_names_of_zip(archive: zipfile.ZipFile) -> None:
+    """Index the members by plain names, where no other member has that name.
+
+    Old programs of Windows wrote backslashes between folders.
+    """
+    for member in archive.infolist():
+        name = member.filename
+        of_windows = "\\" in name and "/" not in name and member.create_system in FAT_SYSTEMS
+        plain = plain_name(name.replace("\\", "/") if of_windows else name)
+        if plain != name and plain and plain not in archive.NameToInfo:
+            archive.NameToInfo[plain] = archive.NameToInfo.pop(name)
+            member.filename = plain
+
+
+FAT_SYSTEMS = (0, 10, 11)
+"""Systems that made a ZIP archive, by its specification: FAT, NTFS and VFAT."""
 
 
 class _Unpacked:

@@ -111,7 +111,7 @@ def _decode_marked(body: bytes, encoding: str) -> Decoded:
         raise _not_text()
     if unlikely and CONTROL_CHARACTERS.search(sample):
         raise _not_text()
-    return decoded
+    return decoded._replace(encoding=encoding.removesuffix("-le").removesuffix("-be"))
 
 
 def _decode_other(payload: bytes, declared: str) -> Decoded:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import tarfile
 import time
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from findingaid import SourceError
-from findingaid.errors import ReadError, SkippedError
+from findingaid.errors import ConfigError, ReadError, SkippedError
 from findingaid.sources import files
 from findingaid.sources.files import Files
 from tests.conftest import Cli
@@ -424,3 +429,94 @@ def test_a_store_that_is_reached_by_a_link_is_left_out_too(cli: Cli) -> None:
     for _ in range(2):
         report = cli.json("index")["corpora"]["docs"]
         assert (report["artifacts"], report["failed"], report["skipped"]) == (1, [], [])
+
+
+class TestPatterns:
+    """Patterns that people write; those that cannot match are refused, and those that matched nothing are named."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        root = tmp_path / "docs"
+        for name in ("a.md", "b.mdx", "c.txt", "sub/private.md", "sub/x.md", ".hidden/y.md", "Cafe\u0301/z.md"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("text")
+        return root
+
+    @staticmethod
+    def found(root: Path, **settings: Any) -> tuple[list[str], list[str]]:
+        found = Files(root, **settings).discover()
+        return [listing.artifact_id for listing in found.listings], [*found.notes]
+
+    @pytest.mark.parametrize(
+        ("include", "ids"),
+        [
+            ("*.{mdx,txt}", ["b.mdx", "c.txt"]),
+            ("{a,sub/{x,y}}.md", ["a.md", "sub/x.md"]),
+            ("./sub/*.md", ["sub/private.md", "sub/x.md"]),
+            ("././/a.md", ["a.md"]),
+            ("Caf\u00e9/", ["Cafe\u0301/z.md"]),
+            (r"\a.md".replace("\\a", "[a]"), ["a.md"]),
+        ],
+    )
+    def test_braces_a_leading_dot_and_both_forms_of_letters_match(
+        self, root: Path, include: str, ids: list[str]
+    ) -> None:
+        assert self.found(root, include=(include,)) == (ids, [])
+
+    @pytest.mark.parametrize("exclude", ["./sub/", "sub/{private,x}.md", "{sub,other}/"])
+    def test_an_exclude_of_these_forms_keeps_files_out(self, root: Path, exclude: str) -> None:
+        ids, notes = self.found(root, exclude=(exclude,))
+
+        assert not [i for i in ids if i.startswith("sub/")]
+        assert notes == []
+
+    @pytest.mark.parametrize(
+        ("pattern", "said"),
+        [(r"sub\x.md", "write 'sub/x.md'"), ("../other/*.md", "out of the root"), ("{a,b}" * 12, "not a pattern")],
+    )
+    @pytest.mark.parametrize("key", ["include", "exclude"])
+    def test_a_pattern_that_cannot_match_is_refused(self, root: Path, key: str, pattern: str, said: str) -> None:
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            Files(root, **{key: (pattern,)})
+
+    def test_a_pattern_that_matched_nothing_is_named(self, root: Path) -> None:
+        ids, notes = self.found(root, include=("*.md", "*.pdf"), exclude=("docs/sub/", "#sub/", ".hidden/", "*.mdx"))
+
+        assert "sub/private.md" in ids
+        assert notes == [
+            "source.include: matched nothing: *.pdf",
+            "source.exclude: matched nothing: docs/sub/, #sub/; paths begin below the root, without its own name docs/",
+        ]
+
+    def test_a_root_in_which_no_file_is_listed_says_why(self, root: Path, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+
+        _, notes = self.found(root, include=("*.md",), exclude=("*",))
+        _, empty = self.found(tmp_path / "empty")
+
+        assert notes[-1] == (
+            "no file is listed: 1 hidden (source.hidden), 5 left out by source.include or source.exclude"
+        )
+        assert empty == ["no file is listed: the root is empty"]
+
+
+def test_members_of_archives_have_plain_names(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tgz", "w:gz") as tar:
+        for name in ("./a.md", "./s/b.md", "./.hidden.md", "s//c.md"):
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"text"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("./a.md", "s//b.md", "s/./c.md", "../out.md"):
+            archive.writestr(zipfile.ZipInfo(name), "text")
+        windows = zipfile.ZipInfo("x")
+        windows.filename, windows.create_system = "w\\d.md", 0
+        archive.writestr(windows, "text")
+
+    of_tar, of_zip = Files(tmp_path / "a.tgz"), Files(tmp_path / "a.zip")
+
+    assert [listing.artifact_id for listing in of_tar.discover().listings] == ["a.md", "s/b.md", "s/c.md"]
+    assert [listing.artifact_id for listing in of_zip.discover().listings] == ["a.md", "s/b.md", "s/c.md", "w/d.md"]
+    assert [failure.artifact_id for failure in of_zip.discover().failures] == ["../out.md"]
+    assert {str(of_zip.read(i).raw) for i in ("a.md", "s/b.md", "s/c.md", "w/d.md")} == {"text"}
+    assert str(of_tar.read("a.md").raw) == "text"

@@ -16,7 +16,7 @@ RUSSIAN = "Это длинное предложение на русском яз
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_a_byte_order_mark_decides(encoding: str) -> None:
-    assert decode(("\ufeff" + GERMAN).encode(encoding)) == (GERMAN, encoding, ())
+    assert decode(("\ufeff" + GERMAN).encode(encoding)) == (GERMAN, encoding[:6].rstrip("-"), ())
 
 
 @pytest.mark.parametrize(
