@@ -25,7 +25,7 @@ class FieldEdges:
 
     def extract(self, artifact: Artifact, fields: Mapping[str, Any]) -> Iterator[Edge]:
         for name, kind in self.fields.items():
-            value = fields.get(name)
+            value = fields.get(name, fields.get(name.lower()))
             for target in value if isinstance(value, list | tuple) else [value]:
                 if isinstance(target, str | int) and (target_id := self._id(str(target), artifact)):
                     yield Edge(kind, target_id, self.corpus)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import os
 import stat
 import time
@@ -23,25 +22,13 @@ from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as
 from findingaid.sources.documents import Converted
 from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
+from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.remote import HIDDEN, UNSELECTED, Remote, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
-from findingaid.text.front_matter import file_metadata
-
-MARKDOWN = "text/markdown"
-OFFICE = "application/vnd.openxmlformats-officedocument."
-MEDIA_TYPES: Mapping[str, str] = {
-    ".md": MARKDOWN,
-    ".markdown": MARKDOWN,
-    ".mdx": MARKDOWN,
-    ".docx": f"{OFFICE}wordprocessingml.document",
-    ".pptx": f"{OFFICE}presentationml.presentation",
-    ".epub": "application/epub+zip",
-    ".ipynb": "application/x-ipynb+json",
-}
-"""Media types that Python's own table lacks on some systems."""
+from findingaid.text.file_metadata import file_metadata
 
 MOST_VISITS = 20
 """How often one folder may be listed through links.
@@ -173,10 +160,11 @@ class Files:
                 raise SkippedError(NOT_TEXT, BINARY) from None
             raise
         suffix = os.path.splitext(name)[1].lower()
-        media_type = MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "text/plain"
+        media_type = MEDIA_TYPES.get(suffix, "text/plain")
         markdown = own.get("text_type", media_type) == MARKDOWN
-        said = file_metadata(text, name) if markdown else {"title": name}
-        return Artifact(artifact_id, text, {**said, "path": artifact_id, "media_type": media_type} | own, notes)
+        said, also = file_metadata(text, name) if markdown else ({"title": name}, ())
+        metadata = {**said, "path": artifact_id, "media_type": media_type} | own
+        return Artifact(artifact_id, text, metadata, (*notes, *also))
 
     def payload(self, artifact_id: str) -> bytes:
         """Return a file's bytes.

@@ -96,7 +96,7 @@ class Skills:
         body = text[front.end :].strip()
         raw = {"name": name, "description": description.strip(), "body": body, "parent": place.parent}
         metadata = {"title": as_title(name), "parent": place.parent, "path": place.path}
-        return Artifact(artifact_id, raw, metadata, notes)
+        return Artifact(artifact_id, raw, metadata, (*notes, *front.notes))
 
     def bundled(self, artifact_id: str) -> tuple[Sequence[BundledFile], Sequence[str]]:
         """Return the other files in the skill's folder, and a message for each file or folder that failed.

@@ -150,4 +150,5 @@ def _parse(text: str, tables: bool) -> tuple[Iterable[Event], Sequence[int]]:
     if not body.isascii():
         begins = np.frombuffer(body, np.int8) >= -64  # whether a character begins with a byte
         places = begin + np.concatenate([[0], np.cumsum(begins)])
-    return events_with_range(body.decode(), options=Options.ENABLE_TABLES if tables else Options(0)), places
+    options = Options.ENABLE_HEADING_ATTRIBUTES  # {#id} behind a heading is none of its words
+    return events_with_range(body.decode(), options=options | Options.ENABLE_TABLES if tables else options), places

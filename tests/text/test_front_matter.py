@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from findingaid.identity.hashes import to_json
-from findingaid.text.front_matter import FrontMatter, file_metadata
+from findingaid.text.file_metadata import file_metadata
+from findingaid.text.front_matter import FrontMatter
 from tests.conftest import Cli
 
 NOTE = """---
@@ -50,7 +51,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("note", [NOTE, NOTE.replace("\n", "\r\n"), "\ufeff" + NOTE])
 def test_plain_fields_and_lists_are_taken(note: str) -> None:
-    assert file_metadata(note, "a.md") == FIELDS
+    assert file_metadata(note, "a.md")[0] == FIELDS
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,11 @@ def test_plain_fields_and_lists_are_taken(note: str) -> None:
     [
         ("---\ntitle: Said\n---\n# Head", "Said"),
         ("---\n# a comment\nx: 1\n---\n# Head ##", "Head"),
-        ("---\ntitle: 2024\n---\n# Head", "Head"),
+        ("---\ntitle: 2024\n---\n# Head", "2024"),
+        ("---\ntitle: No\n---\n# Head", "No"),
+        ("```\n# no heading\n```\n\nHead\n====", "Head"),
+        ("# The *plain* `head` &amp; [more](b.md) {#id}", "The plain head & more"),
+        ("> # quoted\n\n## Head", "Head"),
         ("---\ntitle:\n---\nText.", "a.md"),
         ("---\ntitle: |\n  Two\n  lines\n---\n", "Two lines"),
         ("# Head", "Head"),
@@ -66,7 +71,7 @@ def test_plain_fields_and_lists_are_taken(note: str) -> None:
     ],
 )
 def test_a_title_is_what_is_said_else_the_first_heading_else_the_name(text: str, title: str) -> None:
-    assert file_metadata(text, "a.md")["title"] == title
+    assert file_metadata(text, "a.md")[0]["title"] == title
 
 
 @pytest.mark.parametrize(
@@ -81,14 +86,13 @@ def test_a_title_is_what_is_said_else_the_first_heading_else_the_name(text: str,
     ],
 )
 def test_what_is_no_front_matter_or_says_nothing_is_no_problem(text: str) -> None:
-    assert set(file_metadata(text, "a.md")) == {"title"}
+    assert set(file_metadata(text, "a.md")[0]) == {"title"}
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("---\na: b\nc: d: e\n---\n", "line 3: is no YAML: mapping values are not allowed here"),
-        ("---\nsince: 2024-13-45\n---\n", "line 1: is no YAML: month must be in 1..12"),
         ("---\na: \x07\n---\n", "line 1: is no YAML: unacceptable character #x0007"),
         ("---\na: !!python/object:os.system {}\n---\n", "line 2: is no YAML: could not determine a constructor"),
         (f"---\na: {'[' * 2000}\n---\n", "line 1: is no YAML: maximum recursion depth exceeded"),
@@ -97,7 +101,7 @@ def test_what_is_no_front_matter_or_says_nothing_is_no_problem(text: str) -> Non
     ],
 )
 def test_a_problem_is_said_by_line_and_takes_no_other_field_along(text: str, problem: str) -> None:
-    fields = file_metadata(text + "# Head", "a.md")
+    fields, _ = file_metadata(text + "# Head", "a.md")
 
     assert fields["title"] == "Head"
     assert fields["front_matter"].startswith(problem)
@@ -105,8 +109,39 @@ def test_a_problem_is_said_by_line_and_takes_no_other_field_along(text: str, pro
     assert set(fields) == {"title", "front_matter"}
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("01234", "01234"),
+        ("1.10", "1.10"),
+        ("1.5", 1.5),
+        ("NO", "NO"),
+        ("on", "on"),
+        ("12:30", "12:30"),
+        ("1_000", "1_000"),
+        ("0x1F", "0x1F"),
+        ("+49", "+49"),
+        ("2024-13-45", "2024-13-45"),
+        ("true", True),
+        ("-7", -7),
+        ("[007, 8]", ["007", 8]),
+    ],
+)
+def test_a_scalar_keeps_its_text(written: str, value: Any) -> None:
+    assert file_metadata(f"---\nx: {written}\n---\n", "a.md")[0]["x"] == value
+
+
+def test_names_of_fields_are_in_lower_case_and_repeated_ones_are_noted() -> None:
+    fields, notes = file_metadata("---\nOwner: Ada\nsame: 1\nsame: 1\nowner: Bob\n---\n", "a.md")
+
+    assert fields == {"title": "a.md", "owner": "Bob", "same": 1}
+    assert [(note.kind, note.words) for note in notes] == [
+        ("repeated_key", "front matter repeats owner: the last counts")
+    ]
+
+
 def test_values_that_no_table_holds_are_taken_as_text() -> None:
-    fields = file_metadata('---\na: "half \\ud800"\nb: 123456789012345678901\nc: .inf\n---\n', "a.md")
+    fields, _ = file_metadata('---\na: "half \\ud800"\nb: 123456789012345678901\nc: .inf\n---\n', "a.md")
 
     assert fields == {"title": "a.md", "a": "half ?", "b": "123456789012345678901"}
 
@@ -118,7 +153,7 @@ def test_values_that_no_table_holds_are_taken_as_text() -> None:
 def test_whatever_stands_there_it_is_read_or_the_problem_said(matter: str) -> None:
     text = f"---\n{matter}\n---\n"
 
-    fields: dict[str, Any] = file_metadata(text, "a.md")
+    fields: dict[str, Any] = file_metadata(text, "a.md")[0]
 
     assert to_json(fields)
     assert FrontMatter.of(text).problem or "front_matter" not in fields

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from findingaid.text.front_matter import file_metadata
+from findingaid.text.file_metadata import file_metadata
 from findingaid.text.splitting import GROWTH, WINDOW, Splitter, chunk_indices
 
 SHAPES = r"""
@@ -18,7 +18,8 @@ import sys
 from findingaid.text.cleaning import Noise
 from findingaid.text.prose import prose_sentences, without_markup
 from findingaid.edges.links import LinkEdges
-from findingaid.text.front_matter import FrontMatter, file_metadata
+from findingaid.text.file_metadata import file_metadata
+from findingaid.text.front_matter import FrontMatter
 from findingaid.model import Artifact
 from findingaid.text.clauses import first_clause
 from findingaid.text.words import stems
@@ -53,11 +54,11 @@ BLANKS = " " * 10**6
 
 def test_a_long_run_of_blanks_is_read_at_once() -> None:
     read = (
-        f"findingaid.text.front_matter.file_metadata('# T{BLANKS}x', 'n')['title']",
+        f"findingaid.text.file_metadata.file_metadata('# T{BLANKS}x', 'n')[0]['title']",
         f"findingaid.text.cleaning.Noise.of('{BLANKS}x').text",
         f"findingaid.text.cleaning.Noise.of('<b>{BLANKS}x</b>', 'text/markdown').removed(0, {len(BLANKS) + 4})",
     )
-    code = "import findingaid.text.cleaning, findingaid.text.front_matter\n"
+    code = "import findingaid.text.cleaning, findingaid.text.file_metadata\n"
     code += "".join(f"print({each}[-1])\n" for each in read)
     done = subprocess.run([sys.executable], input=code, check=True, timeout=60, capture_output=True, text=True)
     assert done.stdout.split() == ["x"] * 3
