@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from annotated_types import Gt
 from pydantic_core import from_json
 
-from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.errors import ConfigError, ReadError, SourceError, brief
 from findingaid.identity.hashes import content_hash, payload_bytes, to_json
 from findingaid.model import Artifact, Discovery, Failure, Listing, Note, Raw
 from findingaid.registry import ConfigPath, checked
@@ -49,6 +49,8 @@ LINE_ENDS = (b"\n", b"\r")
 CSV_ENDED = "unexpected end of data"
 MORE_JSON = "Extra data"
 """Messages of the csv module for a text that ends within a quoted field, and of the json module for a second value."""
+
+COLONS = re.compile(rb'"\s*:')
 
 LONG_NUMBER = re.compile(rb"\d{19}")
 """Digits of a number that may not fit 64 bits; orjson reads such a number as a float."""
@@ -180,7 +182,13 @@ class Records:
 
     @cached_property
     def _table(self) -> _Table:
-        rows = self.rows if isinstance(self.rows, Sequence) else self.rows.to_dict("records")
+        if isinstance(self.rows, Sequence):
+            rows = self.rows
+        else:
+            columns = [*map(str, getattr(self.rows, "columns", ()))]
+            if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+                raise SourceError(f"two columns are called {repeated[0]!r}: rename one of them")
+            rows = self.rows.to_dict("records")
         return _Table(self, (Row(f"row {number}", values) for number, values in enumerate(rows)))
 
 
@@ -307,28 +315,49 @@ def _jsonl(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
 
 
 def _parse_line(where: str, text: bytes) -> Row:
+    repeated: Sequence[str] = ()
     try:
         values = orjson.loads(text)
-        if LONG_NUMBER.search(text):
-            values = _parse_leniently(text)
+        if LONG_NUMBER.search(text) or _may_repeat(values, text):
+            values, repeated = _parse_leniently(text)
     except orjson.JSONDecodeError as error:
         try:
-            values = _parse_leniently(text)
+            values, repeated = _parse_leniently(text)
         except (ValueError, RecursionError) as also:
             two_rows = str(also).startswith(MORE_JSON)
             return Row(where, {} if two_rows else _whole_fields(text), f"not JSON: {error.msg}")
     if isinstance(values, dict):
-        return Row(where, values)
+        notes = [Note("repeated_key", f"a row repeats {brief(key)}: the last counts") for key in repeated]
+        return Row(where, values, notes=notes)
     return Row(where, broken=f"expected a JSON object, got {type(values).__name__}")
 
 
-def _parse_leniently(text: bytes) -> Any:
-    """Parse JSON with what Python and others write beyond the standard, and with integers of any length as text.
+def _may_repeat(values: Any, text: bytes) -> bool:
+    """Return whether a line of JSON has more colons behind quotes than its object has keys at the top."""
+    return isinstance(values, dict) and len(COLONS.findall(text)) > len(values)
+
+
+def _parse_leniently(text: bytes) -> tuple[Any, Sequence[str]]:
+    """Parse JSON, and return the keys that an object repeats with another value.
+
+    Parse it with what Python and others write beyond the standard, and with integers of any length as text.
 
     That is NaN and Infinity, control characters, half of a surrogate pair, and bytes that are not UTF-8, which become
     such halves. Raises ValueError and RecursionError.
     """
-    return json.loads(text.decode("utf-8", "surrogateescape"), strict=False, parse_int=_integer)
+    repeated: dict[str, None] = {}
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in made and made[key] != value:
+                repeated[key] = None
+            made[key] = value
+        return made
+
+    decoded = text.decode("utf-8", "surrogateescape")
+    values = json.loads(decoded, strict=False, parse_int=_integer, object_pairs_hook=mapping)
+    return values, list(repeated)
 
 
 def _integer(digits: str) -> int | str:
@@ -382,6 +411,8 @@ def _decode(source: RecordFile, payload: bytes) -> tuple[str, Sequence[Note]]:
 def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:
     csv.field_size_limit(CSV_FIELD_LIMIT)
     delimiter = source.delimiter or ("\t" if source.path.suffix.lower() == ".tsv" else ",")
+    if delimiter == "\t":
+        text = _quoted_alone(text)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     while True:
@@ -402,6 +433,38 @@ def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:
             yield Row(where, broken=f"{len(cells)} fields, but the header has {len(header)}")
 
 
+def _quoted_alone(text: str) -> str:
+    """Return a text with tabs in which a quote that swallows rows is doubled, so that it is read as a character.
+
+    Most programs write quotes into such a text as they are. A quote at the beginning of a field begins a quoted field
+    only if it is closed in its line, or if no row follows in the next line.
+    """
+    lines = list(io.StringIO(text, newline=""))
+    tabs = lines[0].count("\t") if lines else 0
+    if not tabs or '"' not in text:
+        return text
+    for at, line in enumerate(lines):
+        body = line.rstrip("\r\n")
+        fields = body.split("\t")
+        follows = at + 1 < len(lines) and lines[at + 1].count("\t") == tabs
+        if len(fields) == tabs + 1 and follows and any(map(_opens, fields)):
+            lines[at] = "\t".join(map(_as_written, fields)) + line[len(body) :]
+    return "".join(lines)
+
+
+def _opens(field: str) -> bool:
+    """Return whether a field has a quote that is not closed, or is closed before its end."""
+    if not field.startswith('"'):
+        return False
+    inside = field[1:-1].replace('""', "")
+    return len(field) == 1 or not field.endswith('"') or '"' in inside
+
+
+def _as_written(field: str) -> str:
+    quoted = field.replace('"', '""')
+    return f'"{quoted}"' if _opens(field) else field
+
+
 def _refuse_repeated(source: RecordFile, header: Sequence[str]) -> None:
     """Raise SourceError if two columns that are read have the same name, since one of them would be lost."""
     read = {source.id, *_columns(source.text), *_columns(source.metadata)} if source.text else {*header}
@@ -414,6 +477,7 @@ def _parquet(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
     try:
         with pq.ParquetFile(file) as table:
             known = table.schema_arrow.names
+            _refuse_repeated(source, known)
             if missing := [column for column in columns or [source.id] if column not in known]:
                 raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(known)}")
             number = 0

@@ -15,8 +15,8 @@ import pytest
 from findingaid import Source, SourceError
 from findingaid.errors import ConfigError, ReadError
 from findingaid.sources import SOURCES
-from findingaid.sources.files import decode
 from findingaid.sources.records import BLOCKS, WRITING_SECONDS, RecordFile, Records
+from findingaid.text.decoding import decode
 from tests.conftest import Cli
 from tests.sources.test_files import LFS
 
@@ -410,3 +410,60 @@ def test_half_a_jsonl_line_does_not_fail_a_run_and_is_indexed_by_the_next(cli: C
 
     assert half.exit_code == 0
     assert (report["new"], report["unchanged"]) == (1, 1)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-8"])
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.tsv", "id\ttext\r\n1\tGröße\r\n"), ("a.jsonl", '{"id": "1", "text": "Größe"}\n')]
+)
+def test_rows_with_a_byte_order_mark_are_decoded_by_it(tmp_path: Path, encoding: str, name: str, text: str) -> None:
+    artifact = RecordFile(put(tmp_path, name, ("\ufeff" + text).encode(encoding)), text="text").read("1")
+
+    assert (artifact.raw, [*artifact.notes]) == ("Größe", [])
+
+
+def test_rows_of_a_guessed_encoding_have_a_note(tmp_path: Path) -> None:
+    artifact = RecordFile(put(tmp_path, "a.csv", "id,text\n1,Größe und mehr\n".encode("cp1252")), text="text").read("1")
+
+    assert [str(note) for note in artifact.notes] == ["encoding: cp1252 (guessed)"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "repeated"),
+    [
+        ('{"id": 1, "text": "a", "text": "b"}', "b", ["a row repeats 'text': the last counts"]),
+        ('{"id": 1, "text": "a", "text": "a"}', "a", []),
+        ('{"id": 1, "text": "say \\"x\\": \\"y\\": z"}', 'say "x": "y": z', []),
+        ('{"id": 1, "of": {"a": 1, "a": 2}, "text": "b"}', "b", ["a row repeats 'a': the last counts"]),
+    ],
+)
+def test_a_key_that_a_row_repeats_is_noted(tmp_path: Path, line: str, text: str, repeated: list[str]) -> None:
+    artifact = RecordFile(put(tmp_path, "a.jsonl", line + "\n"), text="text").read("1")
+
+    assert (artifact.raw, [str(note) for note in artifact.notes]) == (text, repeated)
+
+
+def test_repeated_columns_of_parquet_and_of_a_frame_are_refused(tmp_path: Path) -> None:
+    rows = pa.Table.from_arrays([pa.array(["1"]), pa.array(["a"]), pa.array(["b"])], names=["id", "text", "text"])
+    pq.write_table(rows, tmp_path / "a.parquet")
+    frame = pd.DataFrame([["1", "a", "b"]], columns=["id", "text", "text"])
+
+    for source in (RecordFile(tmp_path / "a.parquet", text="text"), Records(frame, text="text")):
+        with pytest.raises(SourceError, match="two columns are called 'text'"):
+            source.discover()
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (['1\t"open\tx', "2\tnext\ty", '3\t"shut"\tz'], ['"open', "next", "shut"]),
+        (['1\t"a" and b\tx', '2\t"5"" disk"\ty'], ['"a" and b', '5" disk']),
+        (['1\t"two', 'lines"\tx', "2\tnext\ty"], ["two\nlines", "next"]),
+        (['1\t"\tx', "2\tplain\ty"], ['"', "plain"]),
+    ],
+)
+def test_a_quote_in_tabs_swallows_no_rows(tmp_path: Path, lines: list[str], texts: list[str]) -> None:
+    source = RecordFile(put(tmp_path, "a.tsv", "\n".join(["id\ttext\tmore", *lines, ""])), text="text")
+
+    assert [source.read(artifact_id).raw for artifact_id in listed(source)] == texts
+    assert failed(source) == {}

@@ -76,7 +76,6 @@ def test_a_second_skill_of_a_name_fails_with_both_places_and_the_first_is_kept(t
         ("---\nname: pdf\n", ":1: the front matter is never closed"),
         ("---\nname: pdf\ndescription: Use when: asked\n---\n", ":3: the front matter is no YAML: mapping values"),
         ("---\nname: pdf\nlicense: [MIT\n---\n", ":4: the front matter is no YAML: "),
-        ("---\nname: pdf\nsince: 2024-13-45\n---\n", ":1: the front matter is no YAML: month must be in 1..12"),
         ("---\nname: p\x07df\n---\n", ":1: the front matter is no YAML"),
         ("---\n- pdf\n---\n", ":2: the front matter is no mapping"),
         ("---\nname: pdf\n---\n", ":1: the front matter has no description"),
