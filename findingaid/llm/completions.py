@@ -46,6 +46,11 @@ REFUSAL = re.compile(
 NOTHING = re.compile(r"\W{0,9}nothing(?: to say)?\W{0,9}", re.IGNORECASE)
 """Answer of a model that has nothing to say, where it was not asked for JSON."""
 
+MACHINE = re.compile(
+    r'<tool_call>|<(?:!doctype html|html)\b.*>\Z|\{\s?"(?:error|detail)"\s?:', re.IGNORECASE | re.DOTALL
+)
+"""Answer that is no text: a call of a tool, a web page of a proxy, or an error in JSON."""
+
 PLACE_CHARACTERS = 60
 """Maximum length of the place that an error message names: a key in an answer may be of any length."""
 
@@ -92,6 +97,13 @@ class _Message(BaseModel):
 class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
+    stop_reason: Any = None
+    """Reason of servers that give no finish reason; beside one it may be anything, such as the text that ended it."""
+
+    @property
+    def reason(self) -> str:
+        said = self.finish_reason or (self.stop_reason if isinstance(self.stop_reason, str) else "")
+        return said.strip().lower().replace("-", "_").removeprefix("finish_reason_")
 
 
 class _Completion(BaseModel):
@@ -142,7 +154,7 @@ def answer_text(completion: Any) -> str:
 
 def _require_whole(choice: _Choice) -> None:
     """Raise SynthesisError if the model refused, or did not end its answer. A server may give no reason at all."""
-    reason = (choice.finish_reason or "").strip().lower().replace("-", "_").removeprefix("finish_reason_")
+    reason = choice.reason
     if choice.message.refusal or reason in WITHHELD:
         raise SynthesisError("the model or a filter refused to write about this text", "refused")
     if reason in CUT:
@@ -194,6 +206,8 @@ def short_text(said: str, tokens: int, what: str) -> str:
         raise SynthesisError("the model refused to write about this text", "refused")
     if not any(map(str.isalnum, text)):
         raise SynthesisError("the answer has no words", "parse")
+    if MACHINE.match(text):
+        raise SynthesisError(f"the answer is not a text, but {_named(text)}", "parse")
     if estimate_tokens(text) > tokens:
         raise SynthesisError(f"the answer has {len(text):,} characters, too many for {what}", "parse")
     return text

@@ -50,8 +50,12 @@ WRAPPER = re.compile(
 )
 """Tags around the whole answer that follows the thoughts."""
 
+FIRST_TOKENS = re.compile(
+    r"(?:<\|(?:assistant|begin_of_text|im_start|start_header_id)\|>\s{0,9}(?:assistant\s{0,9})?"
+    r"(?:<\|end_header_id\|>\s{0,9})?){1,3}|assistant[ \t]{0,9}\n\s{0,9}"
+)
 LAST_TOKENS = re.compile(r"(?:\s{0,9}(?:<\|[\w-]{1,40}\|>|</s>|<end_of_turn>)){1,5}\Z")
-"""Tokens that end a message, which a server has left in the text."""
+"""Tokens that begin and end a message, which a server has left in the text."""
 
 JSON = ("{", "```")
 """Beginnings of JSON, whose texts may speak of such tags."""
@@ -146,6 +150,7 @@ def _final_channel(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    text = LAST_TOKENS.sub("", text)
+    first = FIRST_TOKENS.match(text)
+    text = LAST_TOKENS.sub("", text[first.end() if first else 0 :])
     found = WRAPPER.fullmatch(text)
     return (found["xml"] or found["token"] or "").strip() if found else text

@@ -49,6 +49,9 @@ class Form(BaseModel, extra="forbid"):
         f"<think>Be brief.</think>\n<answer>\n{ANSWER}\n</answer>",
         f"{ANSWER}<|im_end|>",
         ANSWER.replace("leaves", "<think>I will be brief</think>leaves"),
+        f"assistant\n\n{ANSWER}",
+        f"<|start_header_id|>assistant<|end_header_id|>\n\n{ANSWER}",
+        f"<|im_start|>assistant\n{ANSWER}<|im_end|>",
         f"<think >Be brief.</think >{ANSWER}",
         f'<think kind="short">Be brief.</think>\n{ANSWER}',
         f"<thought_process>Be brief.</thought_process>\n{ANSWER}",
@@ -105,6 +108,7 @@ def test_a_text_about_such_tags_keeps_them(text: str) -> None:
         (completion(ANSWER, refusal="No."), "refused"),
         (completion(ANSWER, "SAFETY"), "refused"),
         (completion(ANSWER, "MAX_TOKENS"), "truncated"),
+        ({"choices": [{"message": {"content": ANSWER}, "stop_reason": "length"}]}, "truncated"),
         (completion(ANSWER, "model_length"), "truncated"),
         (completion(ANSWER, "tool_calls"), "parse"),
         (completion(ANSWER, "function_call"), "parse"),
@@ -160,6 +164,9 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
         ("I cannot assist with this request.", "refused"),
         ("...", "parse"),
         ("word " * 500, "parse"),
+        ('<tool_call>\n{"name": "find"}\n</tool_call>', "parse"),
+        ("<html><body>502 Bad Gateway</body></html>", "parse"),
+        ('{"error": {"message": "overloaded"}}', "parse"),
     ],
 )
 def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
