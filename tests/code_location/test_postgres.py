@@ -17,7 +17,7 @@ from tests.code_location.test_code_location import (  # noqa: F401  # the same t
     test_an_observed_change_makes_exactly_its_partition_stale_until_the_next_run,
     test_one_partition_and_a_range_can_be_materialized,
     test_the_job_logs_every_partition_of_every_asset_once_in_batches_with_its_own_version,
-    test_the_job_runs_from_the_command_line_and_is_incremental,
+    test_the_job_runs_from_the_command_line,
 )
 from tests.conftest import PLAIN, Cli, text_about
 from tests.support.location import STAGES, Location, open_location
