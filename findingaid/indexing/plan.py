@@ -13,6 +13,7 @@ from findingaid.errors import SourceShrunkError
 from findingaid.identity.hashes import content_hash, embeddings_version
 from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, Stage
 from findingaid.store.skipped import unchanged
+from findingaid.text.folding import composed
 
 BATCH_ARTIFACTS = 512
 LARGE_BATCH_ARTIFACTS = 1024
@@ -127,12 +128,12 @@ class CorpusPlan:
     waiting: Sequence[Failure] = ()
 
     def only(self, artifact_ids: Collection[str]) -> CorpusPlan:
-        """Return the part of the plan that concerns these artifacts."""
-        wanted = set(artifact_ids)
-        stale = [listing for listing in self.stale if listing.artifact_id in wanted]
-        deleted = [artifact_id for artifact_id in self.deleted if artifact_id in wanted]
-        failures = [failure for failure in self.failures if failure.artifact_id in wanted]
-        lost = {artifact_id: parts for artifact_id, parts in self.lost.items() if artifact_id in wanted}
+        """Return the part of the plan that concerns these artifacts, named in either Unicode form."""
+        wanted = set(map(composed, artifact_ids))
+        stale = [listing for listing in self.stale if composed(listing.artifact_id) in wanted]
+        deleted = [artifact_id for artifact_id in self.deleted if composed(artifact_id) in wanted]
+        failures = [failure for failure in self.failures if composed(failure.artifact_id) in wanted]
+        lost = {artifact_id: parts for artifact_id, parts in self.lost.items() if composed(artifact_id) in wanted}
         return CorpusPlan(
             self.corpus,
             len(stale) + len(failures),

@@ -51,6 +51,7 @@ from findingaid.store import Lease, Leases, Store
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
+from findingaid.text.folding import composed
 
 LOGGER = logging.getLogger("findingaid")
 
@@ -143,7 +144,8 @@ class Run:
         if not artifact_ids:
             return found
         plans = {corpus: plan for corpus, plan in found.items() if isinstance(plan, CorpusPlan) and plan.artifact_ids}
-        missing = set(artifact_ids).difference(*(plan.artifact_ids for plan in plans.values()))
+        known = {composed(artifact_id) for plan in plans.values() for artifact_id in plan.artifact_ids}
+        missing = {artifact_id for artifact_id in artifact_ids if composed(artifact_id) not in known}
         unlisted = {corpus: error for corpus, error in found.items() if isinstance(error, SourceError)}
         if missing and not unlisted:
             raise NotFoundError(f"artifact {brief(min(missing))}: in none of the sources of {', '.join(corpora)}")

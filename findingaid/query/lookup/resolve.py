@@ -20,6 +20,7 @@ from findingaid.query.lookup.artifact import read_titles
 from findingaid.query.lookup.places import Placing
 from findingaid.query.search.reader import Key
 from findingaid.store.sql import one_of
+from findingaid.text.folding import composed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,15 +74,15 @@ def parse_place(text: str) -> NamedPlace:
 def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
     """Return the published artifact of these corpora that a place or a part of its name denotes; None if there is none.
 
-    An id and `CORPUS/ID` go before the end of an id from a `/` on. Raises QueryError if several artifacts have the
-    name.
+    An id and `CORPUS/ID` go before the end of an id from a `/` on. Composed and decomposed names are the same. Raises
+    QueryError if several artifacts have the name.
     """
-    name = parse_place(wanted).name
+    name = composed(parse_place(wanted).name)
     end = "/" + (os.path.normpath(name) if name.strip() else "")
-    keys = read_keys(records, corpora)
+    names = {key: composed(key[1]) for key in read_keys(records, corpora)}
     for fits in (
-        [key for key in keys if name in {key[1], "/".join(key)}],
-        [key for key in keys if f"/{key[1]}".endswith(end)],
+        [key for key, known in names.items() if name in {known, f"{key[0]}/{known}"}],
+        [key for key, known in names.items() if f"/{known}".endswith(end)],
     ):
         if len(fits) > 1:
             raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: {_remedy(fits, name)}")
@@ -92,11 +93,11 @@ def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key |
 
 def suggest(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> str:
     """Return the artifacts of these corpora with a name like the wanted one, as the end of an error; "" if none."""
-    name = os.path.basename(parse_place(wanted).name).casefold()
+    name = composed(os.path.basename(parse_place(wanted).name)).casefold()
     if not name or len(name) > LONGEST_PLACE:
         return ""
     keys = read_keys(records, corpora)
-    ends = {key: os.path.basename(key[1]).casefold() for key in keys}
+    ends = {key: composed(os.path.basename(key[1])).casefold() for key in keys}
     holding = [key for key, end in ends.items() if len(name) > 2 and name in end]
     near = [] if holding or len(keys) > MOST_COMPARED else get_close_matches(name, set(ends.values()), SUGGESTED, ALIKE)
     fits = holding or sorted((key for key in keys if ends[key] in near), key=lambda key: near.index(ends[key]))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from findingaid.errors import QueryError, brief
 from findingaid.query.search.filter_fields import corpus_fields, has_field
 from findingaid.store import Store, schemas
+from findingaid.text.folding import both_forms
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -59,7 +61,9 @@ def validate_filter(where: str, store: Store, records: LanceDataset, corpora: Se
         raise QueryError(f"where has {len(where):,} characters, at most {MAX_FILTER_CHARS:,}: ask in several searches")
     fields = _Fields(records, corpora, where)
     try:
-        condition = f"({_quote_columns(where, fields.resolve)}\n)"  # the line end also ends a trailing comment
+        condition = (
+            f"({_quote_columns(_in_both_forms(where), fields.resolve)}\n)"  # the line end also ends a trailing comment
+        )
         with store.reached():
             records.count_rows(condition)
     except QueryError as error:
@@ -100,6 +104,50 @@ def parse_filter(where: str) -> Any:
     if _depth(tree[0]) > MAX_NESTING:
         raise QueryError(TOO_DEEP)
     return tree[0]
+
+
+def _in_both_forms(where: str) -> str:
+    """Return a filter that also finds values in the other Unicode form of its texts; without such texts, as it is."""
+    from sqlglot import exp
+
+    if len(both_forms(where)) == 1:
+        return where
+    tree = exp.paren(parse_filter(where))
+    texts = [found for found in tree.find_all(exp.Literal) if found.is_string and len(both_forms(found.this)) > 1]
+    for node in {id(found): found for found in map(_condition_of, texts)}.values():
+        if isinstance(node, exp.In):
+            node.set("expressions", [form for value in node.expressions for form in _forms(value)])
+        else:
+            join = exp.and_ if isinstance(node, exp.NEQ) else exp.or_
+            node.replace(exp.paren(join(_in_form(node, "NFC"), _in_form(node, "NFD"))))
+    return str(tree.sql(filter_dialect(), comments=False))
+
+
+def _condition_of(value: Any) -> Any:
+    """Return the condition in which a value is compared: the part of a filter between AND, OR, NOT and brackets."""
+    from sqlglot import exp
+
+    while isinstance(value.unnest(), exp.Literal) or not isinstance(value.parent, (exp.Connector, exp.Not, exp.Paren)):
+        value = value.parent
+    return value
+
+
+def _forms(value: Any) -> list[Any]:
+    """Return the literals for a text in both Unicode forms; any other value as it is."""
+    from sqlglot import exp
+
+    is_text = isinstance(value, exp.Literal) and value.is_string
+    return [exp.Literal.string(form) for form in both_forms(value.this)] if is_text else [value]
+
+
+def _in_form(node: Any, form: Literal["NFC", "NFD"]) -> Any:
+    """Return a copy of a comparison with its texts in one Unicode form."""
+    from sqlglot import exp
+
+    copy = node.copy()
+    for literal in [found for found in copy.find_all(exp.Literal) if found.is_string]:
+        literal.set("this", unicodedata.normalize(form, literal.this))
+    return copy
 
 
 def _quote_columns(where: str, resolve: Callable[[str], str]) -> str:
