@@ -23,7 +23,7 @@ from findingaid import FindingAid, evaluate
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.metrics import BeirSet, Case, Cases, Evaluation, load_set
 from findingaid.store import Store
-from findingaid.text.analyzer import BORDER
+from findingaid.text.analyzer import BORDER, Searchable
 
 SENTENCES = Path(__file__).with_name("sentences.yaml")
 LIBRARIES = ("argparse", "asyncio", "email", "http", "logging", "threading", "unittest", "urllib", "xml", "zipfile")
@@ -107,8 +107,9 @@ def compare(folder: Path, given: BeirSet) -> str:
     now = measured(folder / "now", given, "words and parts")
     with ExitStack() as simple:
         simple.enter_context(patch("findingaid.store.lexical.TOKENIZER", "simple"))
-        for module in ("findingaid.indexing.rows", "findingaid.query.search.reader"):
-            simple.enter_context(patch(f"{module}.split_identifiers", str))
+        for module in ("findingaid.indexing.rows", "findingaid.text.analyzer"):
+            simple.enter_context(patch(f"{module}.searchable", lambda text: Searchable(text, ())))
+        simple.enter_context(patch("findingaid.text.analyzer.phrases", lambda _: []))
         before = measured(folder / "simple", given, "blanks and punctuation")
     change = now.versus(before).differences[MEASURE]
     values = [found.scores[MEASURE].mean() for found in (before, now)]

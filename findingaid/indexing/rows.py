@@ -18,7 +18,7 @@ from findingaid.model import Surface
 from findingaid.store import schemas
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis.anchored import State
-from findingaid.text.analyzer import split_identifiers
+from findingaid.text.analyzer import searchable
 from findingaid.text.titles import as_title
 
 
@@ -132,7 +132,7 @@ def record_rows(
         "surface_index": [record.index for _, record in placed],
         "title": [titles[i] for i, _ in placed],
         "text": [record.text for _, record in placed],
-        "lexical": [split_identifiers(record.text) for _, record in placed],
+        "lexical": [searchable(record.text).column for _, record in placed],
         "shown": [None if record.text == record.surface.text else record.surface.text for _, record in placed],
         "metadata": [to_json({**fields[i], **record.surface.metadata}) for i, record in placed],
         "artifact_version": [batch.versions[i] for i, _ in placed],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 KEY = "findingaid.full_text"
 """Key of the index settings in the configuration of the records table, which is versioned with the table."""
 
-EDITION = 2
+EDITION = 3
 """Part of the index settings. Raise it when the words in `findingaid.text.analyzer` change, to rebuild the index."""
 
 COLUMN = "lexical"
@@ -23,13 +23,25 @@ TOKENIZER = "icu/split"
 """Tokenizer of Lance that splits at blanks and punctuation, and finds words in Chinese, Japanese and Thai texts."""
 
 
+LONGEST_WORD = 1_000
+"""Bytes of the longest word that is indexed. Hashes and German compounds are longer than the 40 of Lance's default."""
+
+
 def index_config(lexical: Lexical) -> Any:
-    """Return the index configuration for lancedb."""
+    """Return the index configuration for lancedb.
+
+    Stop words are indexed, for phrases and for queries of stop words alone, unless only Lance knows which they are.
+    """
     from lancedb.index import FTS
 
-    listed = lexical.listed
-    stop_words = None if listed is None else list(listed)
-    return FTS(base_tokenizer=TOKENIZER, language=lexical.language, stem=lexical.stem, custom_stop_words=stop_words)
+    return FTS(
+        base_tokenizer=TOKENIZER,
+        language=lexical.language,
+        stem=lexical.stem,
+        custom_stop_words=None if lexical.listed is None else [],
+        max_token_length=LONGEST_WORD,
+        with_position=True,
+    )
 
 
 def to_json(lexical: Lexical) -> str:

@@ -9,7 +9,7 @@ from findingaid.identity.hashes import content_hash
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-6"
+RECORDS_VERSION = "records-7"
 """Part of every records version. Raising it assembles all records again, without a model call."""
 
 
@@ -337,7 +337,7 @@ def records(dim: int) -> pa.Schema:
         _text("granularity", "extent of the artifact that it covers, such as chunk"),
         _text("title", "title of the artifact, else its id"),
         _text("text", "text that is embedded and searched: with its context, and without noise"),
-        _text("lexical", "`text` with its identifiers split, for the full-text index"),
+        _text("lexical", "words of `text` in one form, and other forms of them, for the full-text index"),
         _text("shown", "text of the surface itself, which hits show; null if it is `text`", True),
         *SPAN,
         _text("metadata", "JSON: metadata of the surface, and filter fields of the artifact"),

@@ -1,11 +1,15 @@
-"""Analyzer of full-text search: language, stemming, stop words and identifiers, and the words of a query."""
+"""Analyzer of full-text search: what is indexed of a text, and what a query looks for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from threading import get_ident
+from typing import Literal, NamedTuple, Protocol
+
+from findingaid.text.folding import DASHES, HYPHENS, RAISED, RAISED_DIGIT, folded, normalized
 
 Language = Literal[
     "Arabic", "Danish", "Dutch", "English", "Finnish", "French", "German", "Greek", "Hungarian", "Italian",
@@ -22,9 +26,6 @@ ENGLISH = (
     " weren hasn haven hadn doesn didn won wouldn shouldn couldn"
 )
 """The stop words of the Snowball project, https://snowballstem.org/algorithms/english/stop.txt, cut at apostrophes."""
-
-STEMS = "ourselv yourselv themselv doe becaus dure befor abov onc whi ani onli veri"
-"""Stems of some of the stop words, needed because Lance stems words before it removes stop words."""
 
 ALPHANUMERIC = re.compile(r"[^\W_]+")
 """Run of letters and digits, which the full-text index counts as a word."""
@@ -64,6 +65,146 @@ def split_identifiers(text: str) -> str:
     return "".join([*pieces, text[last:]])
 
 
+COMPOUND = re.compile(rf"\b\w++(?:[{HYPHENS}]\w++)++")
+"""Word with hyphens, such as e-mail or TX-4021-B."""
+
+ABBREVIATION = re.compile(r"\b[^\W\d_]\.(?:[^\W\d_]\.)*[^\W\d_]\b")
+"""Letters with full stops between, as in U.S.A."""
+
+NUMBER = re.compile(rf"(?<!\w)\d++(?:[{HYPHENS}{DASHES} .,/'’()]{{1,3}}\d++)++(?:[{HYPHENS} ]?[Xx])?(?!\w)")  # noqa: RUF001
+"""Digits in groups: an amount, a phone number, an ISBN."""
+
+THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,(?:\d\d,)*\d{3}(?:,\d{3})*|([ .'’])\d{3}(?:\1\d{3})*)(?!\d)")  # noqa: RUF001
+"""Amount with its digits in groups, as in 1,250,000 or 1.250.000 or 12,50,000."""
+
+DIGITS = range(7, 21)
+"""Digits of a number that is also found without its separators. With fewer it is a date, a version, a decimal."""
+
+SIGNS = r"[-.,/@:+~#=&%\\]{1,3}"
+VERBATIM = re.compile(rf"\b\w++(?:{SIGNS}\w++)++|\b[^\W_]++(?:_++[^\W_]++)++")
+"""Words that only signs separate: a version, an address, a part number."""
+
+ADDRESS = re.compile(rf"\b\w++(?:{SIGNS}\w++){{2,}}+")
+"""Words with several signs between, which are the same with the same signs only: a.b@c is not a@b.c."""
+
+ACCENT = "\u00c0-\u024f\u1e00-\u1eff"
+ACCENTED = re.compile(rf"[^\W\d_]*[{ACCENT}][^\W\d_]*")
+"""Word of Latin letters with accents. Stemmers know endings only with their accents, as in información."""
+
+NAME = re.compile(r"\b[A-Z]{2,9}\b", re.ASCII)
+
+NAMED = "\ua78f"
+"""Letter that is in no text. At the end of a word it marks a name in capitals, such as IT."""
+
+NAMES = frozenset(ENGLISH.split()) - {"and", "or", "not"} | {"us"}
+"""Words that are a name in capitals."""
+
+LONGEST_PHRASE = 32
+"""Most words of a query that is looked for as it is."""
+
+MOST_VERBATIM = 4
+"""Most versions, addresses, numbers and names of a query that are looked for as they are."""
+
+WHOLE_WEIGHT, VERBATIM_WEIGHT = 2, 3
+"""Weights of a whole query, and of a version or the like, beside their words.
+
+For the same word, a short text scores up to 3.5 times as much as a long one.
+"""
+
+
+class Searchable(NamedTuple):
+    """Words by which a text is found: its own, in order, and others by which people look for them."""
+
+    text: str
+    others: tuple[str, ...]
+
+    @property
+    def column(self) -> str:
+        """All words, as they are indexed. The others come last, so that phrases are found in the text."""
+        return f"{self.text}\n{' '.join(self.others)}" if self.others else self.text
+
+
+class LexicalQuery(NamedTuple):
+    """What a query looks for: a text for the full-text index, its words one by one, and phrases.
+
+    `others` are further forms of words, which a record need not have. `phrases` are texts that a record may have as
+    they are, and then comes before records that have their words only; one that is repeated has more weight.
+    """
+
+    text: str
+    words: Sequence[str]
+    others: Sequence[str]
+    phrases: Sequence[str]
+
+
+def searchable(text: str) -> Searchable:
+    """Return the words by which a text is found, and by which a query finds it.
+
+    Names of several parts count by their parts and whole, hyphenated words and grouped digits also without separators.
+    """
+    others: list[str] = []
+    if not text.isascii():
+        if RAISED_DIGIT.search(text):
+            others += (normalized(part) for found in RAISED.finditer(text) for part in found.groups())
+        plain = normalized(text)
+        text = folded(plain)
+        others += ACCENTED.findall(plain) if text != plain else ()
+    joined = [_joined(found[0]) for form in (COMPOUND, ABBREVIATION) for found in form.finditer(text)]
+    others += (word for word in joined if len(word) <= LONGEST and not word.isdigit())
+    others += (number for found in NUMBER.finditer(text) for number in _numbers(found[0]))
+    addresses = (found[0] for found in ADDRESS.finditer(text) if len(found[0]) <= LONGEST)
+    others += (_exact(address) for address in addresses if _is_mixed(address))
+    others += (f"{name}{NAMED}" for name in NAME.findall(text) if name.lower() in NAMES)
+    pieces, last = [], 0
+    for found, parts in identifiers(text):
+        others.append("".join(parts))
+        pieces += [text[last : found.start()], " ".join(parts)]
+        last = found.end()
+    return Searchable("".join([*pieces, text[last:]]), tuple(dict.fromkeys(map(str.lower, others))))
+
+
+def _is_mixed(text: str) -> bool:
+    """Return whether different signs separate the words of an address."""
+    return len({sign for sign in text if not sign.isalnum()}) > 1
+
+
+def _exact(text: str) -> str:
+    """Return one word for an address: its signs as numbers, between letters that no text has."""
+    return "".join(sign if sign.isalnum() else f"{NAMED}{ord(sign)}{NAMED}" for sign in text)
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """Yield numbers without separators: all the groups together, those without a blank between, and amounts."""
+    for run in dict.fromkeys((text, *text.split())):
+        if len(number := _joined(run)) in DIGITS:
+            yield number
+    yield from (_joined(found[0]) for found in THOUSANDS.finditer(text))
+
+
+def _joined(text: str) -> str:
+    return "".join(ALPHANUMERIC.findall(text))
+
+
+def phrases(text: str) -> list[str]:
+    """Return what a text may have as it is, with repeats for weight: the whole query, and its numbers and addresses.
+
+    A hyphenated word or a name is left to its whole, which is a word: as phrases they would outweigh all other words.
+    """
+    plain = folded(normalized(text))
+    named = dict.fromkeys(found[0] for form in (VERBATIM, NUMBER) for found in form.finditer(plain))
+    numbers = [each for each in named if _is_mixed(each) or any(map(str.isdigit, each))]
+    found = [phrase for each in numbers[:MOST_VERBATIM] for phrase in _weighted(each)]
+    if plain.strip() not in numbers and 1 < len(ALPHANUMERIC.findall(plain)) <= LONGEST_PHRASE:
+        found += [searchable(plain).text] * WHOLE_WEIGHT
+    return found
+
+
+def _weighted(named: str) -> list[str]:
+    """Return the phrases for a version or the like. An address has the same signs, which a phrase leaves out."""
+    phrase = searchable(named).text
+    return [phrase, *[_exact(named)] * VERBATIM_WEIGHT] if _is_mixed(named) else [phrase] * VERBATIM_WEIGHT
+
+
 @dataclass(frozen=True, slots=True)
 class Lexical:
     """Settings of full-text search: `language` for stemming, and `stop_words`: those of the language, none, or a list.
@@ -76,19 +217,48 @@ class Lexical:
     stop_words: bool | tuple[str, ...] = True
 
     @property
-    def listed(self) -> tuple[str, ...] | None:
-        """The stop words passed to Lance; None for Lance's own list of the language."""
+    def listed(self) -> frozenset[str] | None:
+        """Stop words that queries leave out; None for those of Lance for the language, which the index leaves out."""
         if isinstance(self.stop_words, tuple):
-            return tuple(word.lower() for word in self.stop_words)
+            return frozenset(word.lower() for word in self.stop_words)
         if not self.stop_words:
-            return ()
-        return (*ENGLISH.split(), *STEMS.split()) if self.language == "English" else None
+            return frozenset()
+        return frozenset(ENGLISH.split()) if self.language == "English" else None
 
-    def words(self, text: str) -> list[str]:
-        """Return the distinct words of a query, in lower case and without stop words.
+    def query(self, text: str) -> LexicalQuery:
+        """Return what to look for, without stop words unless there are no other words.
 
-        Identifiers count whole and by their parts. Words that no blank separates, as in Chinese, count as one.
+        In `words`, those that no blank separates, as in Chinese, count as one.
         """
-        stop = set(self.listed or ())
-        found = ALPHANUMERIC.findall(split_identifiers(text).lower())
-        return [word for word in dict.fromkeys(found) if word not in stop]
+        found = searchable(text)
+        every = dict.fromkeys(ALPHANUMERIC.findall(found.text.lower()))
+        words = [word for word in every if not self._is_stop(word)] or [*every]
+        asked = ALPHANUMERIC.sub(lambda word: word[0] if word[0].lower() in words else "", found.text)
+        others = [word for word in found.others if word not in every and self._differs(word)]
+        return LexicalQuery(" ".join([asked, *others]), words, others, phrases(text))
+
+    def _is_stop(self, word: str) -> bool:
+        """Return whether a word is a stop word. Listed ones are compared with stems, too."""
+        listed = self.listed or ()
+        return word in listed or (isinstance(self.stop_words, tuple) and self.stem and self.stemmed(word) in listed)
+
+    def _differs(self, word: str) -> bool:
+        """Return whether a word has another stem than the same word without accents."""
+        return not ACCENTED.fullmatch(word) or folded(self.stemmed(word)) != self.stemmed(folded(word))
+
+    def stemmed(self, word: str) -> str:
+        """Return the stem of a word in lower case; the word itself without stemming."""
+        return _stemmer(self.language, get_ident()).stemWord(word) if self.stem else word
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...  # noqa: N802  # the library's name
+
+
+@cache
+def _stemmer(language: str, _thread: int) -> _Stemmer:
+    """Return the stemmer of a thread: it has a state, so that two threads must not use it at the same time."""
+    from Stemmer import Stemmer
+
+    made: _Stemmer = Stemmer(language.lower())
+    return made

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
-from threading import get_ident
-from typing import Protocol
 
 from findingaid.text.analyzer import ENGLISH, Lexical, identifiers, split_identifiers
+from findingaid.text.folding import folded, normalized, normalized_places
 
 ASKING = (
     "tell explain describe summarize summarise please let us say said says happens mean means also may might must shall"
@@ -60,10 +59,6 @@ def ngrams(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
     return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
 
 
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802  # the library's name
-
-
 def salient(text: str, lexical: Lexical | None = None) -> dict[str, str]:
     """Map the stem of each salient word of a text to the word as first written; if no word is salient, map all words.
 
@@ -106,13 +101,15 @@ def find_words(wanted: frozenset[str], text: str, lexical: Lexical) -> Iterator[
     Only words that begin with the first letter of a wanted stem are stemmed, which is quick in long texts.
     """
     initials = {word[0].casefold() for word in wanted}
-    for start, end, word in sorted({*_places(text), *_identifier_places(text)}):
-        if word[0].casefold() in initials and (form := stem(word, lexical)) in wanted:
-            yield start, end, form
+    plain, places = normalized_places(text)
+    for start, end, word in sorted({*_places(plain), *_identifier_places(plain)}):
+        if folded(word[0].casefold())[0] in initials and (form := stem(word, lexical)) in wanted:
+            yield places[start], places[end], form
 
 
 def found_stems(wanted: frozenset[str], text: str, lexical: Lexical) -> frozenset[str]:
     """Return the wanted stems that a text has: those of `find_words`, without their places and much faster."""
+    text = normalized(text)
     words = set(WORD.findall(text))
     if CJK_RUN.search(text):
         words = {part for word in words for part in _pairs(word)}
@@ -129,9 +126,9 @@ def stem(word: str, lexical: Lexical) -> str:
     if _is_name(word) and _is_stop(word, lexical):
         return word
     plain = word.casefold()
-    if not lexical.stem or not plain.isalpha():
-        return plain
-    return _stemmer(lexical.language, get_ident()).stemWord(plain)
+    if lexical.language == "English" or not plain.isalpha():
+        plain = folded(plain)  # the other stemmers know endings with their accents only
+    return folded(lexical.stemmed(plain)) if plain.isalpha() else plain
 
 
 @cache
@@ -140,17 +137,8 @@ def _known_stem(lexical: Lexical) -> Callable[[str], str]:
     return lru_cache(STEMS_KEPT)(partial(stem, lexical=lexical))
 
 
-@cache
-def _stemmer(language: str, _thread: int) -> _Stemmer:
-    """Return the stemmer of a thread: it has a state, so that two threads must not use it at the same time."""
-    from Stemmer import Stemmer
-
-    made: _Stemmer = Stemmer(language.lower())
-    return made
-
-
 def _words(text: str) -> list[str]:
-    return [word for _, _, word in _places(APOSTROPHE.sub("", text))]
+    return [word for _, _, word in _places(APOSTROPHE.sub("", normalized(text)))]
 
 
 def _places(text: str) -> Iterator[tuple[int, int, str]]:

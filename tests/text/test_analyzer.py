@@ -13,7 +13,8 @@ STYLES = ("getUserName", "get_user_name", "GetUserName", "GET_USER_NAME", "_get_
 
 @pytest.mark.parametrize("name", STYLES)
 def test_a_name_has_the_same_words_in_every_style(name: str) -> None:
-    assert Lexical().words(name) == ["getusername", "get", "user", "name"]
+    query = Lexical().query(name)
+    assert [*query.others, *query.words] == ["getusername", "get", "user", "name"]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def rank_records(
             asked.append(partial(_lexical, reader, number, query, depth, condition, columns))
     weighing: list[Callable[[], Any]] = []
     if len(asked) > 1 and request.mode != "dense" and request.blend is not None:
-        unknown = dict.fromkeys(word for query in request.queries for word in reader.words_without_maximum(query))
-        weighing = [partial(reader.load_word_maximum, word) for word in unknown]
+        unknown = dict.fromkeys(term for query in request.queries for term in reader.terms_without_maximum(query))
+        weighing = [partial(reader.load_maximum, term) for term in unknown]
     return reader.run_concurrently(*asked, *weighing)[: len(asked)]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from findingaid.claims.eligible import NEITHER
 from findingaid.store import vectors
 from findingaid.store.sql import both, equals
-from findingaid.text.analyzer import Lexical, split_identifiers
+from findingaid.text.analyzer import Lexical, searchable, split_identifiers
 from findingaid.text.words import found_stems, salient
 
 if TYPE_CHECKING:
@@ -106,5 +106,9 @@ def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping
 
 
 def _covers(queries: Sequence[str], text: str, lexical: Lexical) -> bool:
-    forms = {form for query in queries for form in (query, split_identifiers(query))}
-    return any(covered_share(form, text, lexical) >= COVERED for form in forms)
+    """Return whether a text covers a query in one of its forms: as it is, by parts of names, or without separators."""
+    forms = {
+        form for query in queries for form in (query, split_identifiers(query), " ".join(searchable(query).others))
+    }
+    text = " ".join([text, *searchable(text).others])
+    return any(covered_share(form, text, lexical) >= COVERED for form in forms if form)

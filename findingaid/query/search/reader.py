@@ -24,11 +24,12 @@ from findingaid.store import Store, schemas, vectors
 from findingaid.store.artifacts import read_artifacts
 from findingaid.store.lexical import COLUMN, made_with
 from findingaid.store.sql import both, equals, one_of
-from findingaid.text.analyzer import Lexical, split_identifiers
+from findingaid.text.analyzer import Lexical, LexicalQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
+    from lance.query import FullTextQuery
 
     from findingaid.query.search.noise import Noise
     from findingaid.query.search.probes import ProbeScores
@@ -65,6 +66,13 @@ class QueryEmbedder(Protocol):
     def id(self) -> str: ...
 
     def embed_query(self, text: str) -> Vectors: ...
+
+
+class Term(NamedTuple):
+    """Word that lexical search looks for, or phrase."""
+
+    text: str
+    is_phrase: bool = False
 
 
 class RowHit(NamedTuple):
@@ -144,7 +152,7 @@ class Reader:
     memory: VectorMemory | None = None
     """Vectors of all these records, as soon as they are in memory."""
 
-    _word_maxima: dict[str, float | None] = field(default_factory=dict)
+    _maxima: dict[Term, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         made = (self.records.schema.metadata or {}).get(schemas.VERSION_KEY, b"none").decode()
@@ -284,32 +292,40 @@ class Reader:
 
     # -- words -----------------------------------------------------------------------------------------
 
-    def words(self, text: str) -> list[str]:
-        """Return the distinct words of a text that lexical search looks for."""
-        return (self.lexical or Lexical()).words(text)
+    def terms_without_maximum(self, text: str) -> list[Term]:
+        """Return the terms of a text for which `load_maximum` has not been called yet."""
+        return [term for term in self._terms(self._query(text)) if term not in self._maxima]
 
-    def words_without_maximum(self, text: str) -> list[str]:
-        """Return the words of a text for which `load_word_maximum` has not been called yet."""
-        return [word for word in self.words(text)[:BM25_WORDS] if word not in self._word_maxima]
+    def load_maximum(self, term: Term) -> None:
+        """Look up and cache the best BM25 score that any record has for a term."""
+        from lance.query import MatchQuery, PhraseQuery
 
-    def load_word_maximum(self, word: str) -> None:
-        """Look up and cache the best BM25 score that any record has for a word."""
-        best = self._matching(word, 1, self._scope, ())["_score"].to_pylist()
-        self._word_maxima[word] = best[0] if best else None
+        wanted = PhraseQuery(term.text, COLUMN) if term.is_phrase else MatchQuery(term.text, COLUMN)
+        best = self._find(wanted, 1, self._scope, ())["_score"].to_pylist()
+        self._maxima[term] = best[0] if best else None
 
     def max_bm25(self, text: str) -> float:
-        """Return the highest BM25 score that a record could have for a text: the sum of the best scores of its words.
+        """Return the highest BM25 score that a record could have for a text: the sum of the best scores of its terms.
 
         Only the words with a loaded maximum are summed, and the sum is scaled to the number of words. A word that no
         record contains counts as a maximally rare word. It counts 0 if Lance's own stop-word list is in use, since it
-        may be a stop word.
+        may be a stop word. Other forms of words, and phrases, count 0 if no record has them.
         """
-        every = self.words(text)
-        counted = every[:BM25_WORDS]
-        found = [most for word in counted for most in (self._word_maxima.get(word),) if most is not None]
+        query = self._query(text)
+        counted = query.words[:BM25_WORDS]
+        found = [most for word in counted for most in (self._maxima.get(Term(word)),) if most is not None]
         known = self.lexical is not None and self.lexical.listed is not None
         missing = (len(counted) - len(found)) * math.log(2 * self.size + 2) if known else 0.0
-        return (sum(found) + missing) * len(every) / max(1, len(counted))
+        of_words = (sum(found) + missing) * len(query.words) / max(1, len(counted))
+        more = [*map(Term, query.others), *(Term(phrase, True) for phrase in query.phrases)]
+        return of_words + sum(self._maxima.get(term) or 0.0 for term in more)
+
+    def _query(self, text: str) -> LexicalQuery:
+        return (self.lexical or Lexical()).query(text)
+
+    def _terms(self, query: LexicalQuery) -> Iterable[Term]:
+        words = (*query.words[:BM25_WORDS], *query.others)
+        return dict.fromkeys((*map(Term, words), *(Term(phrase, True) for phrase in query.phrases)))
 
     # -- facts about this version ----------------------------------------------------------------------
 
@@ -421,10 +437,16 @@ class Reader:
         return LoadedVectors.matching(self.records, condition, self.exact_limit)
 
     def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
-        from lance.query import MatchQuery
+        from lance.query import BooleanQuery, MatchQuery, Occur, PhraseQuery
 
         # A plain string would be parsed as syntax, such as quotes.
-        wanted = MatchQuery(split_identifiers(text), COLUMN)
+        query = self._query(text)
+        words = MatchQuery(query.text, COLUMN)
+        phrases = [PhraseQuery(phrase, COLUMN) for phrase in query.phrases]
+        wanted = BooleanQuery([(Occur.SHOULD, each) for each in (words, *phrases)]) if phrases else words
+        return self._find(wanted, depth, condition, columns)
+
+    def _find(self, wanted: FullTextQuery, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:
         return self.records.to_table(
             columns=[*columns, "_score"],
             full_text_query=wanted,
