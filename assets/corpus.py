@@ -158,32 +158,31 @@ def materialize(
     gone are removed. With `at_once`, the events of each batch are logged when it is built, apart from those of the
     records and of buckets, which have artifacts in many batches.
     """
-    run = aid.open_run(context.run_id)
-    for line in run.prepare():
-        context.log.warning(line)
-    indexer, total = run.indexer(corpus), BatchReport()
-    buckets = [key for key in keys if keys_of(key).buckets]
-    logged = [stage for stage in stages if at_once and not buckets and stage is not Stage.RECORDS]
-    built: list[str] = []
-    plan = _plan(run, corpus, keys, config)
-    indexer.begin(plan)
-    options = BuildOptions(stages, config.force, pay_again=config.pay_again)
-    failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
-    for ids, report in _build(context, aid, run, plan, options):
-        failed += map(str, report.failed)
-        failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
-        done = list(map(Keys().key_of, ids))
-        if logged:
-            sync(context, indexer, done, logged, aid.previews)
-        built += done
-        total += report
-    if buckets:
-        built = keys
-        for gone in plan.removals():
-            indexer.remove(gone)
-    else:
-        failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
-    before, closed = _publish(context, aid, run, corpus, failed)
+    with aid.open_run(context.run_id, context.log.warning) as run:
+        for line in run.prepare():
+            context.log.warning(line)
+        indexer, total = run.indexer(corpus), BatchReport()
+        buckets = [key for key in keys if keys_of(key).buckets]
+        logged = [stage for stage in stages if at_once and not buckets and stage is not Stage.RECORDS]
+        built: list[str] = []
+        plan = run.begin(_plan(run, corpus, keys, config), force=config.force)
+        options = BuildOptions(stages, config.force, pay_again=config.pay_again)
+        failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
+        for ids, report in _build(context, aid, run, plan, options):
+            failed += map(str, report.failed)
+            failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
+            done = list(map(Keys().key_of, ids))
+            if logged:
+                sync(context, indexer, done, logged, aid.previews)
+            built += done
+            total += report
+        if buckets:
+            built = keys
+            for gone in plan.removals():
+                indexer.remove(gone)
+        else:
+            failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
+        before, closed = _publish(context, aid, run, corpus, failed)
     unlogged = [stage for stage in stages if stage not in logged]
     return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, closed, total)
 
@@ -200,23 +199,22 @@ def index_corpus(
     context: dg.OpExecutionContext, aid: FindingAid, corpus: str, config: MaterializeConfig
 ) -> Materialized:
     """Bring a whole corpus up to date and publish: build what is stale, and remove what its source does not have."""
-    run = aid.open_run(context.run_id)
-    for line in run.prepare(allow_loss=config.allow_loss):
-        context.log.warning(line)
-    indexer, reports = run.indexer(corpus), []
-    plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
-    at_once = has_artifact_partitions(context.instance, indexer.of, plan)
-    indexer.begin(plan)
-    options = run.options([corpus], force=config.force, pay_again=config.pay_again)
-    for ids, report in _build(context, aid, run, plan, options):
-        if at_once:
-            sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
-        reports.append(report)
-    for gone in plan.removals():
-        indexer.remove(gone)
-    total = run.finish_corpus(replace(plan, failures=filter_failures(plan.failures, aid.previews)), reports)
-    failed = list(map(str, total.failed))
-    before, closed = _publish(context, aid, run, corpus, failed)
+    with aid.open_run(context.run_id, context.log.warning) as run:
+        for line in run.prepare(allow_loss=config.allow_loss):
+            context.log.warning(line)
+        indexer, reports = run.indexer(corpus), []
+        plan = run.begin(run.plan(corpus, force=config.force, allow_loss=config.allow_loss), force=config.force)
+        at_once = has_artifact_partitions(context.instance, indexer.of, plan)
+        options = run.options([corpus], force=config.force, pay_again=config.pay_again)
+        for ids, report in _build(context, aid, run, plan, options):
+            if at_once:
+                sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+            reports.append(report)
+        for gone in plan.removals():
+            indexer.remove(gone)
+        total = run.finish_corpus(replace(plan, failures=filter_failures(plan.failures, aid.previews)), reports)
+        failed = list(map(str, total.failed))
+        before, closed = _publish(context, aid, run, corpus, failed)
     sync(context, indexer, previews=aid.previews, visible=closed.visible)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, closed, total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -89,10 +90,13 @@ from findingaid.reports import Report, Unclaimed
 from findingaid.request_limits import within
 from findingaid.store import Ledger, Publisher, Store, Version
 from findingaid.store.emptiness import why_empty
+from findingaid.store.leases import Tell
 from findingaid.store.own_files import own_files
 from findingaid.store.purge import Purged
 from findingaid.store.verify import verify
 from findingaid.synthesis.anchored_summary import AnchoredSummary
+
+LOGGER = logging.getLogger("findingaid")
 
 T = TypeVar("T")
 V = TypeVar("V", ArtifactView, Disclosure, Reading)
@@ -176,17 +180,18 @@ class FindingAid:
             config=config.file,
         )
 
-    def open_run(self, name: str | None = None) -> Run:
-        """Return a new run. Processes that open a run of the same `name` share its account of spending.
+    def open_run(self, name: str | None = None, tell: Tell = LOGGER.warning) -> Run:
+        """Return a new run. Processes that open a run of the same `name` share its spending account and its corpora.
 
-        Raises ConfigError if the budget cannot be enforced, see `check_budget`.
+        `tell` is called with a line that names the run that is waited for. Raises ConfigError if the budget cannot be
+        enforced, see `check_budget`.
         """
         check_budget(self.budget, self.prices, self.corpora.values())
         of = replace(self, store=self.store.caching())
         spending = Spending(of.store, self.budget, self.prices, shared=name is not None or self.executor is not None)
         if name is not None:
             spending.run = name
-        return Run(of.store, self.embedder, self.corpora, spending, self._decisions, of.release, self.executor)
+        return Run(of.store, self.embedder, self.corpora, spending, self._decisions, of.release, self.executor, tell)
 
     def indexer(self, corpus: str) -> Indexer:
         """Return the indexer of one corpus, in a run of its own. Raises ConfigError for an unknown corpus."""

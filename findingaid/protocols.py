@@ -339,8 +339,7 @@ class ModelProducer(Protocol[Input, Made]):
 class Free(Protocol):
     """A part whose calls cost nothing.
 
-    Two runs may make the same call, since a lease on the text would take longer than the call. A plan also calls an
-    extractor or producer that is free, and its results are not cached.
+    A plan also calls an extractor or producer that is free, and its results are not cached.
     """
 
     @property

@@ -123,81 +123,91 @@ def _plans(
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
     key = _partition_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
-    run = aid.open_run(context.run_id)
-    for line in run.prepare(allow_loss=config.allow_loss):
-        context.log.warning(line)
-    options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
-    plans: dict[str, CorpusPlan | str] = {}
-    for corpus, plan in _plans(run, corpora, key, config).items():
-        if isinstance(plan, SourceError):
-            plans[corpus] = in_dagster(str(plan))
-            context.log.error(f"{corpus}: {plans[corpus]}")
-            continue
-        plans[corpus] = plan
-        run.indexer(corpus).begin(plan)
-        context.log.info(f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted")
-        at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
-        batches = list(map(list, plan.steps()))
-        steps = [batches] if batches and aid.executor else [[batch] for batch in batches]
-        for number, step in enumerate(steps):
-            work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once)
-            yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
-        for number, ids in enumerate(plan.removals()):
-            yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
-    yield dg.Output(
-        {corpus: plan if isinstance(plan, str) else _small(plan, aid.previews) for corpus, plan in plans.items()},
-        "plans",
-    )
+    with aid.open_run(context.run_id, context.log.warning) as run:
+        for line in run.prepare(allow_loss=config.allow_loss):
+            context.log.warning(line)
+        options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
+        plans: dict[str, CorpusPlan | str] = {}
+        for corpus, plan in _plans(run, corpora, key, config).items():
+            plan = _begun(run, plan, config.force)
+            if isinstance(plan, SourceError):
+                plans[corpus] = in_dagster(str(plan))
+                context.log.error(f"{corpus}: {plans[corpus]}")
+                continue
+            plans[corpus] = plan
+            context.log.info(
+                f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted"
+            )
+            at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
+            batches = list(map(list, plan.steps()))
+            steps = [batches] if batches and aid.executor else [[batch] for batch in batches]
+            for number, step in enumerate(steps):
+                work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once)
+                yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
+            for number, ids in enumerate(plan.removals()):
+                yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
+        yield dg.Output(
+            {corpus: plan if isinstance(plan, str) else _small(plan, aid.previews) for corpus, plan in plans.items()},
+            "plans",
+        )
+
+
+def _begun(run: Run, plan: CorpusPlan | SourceError, force: bool) -> CorpusPlan | SourceError:
+    """Begin a plan, see `Run.begin`, and return it, or the error of its source."""
+    try:
+        return plan if isinstance(plan, SourceError) else run.begin(plan, force=force)
+    except SourceError as error:
+        return error
 
 
 def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
-    run = aid.open_run(context.run_id)
-    indexer = run.indexer(work.corpus)
-    if isinstance(work, _Remove):
-        indexer.remove(work.artifact_ids)
-        return None
-    count, named_ids = sum(map(len, work.batches)), named(list(chain.from_iterable(work.batches)))
-    context.log.info(f"{work.corpus}: part {work.number}: {count} artifacts: {named_ids}")
-    progress = ProgressLog(context.log.info, work.corpus, run.spending)
-    options = replace(work.options, progress=progress)
-    progress(Stage.ARTIFACTS.value, count, 0)
-    total = BatchReport()
-    with run.workers() as workers:
-        for batch, built in workers.build(indexer, work.batches, options):
-            ids = [listing.artifact_id for listing in batch]
-            report = filter_report(built, ids, aid.previews)
-            for failure in report.failed:
-                context.log.error(f"{work.corpus}: {failure}")
-            if work.at_once:
-                sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
-            total += report
-    return work.corpus, total
+    with aid.open_run(context.run_id, context.log.warning) as run:
+        indexer = run.indexer(work.corpus)
+        if isinstance(work, _Remove):
+            indexer.remove(work.artifact_ids)
+            return None
+        count, named_ids = sum(map(len, work.batches)), named(list(chain.from_iterable(work.batches)))
+        context.log.info(f"{work.corpus}: part {work.number}: {count} artifacts: {named_ids}")
+        progress = ProgressLog(context.log.info, work.corpus, run.spending)
+        options = replace(work.options, progress=progress)
+        progress(Stage.ARTIFACTS.value, count, 0)
+        total = BatchReport()
+        with run.workers() as workers:
+            for batch, built in workers.build(indexer, work.batches, options):
+                ids = [listing.artifact_id for listing in batch]
+                report = filter_report(built, ids, aid.previews)
+                for failure in report.failed:
+                    context.log.error(f"{work.corpus}: {failure}")
+                if work.at_once:
+                    sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                total += report
+        return work.corpus, total
 
 
 def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], aid: FindingAid) -> Report:
-    run = aid.open_run(context.run_id)
-    reports: dict[str, CorpusReport] = {}
-    for corpus, plan in plans.items():
-        if isinstance(plan, str):
-            reports[corpus] = CorpusReport(error=plan)
-            continue
-        batches = [report for name, report in filter(None, done) if name == corpus]
-        try:
-            reports[corpus] = run.finish_corpus(plan, batches)
-        except SourceError as error:
-            reports[corpus] = CorpusReport(error=in_dagster(str(error)))
-    before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
-    closed = run.close([corpus for corpus, report in reports.items() if report.active])
-    if keeps_history():
-        log_checks(context, aid, closed.checks)
-        planned = {corpus: plans[corpus] for corpus, report in reports.items() if report.error is None}
-        for corpus in planned:
-            sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
-        whole = [corpus for corpus, plan in planned.items() if closed.visible and not plan.partial]
-        log_asset_events(context, publications(context, aid, before, reports, whole=whole))
-    if closed.held:
-        context.log.warning(HELD)
-    return Report(reports, unpublished=closed.unpublished)
+    with aid.open_run(context.run_id, context.log.warning) as run:
+        reports: dict[str, CorpusReport] = {}
+        for corpus, plan in plans.items():
+            if isinstance(plan, str):
+                reports[corpus] = CorpusReport(error=plan)
+                continue
+            batches = [report for name, report in filter(None, done) if name == corpus]
+            try:
+                reports[corpus] = run.finish_corpus(plan, batches)
+            except SourceError as error:
+                reports[corpus] = CorpusReport(error=in_dagster(str(error)))
+        before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
+        closed = run.close([corpus for corpus, report in reports.items() if report.active])
+        if keeps_history():
+            log_checks(context, aid, closed.checks)
+            planned = {corpus: plans[corpus] for corpus, report in reports.items() if report.error is None}
+            for corpus in planned:
+                sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
+            whole = [corpus for corpus, plan in planned.items() if closed.visible and not plan.partial]
+            log_asset_events(context, publications(context, aid, before, reports, whole=whole))
+        if closed.held:
+            context.log.warning(HELD)
+        return Report(reports, unpublished=closed.unpublished)
 
 
 def _log_report(context: dg.OpExecutionContext, report: Report) -> None:

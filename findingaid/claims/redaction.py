@@ -21,7 +21,7 @@ from findingaid.claims.model import Action, Claim, claim_id, normalise_claim
 from findingaid.corpus import Corpus
 from findingaid.identity.hashes import content_hash, to_json
 from findingaid.model import Stage
-from findingaid.store import Lease, Leases, Ledger, Store, schemas
+from findingaid.store import Lease, Ledger, Store, schemas
 from findingaid.store.sql import equals, one_of
 
 Row = Mapping[str, Any]
@@ -134,8 +134,11 @@ def _hash(row: Row) -> str:
 # -- removing ------------------------------------------------------------------------------------------
 
 
-def complete(store: Store, log: DecisionLog, answering: Collection[str]) -> None:
-    """Remove the traces of every redaction that is not complete, and close it."""
+def complete(store: Store, log: DecisionLog, answering: Collection[str], lease: Lease) -> None:
+    """Remove the traces of every redaction that is not complete, and close it.
+
+    Takes the lease on each corpus that has any, after waiting for the run that works on it.
+    """
     decisions = log.all()
     if not (begun := _begun(decisions)):
         return
@@ -143,7 +146,9 @@ def complete(store: Store, log: DecisionLog, answering: Collection[str]) -> None
     for decision in begun:
         of = Traces(**decision.said)
         store.drop("calls", "key", of.calls)
-        _forget(store, decision.corpus, of.synopses)
+        if of.synopses:
+            with lease.on(decision.corpus):
+                _forget(store, decision.corpus, of.synopses, lease)
     log.close({decision.claim_id for decision in begun})
 
 
@@ -184,25 +189,22 @@ def _without(text: str, gone: Mapping[str, str]) -> str:
     return text if len(kept) == len(said.statements) else to_json(asdict(replace(said, statements=kept)))
 
 
-def _forget(store: Store, corpus: str, hashes: Mapping[str, Collection[str]]) -> None:
+def _forget(store: Store, corpus: str, hashes: Mapping[str, Collection[str]], lease: Lease) -> None:
     """Remove the synopses with these hashes, by artifact id; the next run writes them again."""
 
     def traced(row: Row) -> bool:
         return _hash(row) in hashes[row["artifact_id"]]
 
-    def forget(lease: Lease) -> None:
-        where = equals("corpus", corpus)
-        rows = store.lookup("synopses", "artifact_id", lease.artifact_ids, schemas.SYNOPSES.names, where).to_pylist()
-        blank = [row | {"key": "", "text": "", "state": None} for row in rows if traced(row)]
-        ids = [row["artifact_id"] for row in blank]
-        lease.check()
-        if ids:
-            marked = Ledger(store).rows(corpus, ids).values()
-            Ledger(store).put(corpus, [row.writing([Stage.SYNOPSES, Stage.RECORDS]) for row in marked])
-            store.replace("synopses", corpus, ids, pa.Table.from_pylist(blank, schema=schemas.SYNOPSES))
-        _forget_summaries(store, corpus, lease.artifact_ids, traced)
-
-    Leases(store).in_turn(corpus, sorted(hashes), forget)
+    where = equals("corpus", corpus)
+    rows = store.lookup("synopses", "artifact_id", sorted(hashes), schemas.SYNOPSES.names, where).to_pylist()
+    blank = [row | {"key": "", "text": "", "state": None} for row in rows if traced(row)]
+    ids = [row["artifact_id"] for row in blank]
+    lease.check()
+    if ids:
+        marked = Ledger(store).rows(corpus, ids).values()
+        Ledger(store).put(corpus, [row.writing([Stage.SYNOPSES, Stage.RECORDS]) for row in marked])
+        store.replace("synopses", corpus, ids, pa.Table.from_pylist(blank, schema=schemas.SYNOPSES))
+    _forget_summaries(store, corpus, sorted(hashes), traced)
 
 
 def _forget_summaries(store: Store, corpus: str, artifact_ids: Sequence[str], traced: Callable[[Row], bool]) -> None:

@@ -26,7 +26,7 @@ from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
 from findingaid.protocols import Statement
-from findingaid.store import Store, schemas
+from findingaid.store import Lease, Leases, Store, schemas
 from findingaid.store.artifacts import COLUMNS, by_key
 from findingaid.store.sql import equals, one_of
 from findingaid.strategies.with_synopsis import quoted_text
@@ -282,7 +282,7 @@ class Claims:
         answering = extractors(self.corpora.values())
         found = traces(self.store, named, answering)
         done = self._each([_Wish(Action.REDACT, i, details=found[i]) for i in ids], actor, reason)
-        complete(self.store, self.eligibility.log, answering)
+        complete(self.store, self.eligibility.log, answering, Lease(Leases(self.store)))
         return done
 
     # --------------------------------------------------------------------------------------------------

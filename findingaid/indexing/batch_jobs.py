@@ -259,4 +259,4 @@ class BatchJobs:
 
 def _lease(tag: str) -> str:
     """Return the name of the lease on a batch."""
-    return f"batch {tag}"
+    return f"*batch {tag}"

@@ -141,7 +141,7 @@ class Spending:
         if not self.shared:
             yield
             return
-        with Leases(self.store).alone(f"budget of {self.run}") if self.bounded else nullcontext():
+        with Leases(self.store).alone(f"*budget of {self.run}") if self.bounded else nullcontext():
             self._refresh()
             yield
 

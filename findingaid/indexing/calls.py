@@ -28,8 +28,7 @@ from findingaid.indexing.budget import BATCH_PRICE, Bounded, Purse, Spending, es
 from findingaid.llm.caller import UNREAD
 from findingaid.llm.metering import OVER_BUDGET, UNPAID, paying_from
 from findingaid.model import NO_USAGE, Outcome, Shown, Stage, Synopsis, Usage
-from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Free, Resuming, Synthesizer
-from findingaid.store import Lease, Leases
+from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Resuming, Synthesizer
 
 Progress = Callable[[str, int, int], None]
 """Callback with a stage, the number of artifacts or texts added to its total, and the number of them newly done."""
@@ -90,7 +89,7 @@ def synopsis_key(producer: str, shown: Shown) -> str:
 
 @dataclass
 class CachedCalls:
-    """Calls of one synthesizer for one corpus: cached, leased, and within the run's budget."""
+    """Calls of one synthesizer for one corpus: cached, and within the run's budget."""
 
     synthesizer: Synthesizer
     spending: Spending
@@ -100,7 +99,7 @@ class CachedCalls:
     usage: Usage = NO_USAGE
     made: dict[str, Synopsis] = field(default_factory=dict)
     found: dict[str, Synopsis] = field(default_factory=dict)
-    """Results that other runs have cached since this run looked."""
+    """Results that other processes of the run have cached since this one looked."""
 
     pending: dict[str, str] = field(default_factory=dict)
     """Key -> the reason why it is left for the next run."""
@@ -137,21 +136,15 @@ class CachedCalls:
         return CallResults(pending, len(new), len(new), later + now, cost, why)
 
     def make(self, missing: Mapping[str, Shown]) -> CallResults:
-        """Make the calls of these keys; wait for those that another run is making, and take them from the cache."""
+        """Make the calls of these keys, but for those that another process of the run has cached since."""
         if not missing:
             return CallResults()
         if self.progress:
             self.progress(self.stage.value, len(missing), 0)
-
-        def call(lease: Lease) -> None:
-            self.found |= cached_synopses(self.spending.store, self.synthesizer, lease.artifact_ids)
-            self._call({key: missing[key] for key in lease.artifact_ids if key not in self.found})
-
         with self.spending.turn():
-            if isinstance(self.synthesizer, Free):  # a lease would cost more than doing it twice
-                self._call(missing)
-            else:
-                Leases(self.spending.store).in_turn(f"calls of {self.synthesizer.id}", missing, call)
+            if self.spending.shared:
+                self.found = cached_synopses(self.spending.store, self.synthesizer, missing)
+            self._call({key: shown for key, shown in missing.items() if key not in self.found})
         pending = {key: Synopsis(Outcome.PENDING, message=why) for key, why in self.pending.items()}
         cost = self.spending.price(self.synthesizer, self.usage)
         waiting = next(iter(self.pending.values()), "")

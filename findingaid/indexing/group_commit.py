@@ -13,7 +13,7 @@ after a crash: without the intent in the ledger it would look up to date.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -21,21 +21,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from findingaid.model import Listing
 from findingaid.reports import BatchReport
 from findingaid.store import Lease, Ledger, LedgerRow, Store
 from findingaid.store.fragments import Fragments
 from findingaid.store.schemas import PER_ARTIFACT
 
-FIRST_GROUP = 4
-"""Batches of the first group. Each group has twice as many as the last, so that concurrent runs share small work."""
-
-GROUP_BATCHES = 64
 GROUP_ARTIFACTS = 16_384
-"""Limits of a group. Other runs wait for the artifacts of a group, and their ledger rows are held in memory."""
+"""Artifacts from which a group is committed. Their ledger rows are held in memory until then."""
 
 GROUP_SECONDS = 120
-"""Seconds after which the built batches of a group are committed before the rest, so that a crash loses little."""
+"""Seconds after which a group is committed, so that a crash loses little."""
 
 
 @dataclass(frozen=True)
@@ -86,43 +81,28 @@ def _put(ledger: Ledger, corpus: str, rows: Sequence[LedgerRow], lease: Lease) -
     return ledger.follow(corpus, rows, lease.check) if rows else None
 
 
-def group_batches(batches: Iterable[Sequence[Listing]]) -> Iterator[list[Sequence[Listing]]]:
-    """Group batches that are leased and committed together."""
-    most, group, artifacts = FIRST_GROUP, list[Sequence[Listing]](), 0
-    for batch in batches:
-        group.append(batch)
-        artifacts += len(batch)
-        if len(group) == most or artifacts >= GROUP_ARTIFACTS:
-            yield group
-            most, group, artifacts = min(2 * most, GROUP_BATCHES), [], 0
-    if group:
-        yield group
-
-
 @dataclass
-class OpenGroup:
-    """Batches under one lease that are built and not committed yet; `reports` are those of all its batches."""
+class Group:
+    """Batches of one corpus that are built and not committed yet; `reports` are those of all batches so far."""
 
     store: Store
     corpus: str
     lease: Lease
     reports: list[BatchReport] = field(default_factory=list)
     _built: list[BuiltBatch] = field(default_factory=list)
+    _artifacts: int = 0
     _since: float = field(default_factory=time.monotonic)
 
-    def add(self, batch: BuiltBatch) -> None:
-        """Add a batch, and commit if the last commit was long ago."""
+    def add(self, batch: BuiltBatch, artifacts: int) -> None:
+        """Add a batch of so many artifacts, and commit if there are many, or the last commit was long ago."""
         self._built.append(batch)
+        self._artifacts += artifacts
         self.reports.append(batch.report)
-        if time.monotonic() - self._since > GROUP_SECONDS:
-            self._commit()
+        if self._artifacts >= GROUP_ARTIFACTS or time.monotonic() - self._since > GROUP_SECONDS:
+            self.commit()
 
-    def close(self) -> None:
-        """Commit the batches, and release the lease."""
-        with self.lease:
-            self._commit()
-
-    def _commit(self) -> None:
-        built, self._built, self._since = self._built, [], time.monotonic()
+    def commit(self) -> None:
+        """Commit the batches, if there are any."""
+        built, self._built, self._artifacts, self._since = self._built, [], 0, time.monotonic()
         if built:
             commit_group(self.store, self.corpus, built, self.lease)

@@ -3,7 +3,7 @@
 A batch is computed and checked completely, and its rows are written to files that no table refers to yet
 (`Indexer.build_batch`). Then a group of batches is committed at once; see `findingaid.indexing.group_commit`.
 
-A group is processed under a lease on its artifacts, so that concurrent runs process each artifact once.
+All of this is done under the lease of the run on the corpus, so that concurrent runs take turns.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ from findingaid.indexing.calls import CallResults, Progress, synopsis_key
 from findingaid.indexing.chunk_contexts import write_chunk_contexts
 from findingaid.indexing.claims import ClaimBuilder, claims_version, find_changed_by_decisions, nodes_version
 from findingaid.indexing.forecast import Forecast
-from findingaid.indexing.group_commit import BuiltBatch, OpenGroup, group_batches
+from findingaid.indexing.group_commit import BuiltBatch, Group
 from findingaid.indexing.plan import NO_CLAIMS, NO_SYNOPSIS, CorpusPlan, Recipe, split
 from findingaid.indexing.retries import NEVER, NEXT_RUN, failure_key, runs_until_retry
 from findingaid.indexing.row_size import check_batch
@@ -56,12 +57,12 @@ from findingaid.indexing.watchdog import Watch
 from findingaid.model import EDGES, INPUTS, PARTS, SYNOPSIS, WRITTEN, Artifact, Failure, Listing, Outcome, Stage
 from findingaid.protocols import Embedder, Free, ResumableSource, Strategy
 from findingaid.reports import BatchReport, Calls
-from findingaid.store import Lease, Leases, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
+from findingaid.store import Lease, Ledger, LedgerRow, SkippedArtifacts, Store, history, schemas
 from findingaid.store.artifacts import artifact_version, stored
 from findingaid.store.ledger import OUTCOMES, notes_json
 from findingaid.store.skipped import TABLE as SKIPPED
 from findingaid.store.skipped import skipped_rows
-from findingaid.store.sql import equals, one_of
+from findingaid.store.sql import equals
 from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
 
 ALL_STAGES = tuple(Stage)
@@ -123,6 +124,7 @@ class Indexer:
     store: Store
     spending: Spending
     log: DecisionLog
+    lease: Lease
 
     @cached_property
     def decided(self) -> Decided:
@@ -181,10 +183,6 @@ class Indexer:
     def skipped(self) -> SkippedArtifacts:
         return SkippedArtifacts(self.store)
 
-    @property
-    def leases(self) -> Leases:
-        return Leases(self.store)
-
     def artifacts_with_new_decisions(self) -> set[str]:
         """Return the artifacts whose claims have new decisions since they were built."""
         nodes = bool(self.of.claims and self.of.claims.nodes)
@@ -203,8 +201,7 @@ class Indexer:
     def begin(self, plan: CorpusPlan) -> None:
         """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.
 
-        Failures that wait come a run nearer to their next try. Artifacts that another run holds are skipped: their rows
-        are half written, not lost, and that run records them.
+        Failures that wait come a run nearer to their next try.
         """
         if plan.forgotten:
             self.skipped.forget(self.corpus, plan.forgotten)
@@ -212,14 +209,14 @@ class Indexer:
         waiting = {f.artifact_id for f in plan.waiting if f.retry_in != NEVER}
         if not plan.lost and not failures and not waiting:
             return
-        with self.leases.claim(self.corpus, sorted({*plan.lost, *failures, *waiting})) as lease:
-            rows = self.ledger.rows(self.corpus, lease.artifact_ids)
-            lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: another run may have had them
+        with self.lease.on(self.corpus):
+            rows = self.ledger.rows(self.corpus, sorted({*plan.lost, *failures, *waiting}))
+            lost = self.ledger.lost(self.corpus) if plan.lost else {}  # again: another run may have been writing them
             after = {i: replace(row, retry_in=row.retry_in - 1) for i, row in rows.items() if i in waiting}
             after |= {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
-            for i in failures.keys() & set(lease.artifact_ids):
-                after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failures[i])
-            self._put(list(after.values()), lease)
+            for i, failure in failures.items():
+                after[i] = _failed(after.get(i) or rows.get(i) or LedgerRow(self.corpus, i), failure)
+            self._put(list(after.values()))
 
     def estimate(self, listings: Sequence[Listing], forecast: Forecast) -> BatchReport:
         """Predict the report of `build` without calling a model.
@@ -238,64 +235,41 @@ class Indexer:
     def build(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BatchReport:
         """Bring these artifacts up to date in the stages of the options. All earlier stages must be current.
 
-        Artifacts that another run holds are waited for.
+        Other processes of the run may build other artifacts of the corpus. Other runs are waited for.
         """
-        with self.leases.join(self.embedder.id):
+        with self.lease.on(self.corpus, next((listing.artifact_id for listing in listings), "")):
             return sum(self.build_all(split(listings), options), BatchReport())
 
     def build_all(self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE) -> list[BatchReport]:
-        """Build the batches in order, computing each one while the previous one is written.
-
-        Artifacts that other runs hold come last, once those runs are done or gone.
-        """
-        reports, rest = self._build_free(batches, options)
-        while rest:
-            self.leases.wait(self.corpus, [listing.artifact_id for listing in rest])
-            more, rest = self._build_free(split(rest), options)
-            reports += more
-        return reports
-
-    def _build_free(
-        self, batches: Iterable[Sequence[Listing]], options: BuildOptions
-    ) -> tuple[list[BatchReport], list[Listing]]:
-        """Build the artifacts that no other run holds; return the reports and the remaining listings."""
+        """Build the batches in order, computing each one while the previous one is written."""
         writes: list[Future[None]] = []
-        reports: list[BatchReport] = []
-        rest: list[Listing] = []
-        with _rare_collections(), ThreadPoolExecutor(1) as writer:
-            for batches_of_group in group_batches(batches):
-                lease = self.leases.claim(self.corpus, [x.artifact_id for batch in batches_of_group for x in batch])
-                group = OpenGroup(self.store, self.corpus, lease, reports)
-                try:
-                    free = set(lease.artifact_ids)
-                    rest += [x for batch in batches_of_group for x in batch if x.artifact_id not in free]
-                    for batch in filter(None, ([x for x in of if x.artifact_id in free] for of in batches_of_group)):
-                        for part, work in self._compute_in_memory(batch, options):
-                            if writes:
-                                writes[-1].result()  # at most two are in memory, and a failed write stops the run
-                            into = telemetry.in_context(self._write_into)
-                            writes.append(writer.submit(into, group, part, work, options))
-                            if options.progress:
-                                options.progress(Stage.ARTIFACTS.value, 0, len(part))
-                finally:
-                    writes.append(writer.submit(group.close))  # runs after the writes submitted before it
+        with self.lease.on(self.corpus), _rare_collections(), ThreadPoolExecutor(1) as writer:
+            group = Group(self.store, self.corpus, self.lease)
+            try:
+                for part, work in chain.from_iterable(self._compute_in_memory(batch, options) for batch in batches):
+                    if writes:
+                        writes[-1].result()  # at most two are in memory, and a failed write stops the run
+                    into = telemetry.in_context(self._write_into)
+                    writes.append(writer.submit(into, group, part, work, options))
+                    if options.progress:
+                        options.progress(Stage.ARTIFACTS.value, 0, len(part))
+            finally:
+                writes.append(writer.submit(group.commit))  # runs after the writes submitted before it
         for write in writes:
             write.result()
-        return reports, rest
+        return group.reports
 
-    def _write_into(
-        self, group: OpenGroup, listings: Sequence[Listing], work: BatchWork, options: BuildOptions
-    ) -> None:
+    def _write_into(self, group: Group, listings: Sequence[Listing], work: BatchWork, options: BuildOptions) -> None:
         try:
             built = self._write(work)
         except MemoryError:
             built = None  # as in _compute_in_memory
-        group.add(self._write(self._out_of_memory(listings, options)) if built is None else built)
+        group.add(self._write(self._out_of_memory(listings, options)) if built is None else built, len(listings))
 
     def build_batch(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BuiltBatch:
         """Compute a batch and write its rows to files, for `commit_group` in this process or another.
 
-        The process that commits holds a lease on the artifacts from before this call.
+        The process that commits holds the lease on the corpus from before this call.
         """
         return self._write(self._compute(listings, options))
 
@@ -332,18 +306,14 @@ class Indexer:
 
     def remove(self, artifact_ids: Sequence[str]) -> None:
         """Remove artifacts from every table. The caches keep the results that were paid for."""
-        with self.leases.join(self.embedder.id):
-            self.leases.in_turn(self.corpus, artifact_ids, self._remove)
-
-    def _remove(self, lease: Lease) -> None:
-        ids = lease.artifact_ids
-        rows = self.ledger.rows(self.corpus, ids)
-        written = self._put([row.writing(PARTS) for row in rows.values()], lease)
-        for table in (*reversed(schemas.PER_ARTIFACT), NODE_EVENTS):
-            empty = self.store.dataset(table).schema.empty_table()
-            self.store.replace(table, self.corpus, ids, empty, lease.check_commit)
-        if written:
-            self.ledger.follow(self.corpus, [], lease.check, gone=written)
+        with self.lease.on(self.corpus, next(iter(artifact_ids), "")) as lease:
+            rows = self.ledger.rows(self.corpus, artifact_ids)
+            written = self._put([row.writing(PARTS) for row in rows.values()])
+            for table in (*reversed(schemas.PER_ARTIFACT), NODE_EVENTS):
+                empty = self.store.dataset(table).schema.empty_table()
+                self.store.replace(table, self.corpus, artifact_ids, empty, lease.check_commit)
+            if written:
+                self.ledger.follow(self.corpus, [], lease.check, gone=written)
 
     def retract_other_embedders(self) -> None:
         """Remove records whose vectors another embedder made.
@@ -354,22 +324,18 @@ class Indexer:
         theirs = self.of_another_embedder
         if not self.store.count("records", theirs):
             return
-        ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
-        self.leases.in_turn(self.corpus, ids, self._retract)
+        with self.lease.on(self.corpus) as lease:
+            ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
+            rows = self.ledger.rows(self.corpus, ids).values()
+            written = self._put([row.writing([Stage.RECORDS]) for row in rows])
+            none = schemas.records(self.dim).empty_table()
+            self.store.replace("records", self.corpus, ids, none, lease.check_commit)
+            self._put([replace(row, n_records=0) for row in written])
 
     def collect_unwanted_batches(self) -> None:
         """Collect open batches of synopses that no artifact waits for any more. Called after a run."""
         if self.synopses is not None:
             collect_unwanted(self.synopses.synthesizer, self.spending)
-
-    def _retract(self, lease: Lease) -> None:
-        where = f"{self.of_another_embedder} AND {one_of('artifact_id', lease.artifact_ids)}"
-        ids = sorted(set(self.store.rows("records", ["artifact_id"], where)["artifact_id"].to_pylist()))
-        rows = self.ledger.rows(self.corpus, ids).values()
-        written = self._put([row.writing([Stage.RECORDS]) for row in rows], lease)
-        none = schemas.records(self.dim).empty_table()
-        self.store.replace("records", self.corpus, ids, none, lease.check_commit)
-        self._put([replace(row, n_records=0) for row in written], lease)
 
     @property
     def of_another_embedder(self) -> str:
@@ -668,9 +634,9 @@ class Indexer:
             "decisions": self.decided.touching(artifact_id, ids, bool(self.recipe.nodes_id)),
         }
 
-    def _put(self, rows: Sequence[LedgerRow], lease: Lease) -> list[LedgerRow]:
+    def _put(self, rows: Sequence[LedgerRow]) -> list[LedgerRow]:
         """Replace ledger rows if they are still as they were read; return them as written."""
-        updated = self.ledger.follow(self.corpus, rows, lease.check) if rows else None
+        updated = self.ledger.follow(self.corpus, rows, self.lease.check) if rows else None
         return [replace(row, updated=updated) for row in rows]
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from findingaid.errors import SourceShrunkError
 from findingaid.identity.hashes import content_hash, embeddings_version
+from findingaid.indexing.retries import NEVER
 from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, Stage
 from findingaid.store.skipped import unchanged
 from findingaid.text.folding import composed
@@ -149,6 +150,12 @@ class CorpusPlan:
     def artifact_ids(self) -> set[str]:
         """The artifacts with work to do, and those that cannot be listed as they are."""
         return {x.artifact_id for x in self.stale} | {x.artifact_id for x in self.failures} | {*self.deleted}
+
+    @property
+    def writes(self) -> bool:
+        """Whether a run of this plan writes to the store, unless all stale artifacts turn out to be current."""
+        waiting = any(failure.retry_in != NEVER for failure in self.waiting)
+        return bool(self.stale or self.deleted or self.failures or self.lost or self.forgotten or waiting)
 
     def batches(self) -> Iterator[Sequence[Listing]]:
         """Yield the stale listings in batches."""

@@ -15,7 +15,7 @@ from findingaid.errors import StoreError
 from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quality
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
-from findingaid.store import Leases, Ledger, Publisher, Store
+from findingaid.store import Lease, Leases, Ledger, Publisher, Store
 from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -67,23 +67,23 @@ class Release:
     searching: Callable[[Store], Searching]
     evaluations: Path | None = None
 
-    def publish_changes(self, corpora: Sequence[str] = (), *, joined: bool = False) -> ReleaseResult:
+    def publish_changes(self, corpora: Sequence[str] = (), lease: Lease | None = None) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
 
         `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
-        unpublished records. With `joined` the caller holds the lease of a run, which keeps purges out.
+        unpublished records. `lease` is that of the run; if it is held, it keeps purges out.
         """
         if not corpora and self.publisher.current() and self.store.reindexed():
             return ReleaseResult(None, [])
-        with nullcontext() if joined else Leases(self.store).visit():
+        with nullcontext() if lease and lease.held else Leases(self.store).visit():
             # Read these before maintenance creates a version of its own.
             withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
             self.store.compact()
             with ThreadPoolExecutor(1) as pool:
                 indexing = pool.submit(self.store.index)  # creates versions, but no data files that need a check
-                found = self._check_new(corpora)
+                found = self._check_new(corpora, lease)
                 indexing.result()
-            result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before))
+            result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before, lease))
         self.store.clean()
         return result
 
@@ -128,11 +128,13 @@ class Release:
         with leases.visit(), leases.publishing():
             yield
 
-    def _publish(self, found: _Checked, corpora: Sequence[str], withdrawn: bool, before: int | None) -> ReleaseResult:
+    def _publish(
+        self, found: _Checked, corpora: Sequence[str], withdrawn: bool, before: int | None, lease: Lease | None
+    ) -> ReleaseResult:
         """Publish the newest version; check it again first if another run has written to it in the meantime."""
         tables = self.store.newest_tables()
         if not found.checker.covers(tables):
-            found = self._check_new(corpora)
+            found = self._check_new(corpora, lease)
             tables = found.checker.tables  # those just checked, not later ones
         names = {result.corpus for result in found.checks}
         quality = [] if withdrawn or found.unfit else self._quality(tables, names)
@@ -155,7 +157,7 @@ class Release:
         same = self.publisher.served() == tables["records"].version
         return same and bool(Ledger(self.store).unfinished()) and self.publisher.whole()
 
-    def _check_new(self, corpora: Sequence[str]) -> _Checked:
+    def _check_new(self, corpora: Sequence[str], lease: Lease | None = None) -> _Checked:
         """Check the newest records, and check again while another run may have them half written.
 
         A run writes records first and the ledger after them, so a check in between sees the two disagree.
@@ -167,6 +169,8 @@ class Release:
             fit = found.unfit is None and (not found.checker.torn or looks > TORN_LOOKS)
             if fit or (found.unfit and not _may_be_torn(found)):
                 return found
+            if lease:
+                lease.leave_corpus()  # else two runs that both check would wait for each other
             held = bool(Leases(self.store).working())
             if not held and (not waited or found.unfit is None):
                 return found

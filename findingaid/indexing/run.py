@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +48,7 @@ from findingaid.protocols import Embedder, Source
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid.sources.patterns import exclude_patterns
 from findingaid.store import Lease, Leases, Store
+from findingaid.store.leases import Tell
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
@@ -75,29 +76,43 @@ class Run:
     executor: Executor | None = None
     """Executor of the batches; None builds them in this process."""
 
+    tell: Tell = LOGGER.warning
+    """Callback for lines that say which other run is waited for."""
+
     _indexers: dict[str, Indexer] = field(default_factory=dict, repr=False)
     _inspected: bool = field(default=False, repr=False)
-    _joined: bool = field(default=False, repr=False)
+
+    @cached_property
+    def lease(self) -> Lease:
+        """Lease of this run on the corpus that it works on, held until the end of `with run`."""
+        run = self.spending.run if self.spending.shared else ""
+        return Leases(self.store).of_run(run, self.embedder.id, self.tell)
+
+    def __enter__(self) -> Self:
+        self.lease.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lease.__exit__()
 
     def indexer(self, corpus: str) -> Indexer:
         """Return the indexer of one corpus, the same at each call. Raises UnknownCorpusError."""
         if corpus not in self._indexers:
             of = find_corpus(self.corpora, corpus)
-            self._indexers[corpus] = Indexer(of, self.embedder, self.store, self.spending, self.log)
+            self._indexers[corpus] = Indexer(of, self.embedder, self.store, self.spending, self.log, self.lease)
         return self._indexers[corpus]
 
-    def prepare(self, *, allow_loss: bool = False, until: ExitStack | None = None) -> list[str]:
+    def prepare(self, *, allow_loss: bool = False) -> list[str]:
         """Create missing and damaged tables, complete interrupted redactions, and return a line per table made anew.
 
         A new store gives no lines. If a table has to be made, runs with another embedder are kept out until this call
-        ends, or until the `until` stack closes. Raises StoreError if the log of decisions is lost, unless `allow_loss`
-        lets it start empty, and if a run with another embedder is under way.
+        ends, or `with run`. Raises StoreError if the log of decisions is lost, unless `allow_loss` lets it start
+        empty, and if a run with another embedder is under way.
         """
-        with ExitStack() as here:
-            join = partial(self._join, here if until is None else until)
+        with self:
             dim = dimensions_of(self.embedder, self.store)
-            repaired = self.store.prepare(dim, allow_loss=allow_loss, before_making=join)
-            complete(self.store, self.log, extractors(self.corpora.values()))
+            repaired = self.store.prepare(dim, allow_loss=allow_loss, before_making=self.lease.join)
+            complete(self.store, self.log, extractors(self.corpora.values()), self.lease)
             self._inspected = True
             return repaired
 
@@ -182,7 +197,22 @@ class Run:
         listings = [listing for listing in found.listings if listing.artifact_id in wanted]
         failures = [failure for failure in found.failures if failure.artifact_id in wanted]
         there = {listing.artifact_id for listing in listings} | {failure.artifact_id for failure in failures}
-        return CorpusPlan(corpus, len(there), listings, sorted(wanted - there), failures)
+        deleted = sorted(wanted - there)
+        return CorpusPlan(corpus, len(there), listings, deleted, failures, allow_loss=True, partial=True)
+
+    def begin(self, plan: CorpusPlan, *, force: bool = False) -> CorpusPlan:
+        """Take the lease on a corpus if there is work, and record failures and lost parts; return the plan to follow.
+
+        If another run works on the corpus, it is waited for, and the corpus is planned again. The lease is held until
+        the end of `with run`. Raises SourceError as `plan` does.
+        """
+        if not plan.writes:
+            return plan
+        if self.lease.take(plan.corpus):
+            again = self.plan(plan.corpus, force=force or plan.partial, allow_loss=plan.allow_loss)
+            plan = again.only(plan.artifact_ids) if plan.partial else again
+        self.indexer(plan.corpus).begin(plan)
+        return plan
 
     def finish_corpus(self, plan: CorpusPlan, reports: Sequence[BatchReport]) -> CorpusReport:
         """Clean up after the batches of a plan, and return the report of the corpus from theirs.
@@ -213,7 +243,7 @@ class Run:
 
     def close(self, corpora: Sequence[str] = ()) -> ReleaseResult:
         """Maintain the tables, check the corpora that the run changed, and publish; see `Release.publish_changes`."""
-        return self.release.publish_changes(corpora, joined=self._joined)
+        return self.release.publish_changes(corpora, self.lease)
 
     # -- all in one process ----------------------------------------------------------------------------
 
@@ -242,8 +272,8 @@ class Run:
         progress = progress or (lambda corpus: ProgressLog(LOGGER.info, corpus, self.spending))
         options = self.options(corpora, force=force, pay_again=pay_again, stages=stages)
         details = {"findingaid.corpora": list(corpora)}
-        with telemetry.span("index", "findingaid.run.duration", {}, details), ExitStack() as until_published:
-            repaired = self.prepare(allow_loss=allow_loss, until=until_published)
+        with telemetry.span("index", "findingaid.run.duration", {}, details), self:
+            repaired = self.prepare(allow_loss=allow_loss)
             reports: dict[str, CorpusReport] = {}
             plan_of = partial(self.plan, force=force, allow_loss=allow_loss)
             if artifacts:
@@ -252,7 +282,7 @@ class Run:
             with self.workers() as workers:
                 for name in corpora:
                     own = replace(options, progress=progress(name))
-                    reports[name] = _timed(name, partial(self._index, name, plan_of, own, workers, until_published))
+                    reports[name] = _timed(name, partial(self._index, name, plan_of, own, workers))
             closed = self.close([name for name in corpora if reports[name].active])
         return Report(reports, repaired, closed.unpublished)
 
@@ -262,19 +292,15 @@ class Run:
         plan_of: Callable[[str], CorpusPlan],
         options: BuildOptions,
         workers: Workers,
-        until: ExitStack,
     ) -> CorpusReport:
-        plan = plan_of(corpus)
-        if plan.stale or plan.deleted:
-            self._join(until)
+        plan = self.begin(plan_of(corpus), force=options.force)
         indexer = self.indexer(corpus)
-        indexer.begin(plan)
         if options.progress:
             options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
         if self.executor:
             reports = [report for _, report in workers.build(indexer, plan.steps(), options)]
         else:  # as `InProcess` does, but each batch is computed while the one before is written
-            reports = indexer.build_all(plan.batches(), options)
+            reports = indexer.build_all(plan.batches(), options) if plan.stale else []
         for ids in plan.removals():
             indexer.remove(ids)
         return self.finish_corpus(plan, reports)
@@ -288,13 +314,6 @@ class Run:
         replaced = pc.is_in(rows["artifact_id"], pa.array([*counted, *plan.deleted], pa.string()))
         kept = pc.sum(rows["n_records"].filter(pc.invert(replaced))).as_py() or 0
         return _report(plan, estimates, kept + sum(estimate.records for estimate in estimates))
-
-    def _join(self, until: ExitStack) -> None:
-        """Keep out runs with another embedder until `until` closes. Raises StoreError if one is under way."""
-        if not self._joined:
-            until.enter_context(Leases(self.store).join(self.embedder.id))
-            self._joined = True
-            until.callback(setattr, self, "_joined", False)
 
     def _inspect(self) -> None:
         """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""

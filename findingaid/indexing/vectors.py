@@ -25,8 +25,8 @@ from findingaid.identity.hashes import call_key
 from findingaid.indexing.batch_jobs import UNAVAILABLE
 from findingaid.indexing.calls import Progress
 from findingaid.model import Stage, Vectors
-from findingaid.protocols import Embedder, Free
-from findingaid.store import Lease, Leases, Store, schemas
+from findingaid.protocols import Embedder
+from findingaid.store import Store, schemas
 from findingaid.store.sql import equals
 
 GROUP_SECONDS = 5.0
@@ -75,38 +75,9 @@ class Embeddings:
         return {h: text for h, text in texts.items() if h not in self._vectors}
 
     def make(self, texts: Mapping[str, str], progress: Progress | None = None) -> int:
-        """Embed hash -> text, each once, storing the vectors as they arrive; return the number of texts embedded.
-
-        Texts that another run is embedding are waited for, and taken from the cache.
-        """
+        """Embed hash -> text, each once, storing the vectors as they arrive; return the number of texts embedded."""
         if progress and texts:
             progress(Stage.EMBEDDINGS.value, len(texts), 0)
-        if isinstance(self.embedder, Free):
-            return self._make(texts, progress)
-        counts: list[int] = []
-
-        def make(lease: Lease) -> None:
-            mine = {h: texts[h] for h in lease.artifact_ids}
-            missing = self.load(mine)
-            if progress and len(missing) < len(mine):
-                progress(Stage.EMBEDDINGS.value, 0, len(mine) - len(missing))
-            counts.append(self._make(missing, progress))
-
-        Leases(self._store).in_turn(f"vectors of {self.embedder.id}", texts, make)
-        return sum(counts)
-
-    @contextmanager
-    def making(self, texts: Mapping[str, str], progress: Progress | None = None) -> Iterator[Future[int]]:
-        """Call `make` in another thread meanwhile. If the body raises, stop after the group of texts under way."""
-        with ThreadPoolExecutor(1, "embeddings") as worker:
-            made = worker.submit(self.make, texts, progress)
-            try:
-                yield made
-            except BaseException:
-                self._stopped = True
-                raise
-
-    def _make(self, texts: Mapping[str, str], progress: Progress | None) -> int:
         hashes = list(texts)
         kept = 0
         last = time.monotonic()
@@ -123,6 +94,17 @@ class Embeddings:
             if progress:
                 progress(Stage.EMBEDDINGS.value, 0, len(group))
         return len(hashes)
+
+    @contextmanager
+    def making(self, texts: Mapping[str, str], progress: Progress | None = None) -> Iterator[Future[int]]:
+        """Call `make` in another thread meanwhile. If the body raises, stop after the group of texts under way."""
+        with ThreadPoolExecutor(1, "embeddings") as worker:
+            made = worker.submit(self.make, texts, progress)
+            try:
+                yield made
+            except BaseException:
+                self._stopped = True
+                raise
 
     @cached_property
     def dim(self) -> int:

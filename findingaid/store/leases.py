@@ -1,14 +1,18 @@
-"""Leases on artifacts, so that concurrent runs share the work instead of doing all of it twice.
+"""Leases, so that concurrent runs over one corpus take turns instead of doing the work twice.
 
-A lease names artifacts of a corpus, or the keys of calls and vectors that are being made. A thread renews it while its
-process lives. It is dead once it has expired or its process no longer exists, so a killed run holds nothing for long.
-Each new claim drops dead leases, but one of its own process only if it takes an artifact of it: a process that was
-suspended goes on. A lease that is still in the table was therefore not taken over.
+A run holds a lease on the corpus that it works on, one corpus at a time. It keeps out every other run; processes of the
+same run share the corpus, each with a row of its own. A thread renews the row while its process lives. A lease is dead
+once it has expired or its process no longer exists, so a killed run holds nothing for long. Each new lease drops dead
+ones, but one of its own process only if it stands in its way: a process that was suspended goes on. A lease that is
+still in the table was therefore not taken over.
 
-A purge takes a lease on the whole store, which excludes all others. Commits without a lease on artifacts (decisions,
-and the end of a run) are made in `visit`, which keeps purges out.
+A purge takes a lease on the whole store, which excludes all others. Commits outside of a corpus (decisions, and the end
+of a run) are made in `visit`, which keeps purges out.
 
 Leases expire by the clock: hosts that share a store must agree on the time to within a few seconds.
+
+On object storage they are the rows of the table `leases`. In a folder they are in a small file, which takes a tenth of
+the time of a commit to a table.
 """
 
 from __future__ import annotations
@@ -18,38 +22,44 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Self
 
+import orjson
 import pyarrow as pa
 
 from findingaid.errors import FindingAidError, StoreError
 from findingaid.store import schemas
 from findingaid.store.locks import this_host
-from findingaid.store.sql import equals
-from findingaid.store.store import Store
+from findingaid.store.store import LOCKS, Store
 
 LOGGER = logging.getLogger("findingaid")
+
+Tell = Callable[[str], object]
+"""Callback for a line that says which process is waited for."""
 
 TTL = timedelta(seconds=60)
 
 WHOLE_STORE = "*"
-"""Corpus name in the lease of a purge, which leaves nothing free."""
+"""Name in the lease of a purge. Names of corpora do not start with an asterisk."""
 
 VISIT = "*visit"
-"""Corpus name in a lease that only keeps purges out."""
+"""Name in a lease that only keeps purges out."""
 
 PUBLISHING = "*publishing"
 """Name that is locked while readers are moved to another version. Where it is a lease, a waiting purge permits it."""
 
 BRIEF = (VISIT, PUBLISHING)
-"""Brief leases: a purge waits for these, and fails while artifacts are held."""
+"""Brief leases: a purge waits for these, and fails while a run holds any other."""
 
-RUN = "a run with"
-"""Corpus name in the lease of a whole run, which names its embedder; not a valid name of a corpus."""
+NO_CORPUS = "*run"
+"""Name in the lease of a run that works on no corpus, as while it waits for one."""
+
+SHARED = (VISIT, NO_CORPUS)
 
 VISITORS_SECONDS = 600
 """How long a purge waits for brief leases. The longest ones belong to runs that build an index."""
@@ -66,13 +76,15 @@ PROCESS = secrets.token_hex(8)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A row of the leases table."""
+    """A lease as it is stored."""
 
     owner: str
     host: str
     pid: int
-    corpus: str
-    artifact_ids: Sequence[str]
+    name: str
+    run: str
+    part: str
+    made_with: str
     expires: datetime
 
     @property
@@ -83,6 +95,20 @@ class Held:
     def own(self) -> bool:
         """Whether it is of this process."""
         return self.pid == os.getpid() and self.owner.startswith(PROCESS) and self.host == this_host()
+
+    @property
+    def of_corpus(self) -> bool:
+        """Whether its run works on a corpus, and may be between two commits."""
+        return not self.name.startswith("*")
+
+    def waits_for(self, row: Held) -> bool:
+        """Check whether this lease cannot be taken while another one is held."""
+        if row.name == WHOLE_STORE:
+            return self.name != PUBLISHING
+        if self.name == WHOLE_STORE:
+            return row.name not in BRIEF
+        same_run = bool(self.run) and self.run == row.run and self.part != row.part
+        return self.name == row.name and self.name not in SHARED and not same_run
 
     def _gone(self) -> bool:
         """Check whether the process, on this host, no longer exists."""
@@ -100,121 +126,60 @@ class Held:
 
     @property
     def does(self) -> str:
-        """The activity of its process, as worded in errors."""
-        if self.corpus == WHOLE_STORE:
+        """The activity of its process, as worded in messages."""
+        if self.of_corpus:
+            return f"works on {self.name}"
+        if self.name == WHOLE_STORE:
             return "purges"
-        if self.corpus == RUN:
-            return "indexes"
-        return "is publishing or recording a decision" if self.corpus in BRIEF else f"works on {self.corpus}"
+        return "is publishing or recording a decision" if self.name in BRIEF else "indexes"
 
     def __str__(self) -> str:
-        return f"process {self.pid} on host {self.host.split('/')[0]}"
+        process = f"process {self.pid} on host {self.host.split('/')[0]}"
+        return f"run {self.run} ({process})" if self.run else process
 
 
-NOBODY = Held("", "", 0, "", (), datetime.fromtimestamp(0, UTC))
-"""A row that is always present, so that any two claims rewrite a common row and conflict."""
+NOBODY = Held("", "", 0, "", "", "", "", datetime.fromtimestamp(0, UTC))
+"""A row that is always in the table, so that any two leases that are taken rewrite a common row and conflict."""
 
 
 class Leases:
-    """The leases of a store. Two claims of the same artifact never both succeed, even from different machines."""
+    """The leases of a store. Two that exclude each other are never both held, even on different machines."""
 
     def __init__(self, store: Store, ttl: timedelta = TTL) -> None:
         self.ttl = ttl
         self._store = store
 
-    def claim(self, corpus: str, artifact_ids: Iterable[str]) -> Lease:
-        """Take the free ones among these artifacts, without waiting; the lease lists them."""
-        since = _now()
-        wanted = list(artifact_ids)
-        free: list[str] = []
-        owner = _owner()
+    def of_run(self, run: str, embedder: str, tell: Tell) -> Lease:
+        """Return the lease of a run, which holds nothing yet.
 
-        def take(rows: list[Held]) -> list[Held] | None:
-            live = [row for row in rows if row.live]
-            taken = {i for row in live if row.corpus == corpus for i in row.artifact_ids}
-            purging = corpus != PUBLISHING and any(row.corpus == WHOLE_STORE for row in live)
-            free[:] = [] if purging else [i for i in wanted if i not in taken]
-            mine = Held(owner, this_host(), os.getpid(), corpus, free, _now() + self.ttl)
-            taking = set(free)
-            kept = [row for row in _late(rows) if row.corpus != corpus or taking.isdisjoint(row.artifact_ids)]
-            return [*live, *kept, mine] if free else None
-
-        if wanted:
-            self.edit(take)
-        return Lease(self, owner, corpus, free, since)
-
-    @contextmanager
-    def join(self, embedder: str) -> Iterator[None]:
-        """Keep out purges, and runs with another embedder or other table schemas; other runs may join.
-
-        Waits for a purge in progress. Raises StoreError when a run with another embedder or schema is in progress.
+        Processes that are given the same `run` share a corpus; with "" the run has no other process.
         """
-        owner = _owner()
-        purging: list[Held] = []
-        made_with = f"{embedder} (tables {schemas.EDITION})"
+        return Lease(self, run, f"{embedder} (tables {schemas.EDITION})", tell)
 
-        def take(rows: list[Held]) -> list[Held] | None:
-            live = [row for row in rows if row.live]
-            purging[:] = [row for row in live if row.corpus == WHOLE_STORE]
-            if purging:
-                return None
-            for row in live:
-                if row.corpus == RUN and list(row.artifact_ids) != [made_with]:
-                    raise StoreError(
-                        f"{row} writes to {self._store.uri} with {row.artifact_ids[0]}, and this run has {made_with}:"
-                        " wait until it ends, or give this run its own store"
-                    )
-            return [*live, *_late(rows), Held(owner, this_host(), os.getpid(), RUN, [made_with], _now() + self.ttl)]
+    def alone(self, name: str) -> AbstractContextManager[Lease]:
+        """Lock a name against all other processes, after waiting for the one that holds it."""
+        return Lease(self).on(name)
 
-        while True:
-            since = _now()
-            self.edit(take)
-            if not purging:
-                break
-            time.sleep(POLL_SECONDS)
-        with Lease(self, owner, RUN, [made_with], since):
-            yield
-
-    @contextmanager
-    def visit(self) -> Iterator[Lease]:
+    def visit(self) -> AbstractContextManager[Lease]:
         """Keep purges out; several visits may be held at the same time. Waits for a purge in progress."""
-        with self._waited_for(VISIT, secrets.token_hex(8)) as lease:
-            yield lease
+        return Lease(self).on(VISIT)
 
     @contextmanager
     def whole_store(self) -> Iterator[Lease]:
         """Keep all other processes from writing: new leases wait from now on, and brief ones are waited for.
 
-        Before that, with nothing held, it waits for runs that are about to end. Raises StoreError, with nothing held,
-        when another process works on artifacts or purges, and when it has waited for VISITORS_SECONDS.
+        Raises StoreError, with nothing held, when another process indexes or purges, and when brief leases are held for
+        longer than VISITORS_SECONDS.
         """
         until = time.monotonic() + VISITORS_SECONDS
-        others: list[Held] = []
-        owner = _owner()
-
-        def take(rows: list[Held]) -> list[Held] | None:
-            live = [row for row in rows if row.live]
-            others[:] = [row for row in live if row.corpus not in BRIEF]
-            mine = Held(owner, this_host(), os.getpid(), WHOLE_STORE, [WHOLE_STORE], _now() + self.ttl)
-            return None if others else [*live, mine]
-
-        while True:
-            since = _now()
-            self.edit(take)
-            if not others:
-                break
-            if working := [row for row in others if row.corpus != RUN]:
-                raise _not_purged(working[0])
-            self._await_end(others[0], until)
-        with Lease(self, owner, WHOLE_STORE, [WHOLE_STORE], since) as lease:
-            while visitors := [row for row in self.held() if row.corpus in BRIEF]:
-                self._await_end(visitors[0], until)
+        with Lease(self) as lease:
+            if others := lease.try_take(WHOLE_STORE):
+                raise _not_purged(others[0])
+            while visitors := [row for row in self.held() if row.name in BRIEF]:
+                if time.monotonic() > until:
+                    raise _not_purged(visitors[0])
+                time.sleep(SOON_SECONDS)
             yield lease
-
-    def _await_end(self, row: Held, until: float) -> None:
-        if time.monotonic() > until:
-            raise _not_purged(row)
-        time.sleep(SOON_SECONDS)
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
@@ -225,66 +190,47 @@ class Leases:
         with self.alone(PUBLISHING) if self._store.remote else self._store.alone(PUBLISHING):
             yield
 
-    @contextmanager
-    def alone(self, at: str) -> Iterator[None]:
-        """Lock a name against all other processes, after waiting for the one that holds it."""
-        with self._waited_for(at, at):
-            yield
-
-    @contextmanager
-    def _waited_for(self, corpus: str, item: str) -> Iterator[Lease]:
-        told: set[str] = set()
-        while True:
-            with self.claim(corpus, [item]) as lease:
-                if lease.artifact_ids:
-                    yield lease
-                    return
-            for row in self.held(WHOLE_STORE):
-                if row.owner not in told:
-                    LOGGER.warning("waiting for %s, which purges", row)
-                    told.add(row.owner)
-            time.sleep(SOON_SECONDS if corpus in BRIEF else POLL_SECONDS)
-
-    def in_turn(self, corpus: str, artifact_ids: Iterable[str], do: Callable[[Lease], None]) -> None:
-        """Call `do` with leases that together cover all these artifacts: first the free ones, then the rest.
-
-        Nothing is held while it waits, so processes that want each other's artifacts never deadlock.
-        """
-        rest = list(artifact_ids)
-        while rest:
-            with self.claim(corpus, rest) as lease:
-                if lease.artifact_ids:
-                    do(lease)
-            rest = lease.not_held(rest)
-            self.wait(corpus, rest)
-
-    def wait(self, corpus: str, artifact_ids: Iterable[str]) -> None:
-        """Wait until one of these artifacts is free, and log which process holds them. Call it with nothing held."""
-        wanted = set(artifact_ids)
-        told: set[str] = set()
-        while wanted:
-            held = [row for row in self.held() if row.corpus in {corpus, WHOLE_STORE}]
-            holders = [
-                (row, wanted if row.corpus == WHOLE_STORE else wanted.intersection(row.artifact_ids)) for row in held
-            ]
-            if set().union(*(ids for _, ids in holders)) != wanted:
-                return
-            for row, ids in holders:
-                if ids and row.owner not in told:
-                    of = corpus if " of " in corpus else f"artifacts of {corpus}"
-                    what = f"{len(ids)} {of} that" if row.corpus == corpus else "a purge that"
-                    LOGGER.warning("waiting for %s %s works on", what, row)
-                    told.add(row.owner)
-            time.sleep(POLL_SECONDS)
-
     def working(self) -> list[Held]:
-        """Return the live leases of processes that may be between two commits: not brief ones, nor that of a purge."""
-        return [row for row in self.held() if row.corpus not in {*BRIEF, WHOLE_STORE}]
+        """Return the live leases on corpora, whose processes may be between two commits."""
+        return [row for row in self.held() if row.of_corpus]
 
-    def held(self, corpus: str | None = None) -> list[Held]:
-        """Return the live leases of one corpus or of all; leases of whole runs only when `corpus` is RUN."""
-        where = f"NOT ({equals('corpus', RUN)})" if corpus is None else equals("corpus", corpus)
-        return [row for row in _parsed(self._store.rows("leases", schemas.LEASES.names, where)) if row.live]
+    def held(self, name: str | None = None) -> list[Held]:
+        """Return the live leases of one name, or all."""
+        remote = self._store.remote
+        rows = _parsed(self._store.rows("leases", schemas.LEASES.names)) if remote else self._read()
+        return [row for row in rows if row.live and name in {None, row.name}]
+
+    def claim(self, mine: Held) -> list[Held]:
+        """Write a row in place of the one that its owner has. If live leases exclude it, return those instead.
+
+        Its owner then holds no corpus any more: runs that want each other's corpora never deadlock. Raises StoreError
+        if a run with another embedder or other table schemas is in progress.
+        """
+        others: list[Held] = []
+
+        def take(rows: list[Held]) -> list[Held] | None:
+            before = [row for row in rows if row.owner == mine.owner]
+            rest = [row for row in rows if row.owner != mine.owner]
+            live = [row for row in rest if row.live]
+            self._require_same(mine, live)
+            others[:] = [row for row in live if mine.waits_for(row)]
+            if others:
+                waiting = [replace(row, name=NO_CORPUS) for row in before if row.name != NO_CORPUS]
+                return [*rest, *waiting] if waiting else None
+            late = [row for row in rest if row.own and not row.live and mine.name != WHOLE_STORE]
+            return [*live, *(row for row in late if not mine.waits_for(row)), mine]
+
+        self.edit(take)
+        return others
+
+    def _require_same(self, mine: Held, live: list[Held]) -> None:
+        """Raise StoreError if one of these live leases is of a run with another embedder or other table schemas."""
+        for row in live:
+            if mine.made_with and row.made_with not in {"", mine.made_with}:
+                raise StoreError(
+                    f"{row} writes to {self._store.uri} with {row.made_with}, and this run has {mine.made_with}:"
+                    " wait until it ends, or give this run its own store"
+                )
 
     def edit(self, change: Callable[[list[Held]], list[Held] | None]) -> None:
         """Replace all leases with the result of `change`, in one commit; None changes nothing."""
@@ -293,109 +239,178 @@ class Leases:
             rows = change(_parsed(table))
             return None if rows is None else _table([NOBODY, *rows])
 
-        self._store.rewrite("leases", _table([NOBODY]), edit)
+        if self._store.remote:
+            self._store.rewrite("leases", _table([NOBODY]), edit)
+            return
+        with self._store.alone("leases"), self._store.reached():
+            rows = change(self._read())
+            if rows is not None:
+                new = self._file.with_suffix(".new")
+                new.write_bytes(orjson.dumps(rows))
+                new.replace(self._file)
+
+    @property
+    def _file(self) -> Path:
+        return Path(self._store.uri) / LOCKS / "leases.json"
+
+    def _read(self) -> list[Held]:
+        """Return the rows of the file. One that was lost, or cut off as the machine went down, holds nothing."""
+        with self._store.reached():
+            try:
+                rows = orjson.loads(self._file.read_bytes())
+            except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+                return []
+        return [Held(**row | {"expires": datetime.fromisoformat(row["expires"])}) for row in rows]
 
 
 class Lease:
-    """Lease on a set of artifacts, possibly empty: no other process works on them until it is released."""
+    """Lease on one name at a time, mostly a corpus, that a thread renews.
 
-    def __init__(self, leases: Leases, owner: str, corpus: str, artifact_ids: Sequence[str], since: datetime) -> None:
-        self.artifact_ids = tuple(artifact_ids)
+    It is held until the end of the outermost `with` that has it or `on`.
+    """
+
+    def __init__(self, leases: Leases, run: str = "", made_with: str = "", tell: Tell = LOGGER.warning) -> None:
         self._leases = leases
-        self._owner = owner
-        self._corpus = corpus
+        self._run = run
+        self._made_with = made_with
+        self._tell = tell
+        self._owner = f"{PROCESS}-{secrets.token_hex(8)}"
+        self._name = ""
+        self._depth = 0
+        self._sure_until = _now()
         self._left = threading.Event()
-        self._sure_until = since + leases.ttl / 2
-        self._keeper = threading.Thread(target=self._keep, name=f"lease {owner}", daemon=True)
-        if artifact_ids:
-            self._keeper.start()
+        self._keeper: threading.Thread | None = None
 
-    def not_held(self, artifact_ids: Iterable[str]) -> list[str]:
-        """Return the artifacts that are not in this lease."""
-        mine = set(self.artifact_ids)
-        return [i for i in artifact_ids if i not in mine]
+    @property
+    def held(self) -> bool:
+        """Whether it is taken, and keeps purges out."""
+        return self._keeper is not None
+
+    @contextmanager
+    def on(self, name: str, part: str = "") -> Iterator[Self]:
+        """Hold a name, see `take`, until the end of the outermost `with`."""
+        with self:
+            self.take(name, part)
+            yield self
+
+    def join(self) -> None:
+        """Keep out purges, and runs with another embedder or other table schemas; other runs may join."""
+        if not self.held:
+            self.take(NO_CORPUS)
+
+    def leave_corpus(self) -> None:
+        """Let other runs work on the corpus that is held, if any, and go on to keep purges out."""
+        if self.held:
+            self.take(NO_CORPUS)
+
+    def take(self, name: str, part: str = "") -> bool:
+        """Hold a name in place of the one before, after waiting for others; return whether it had to wait.
+
+        Other processes of the run may hold the same corpus for another `part` of the work, and not for the same: the
+        process that replaces a lost one waits until that one can no longer write.
+        """
+        if name == self._name:
+            return False
+        told: set[str] = set()
+        while others := self.try_take(name, part):
+            for row in others:
+                if row.owner not in told and (row.of_corpus or row.name == WHOLE_STORE):
+                    self._tell(f"waiting for {row}, which {row.does}")
+                told.add(row.owner)
+            time.sleep(SOON_SECONDS if name in BRIEF else POLL_SECONDS)
+        return bool(told)
+
+    def try_take(self, name: str, part: str = "") -> list[Held]:
+        """Hold a name in place of the one before, or return the leases that exclude it."""
+        since = _now()
+        row = Held(
+            self._owner, this_host(), os.getpid(), name, self._run, part, self._made_with, since + self._leases.ttl
+        )
+        others = self._leases.claim(row)
+        self._name = (NO_CORPUS if self.held else "") if others else name
+        if not others:
+            self._sure_until = since + self._leases.ttl / 2
+            self._begin_renewing()
+        return others
 
     def check(self) -> None:
         """Raise StoreError when another run has dropped this lease; call it before each commit.
 
         A lease with half of its time left is never dropped, so only one with less is read and renewed.
         """
-        if self.artifact_ids and _now() >= self._sure_until and self._renewed() is None:
-            raise StoreError(
-                f"{self._named} expired and was removed by another run: nothing more is written, run again"
-            )
+        if _now() >= self._sure_until and not self._renew():
+            raise StoreError(f"{self} expired and was removed by another run: nothing more is written, run again")
 
     def check_commit(self, _: object) -> None:
         """Call `check`, in the form that `Store.replace` and `Store.append` expect."""
         self.check()
 
-    @property
-    def _named(self) -> str:
-        if self._corpus in {WHOLE_STORE, *BRIEF}:
-            return "the lease of this process"
-        return f"{self._corpus}: the lease on {len(self.artifact_ids)} artifacts"
+    def __str__(self) -> str:
+        return "the lease of this process" if self._name.startswith("*") else f"{self._name}: the lease of this run"
+
+    def _begin_renewing(self) -> None:
+        if self._keeper is None:
+            self._left.clear()
+            self._keeper = threading.Thread(target=self._keep, name=f"lease {self._owner}", daemon=True)
+            self._keeper.start()
 
     def _keep(self) -> None:
         while not self._left.wait((self._leases.ttl / 3).total_seconds()):
             try:
-                if self._renewed() is None:
+                if not self._renew():
                     return  # `check` raises for it before a commit
             except (FindingAidError, OSError, RuntimeError, ValueError) as error:
-                LOGGER.warning("%s is not renewed, trying again: %s", self._named, error)
+                LOGGER.warning("%s is not renewed, trying again: %s", self, error)
 
-    def _renewed(self) -> Held | None:
-        """Renew the lease, even after it expired, and return its row; None if another run dropped it."""
-        mine: list[Held] = []
+    def _renew(self) -> bool:
+        """Renew the lease, even after it expired; return False if another run dropped it."""
+        found = False
         since = _now()
 
         def renew(rows: list[Held]) -> list[Held] | None:
-            mine[:] = [replace(row, expires=_now() + self._leases.ttl) for row in rows if row.owner == self._owner]
-            return (
-                [*(row for row in rows if row.owner != self._owner and (row.live or row.own)), *mine] if mine else None
-            )
+            nonlocal found
+            found = any(row.owner == self._owner for row in rows)
+            until = _now() + self._leases.ttl
+            kept = (replace(row, expires=until) if row.owner == self._owner else row for row in rows)
+            return [row for row in kept if row.live or row.own] if found else None
 
         self._leases.edit(renew)
-        if not mine:
-            return None
-        self._sure_until = since + self._leases.ttl / 2
-        return mine[0]
+        if found:
+            self._sure_until = since + self._leases.ttl / 2
+        return found
 
-    def release(self) -> None:
-        """Release these artifacts. Errors are only logged for debugging: an earlier one mostly has the same cause.
+    def __enter__(self) -> Self:
+        self._depth += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._release()
+
+    def _release(self) -> None:
+        """Release the lease. Errors are only logged for debugging: an earlier one mostly has the same cause.
 
         Waits for a renewal in progress: an interpreter that ends while another thread is inside Lance aborts.
         """
-        self._left.set()
-        if not self.artifact_ids:
+        if self._keeper is None:
             return
+        self._left.set()
         self._keeper.join()
+        self._keeper = None
         try:
             self._leases.edit(self._without)
         except (FindingAidError, OSError, RuntimeError, ValueError) as error:
-            LOGGER.debug("%s is not released and will expire: %s", self._named, error)
+            LOGGER.debug("%s is not released and will expire: %s", self, error)
+        self._name = ""
 
     def _without(self, rows: list[Held]) -> list[Held] | None:
         rest = [row for row in rows if row.owner != self._owner]
         return rest if len(rest) < len(rows) else None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
 
 def _not_purged(row: Held) -> StoreError:
     return StoreError(f"not purged: {row} {row.does}: wait until it ends")
-
-
-def _owner() -> str:
-    return f"{PROCESS}-{secrets.token_hex(8)}"
-
-
-def _late(rows: Iterable[Held]) -> list[Held]:
-    """Return the leases of this process that ran out, while it was suspended, and that nobody took."""
-    return [row for row in rows if row.own and not row.live]
 
 
 def _now() -> datetime:
@@ -406,6 +421,6 @@ def _parsed(table: pa.Table) -> list[Held]:
     return [Held(**row) for row in table.to_pylist() if row["owner"]]
 
 
-def _table(rows: Sequence[Held]) -> pa.Table:
+def _table(rows: list[Held]) -> pa.Table:
     columns = {name: [getattr(row, name) for row in rows] for name in schemas.LEASES.names}
     return pa.table(columns, schema=schemas.LEASES)

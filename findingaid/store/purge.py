@@ -20,7 +20,7 @@ from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import LOOKUP, REMOTE_VERSIONS_FOR, TABLES, Store, delete
+from findingaid.store.store import LOOKUP, REMOTE_VERSIONS_FOR, Store, delete
 
 if TYPE_CHECKING:
     import lance
@@ -83,7 +83,7 @@ class _Purge:
         self._rewrite()
         self.lease.check()
         Publisher(store).publish()
-        deleted = sum(self._drop_versions(table) for table in TABLES)
+        deleted = sum(self._drop_versions(table) for table in self.store.tables)
         self.lease.check()
         _drop_set_aside(store)
         return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store))
@@ -92,7 +92,7 @@ class _Purge:
         """Rewrite each table into files that contain only live rows, and rebuild the indexes."""
         self.lease.check()
         self.store.drop_indexes("records")
-        for table in TABLES:
+        for table in self.store.tables:
             self._change(table, _compact)
         self.lease.check()
         self.store.index()
@@ -100,11 +100,11 @@ class _Purge:
     def _drop_versions(self, table: str) -> int:
         """Drop leftover files and all versions but the tagged and the newest; return the bytes deleted.
 
-        Waiting processes, too, write to the leases table; on object storage it needs the versions of the last hour. A
-        leftover may be a file that is about to be committed. There, and in irreplaceable tables, leftovers therefore
-        stay for the week for which Lance keeps them.
+        Waiting processes, too, write to the leases table, which needs the versions of the last hour. A leftover may be
+        a file that is about to be committed. There, and in irreplaceable tables, leftovers therefore stay for the week
+        for which Lance keeps them.
         """
-        waits = table == LEASES and self.store.remote
+        waits = table == LEASES
         done = self._change(
             table,
             lambda dataset: dataset.cleanup_old_versions(

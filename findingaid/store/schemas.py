@@ -280,12 +280,14 @@ SKIPPED = _schema(
 )
 
 LEASES = _schema(
-    "leases-1",
+    "leases-2",
     _text("owner", "unique id of the lease"),
     _text("host", "machine or container of its process"),
     _int("pid", "process id"),
-    CORPUS,
-    _column("artifact_ids", pa.list_(pa.string()), "artifacts that no other process works on"),
+    _text("name", "corpus that no other run works on, or the name of a lock, which starts with an asterisk"),
+    _text("run", "run whose other processes may work on the corpus too; empty if it has none"),
+    _text("part", "first artifact of the part of the corpus that this process works on; empty for all of it"),
+    _text("made_with", "embedder and table schemas of the run"),
     _column("expires", pa.timestamp("ms", "UTC"), "time at which it expires unless it is renewed"),
 )
 

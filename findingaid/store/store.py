@@ -118,6 +118,14 @@ class Store:
         self._session: Any = None
         limit_arenas()
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables of this store. Leases are in a table on object storage only."""
+        return tuple(table for table in TABLES if self.remote or table != "leases")
+
+    def _wanted(self, dim: int) -> dict[str, pa.Schema]:
+        return {table: schemas.FIXED.get(table) or schemas.records(dim) for table in self.tables}
+
     def caching(self) -> Self:
         """Return a view of a store on a disk for one run: it opens a table ten times as fast after the first time.
 
@@ -233,14 +241,14 @@ class Store:
 
         The same run notices the missing rows by the ledger's counts and writes them again. Raises StoreError for an
         irreplaceable table that cannot be used, except in a new store; with `allow_loss` a lost one is created empty.
-        `before_making` is called once the leases table exists and before any other table is touched; it may raise.
+        `before_making` is called once leases can be taken and before any other table is touched; it may raise.
         """
-        wanted = _wanted(dim)
+        wanted = self._wanted(dim)
         with self._writing():
             states = self.inspect(dim)
             lost = {table for table, state in states.items() if state == "lost"}
-            fresh = lost == set(TABLES)
-            unused = lost >= set(TABLES) - set(schemas.CACHES)  # caches may be copied from another store
+            fresh = lost == set(self.tables)
+            unused = lost >= set(self.tables) - set(schemas.CACHES)  # caches may be copied from another store
             # Irreplaceable tables are made first, so that they existed before if any other table exists.
             first = [table for table in (*schemas.IRREPLACEABLE, "leases") if table in states]
             for table in first:
@@ -591,7 +599,7 @@ class Store:
 
     def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
         """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
-        self.each(filter(self._has_versions, TABLES), lambda table: self._commit(table, do))
+        self.each(filter(self._has_versions, self.tables), lambda table: self._commit(table, do))
 
     def each(self, tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
         """Call `do` with each table, and return its results by table.
@@ -704,7 +712,7 @@ class Store:
         self._require_folder()
         if not 0 < dim <= MAX_DIM:
             raise ConfigError(f"embedder: its vectors have {dim:,} dimensions, an index takes 1 to {MAX_DIM:,}")
-        wanted = _wanted(dim)
+        wanted = self._wanted(dim)
         self._session = _session() if self._caching and not self.remote else None
         known = self._known_versions()  # before the tables are looked at, since other runs may write to them
         states = self.each(wanted, lambda table: self._state(table, wanted[table], known.get(table, 0)))
@@ -851,10 +859,6 @@ def _session() -> Any:
     from lance import Session  # type: ignore[attr-defined]  # lance imports it without listing it
 
     return Session(metadata_cache_size_bytes=CACHE_BYTES, index_cache_size_bytes=CACHE_BYTES)
-
-
-def _wanted(dim: int) -> dict[str, pa.Schema]:
-    return {**schemas.FIXED, "records": schemas.records(dim)}
 
 
 def delete(dataset: lance.LanceDataset, where: str) -> int:

@@ -19,7 +19,7 @@ from findingaid.store.lexical import COLUMN
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals
-from findingaid.store.store import TABLES, Store
+from findingaid.store.store import Store
 from findingaid.store.vectors import STREAM
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ NAMED = 3
 def verify(store: Store, dim: int) -> list[str]:
     """Return the problems of the tables themselves or, if there are none, the inconsistencies between them."""
     states = store.inspect(dim)
-    if states == dict.fromkeys(TABLES, "lost"):
+    if states == dict.fromkeys(store.tables, "lost"):
         return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
     broken = [f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}" for table, state in states.items()]
     if broken:

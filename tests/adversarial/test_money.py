@@ -1,4 +1,4 @@
-"""Budgets hold against hostile endpoints, killed processes, and concurrent runs over the same texts."""
+"""Budgets hold against hostile endpoints, killed processes, and concurrent runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CONCURRENCY = 4
 
 RUN = """
 import sys
-from tests.adversarial.test_money import run_corpora, run_shared
-{"index": run_corpora, "shared": run_shared}[sys.argv[1]](*sys.argv[2:])
+from tests.adversarial.test_money import run_alone, run_shared
+(run_shared if len(sys.argv) > 3 else run_alone)(*sys.argv[1:])
 """
 
 
@@ -46,24 +46,21 @@ class _At:
         self.base_url = base_url
 
 
-def aid_of(store: str, base_url: str, corpora: str, **given: Any) -> FindingAid:
-    """Corpora of the same texts, written by the same model."""
+def aid_of(store: str, base_url: str, **given: Any) -> FindingAid:
     payloads = {f"{i:02d}.md": text_about(f"topic {i}") for i in range(TEXTS)}
     writer = model(_At(base_url), concurrency=CONCURRENCY)  # type: ignore[arg-type]  # its address is all that is asked for
-    strategy = with_synopsis(Chunked(), writer)
-    made = {name: Corpus(name, MemorySource(payloads), strategy) for name in corpora.split(",")}
-    return FindingAid(Store(store), CountingEmbedder(), made, **given)
+    corpus = Corpus("docs", MemorySource(payloads), with_synopsis(Chunked(), writer))
+    return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus}, **given)
 
 
-def run_corpora(store: str, base_url: str, corpora: str) -> None:
-    """One run over these corpora, in this order."""
-    report = aid_of(store, base_url, corpora).index(corpora.split(","))
+def run_alone(store: str, base_url: str) -> None:
+    report = aid_of(store, base_url).index()
     assert report.ok, list(report.problems())
 
 
 def run_shared(store: str, base_url: str, first: str, last: str, tokens: str) -> None:
     """One process of a run that has others, for some of the artifacts."""
-    aid = aid_of(store, base_url, "docs", budget=Budget(tokens=int(tokens)))
+    aid = aid_of(store, base_url, budget=Budget(tokens=int(tokens)))
     listings = [each for batch in aid.open_run().plan("docs").batches() for each in batch][int(first) : int(last)]
     aid.open_run("run 1").indexer("docs").build(listings)
 
@@ -87,7 +84,7 @@ def done(*processes: subprocess.Popen[str], seconds: float = 240) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    aid_of(str(tmp_path / "index"), "http://localhost", "docs").open_run().prepare()
+    aid_of(str(tmp_path / "index"), "http://localhost").open_run().prepare()
     return str(tmp_path / "index")
 
 
@@ -140,7 +137,7 @@ def test_processes_of_a_run_stay_within_its_budget_together_also_when_one_is_kil
     bill = Bill(lambda i: "word " * (i * 31 % 400))
     tokens = 9_000
     with OpenAIServer(answer=bill, delay=0.1) as server:
-        shared = ("shared", store, server.base_url)
+        shared = (store, server.base_url)
         killed = start(*shared, 0, 8, tokens)
         waited = time.monotonic()
         while len(bill.tokens) < rng.randint(1, 3) and killed.poll() is None and time.monotonic() - waited < 120:
@@ -152,12 +149,14 @@ def test_processes_of_a_run_stay_within_its_budget_together_also_when_one_is_kil
     assert 0 < bill.total <= tokens
 
 
-def test_a_run_goes_on_at_once_where_another_was_killed_with_leases_on_the_same_texts(store: str) -> None:
+def test_a_run_that_waits_for_another_goes_on_at_once_when_that_is_killed_and_pays_what_it_had_not_cached(
+    store: str,
+) -> None:
     with OpenAIServer(delay=0.5) as server:
-        killed = start("index", store, server.base_url, "one")
+        killed = start(store, server.base_url)
         while len(server.completions) < 2 * CONCURRENCY and killed.poll() is None:
             time.sleep(0.01)
-        other = start("index", store, server.base_url, "two")
+        other = start(store, server.base_url)
         time.sleep(1)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
@@ -169,13 +168,3 @@ def test_a_run_goes_on_at_once_where_another_was_killed_with_leases_on_the_same_
     assert max(asked.values()) <= 2
     assert Leases(Store(store)).held() == []
     assert Store(store).count("calls") == TEXTS
-
-
-def test_runs_that_take_the_same_texts_in_opposite_order_both_end_and_pay_once(store: str) -> None:
-    with OpenAIServer(delay=0.1) as server:
-        url = server.base_url
-        done(*(start("index", store, url, corpora) for corpora in ("one,two", "two,one", "three")))
-        asked = Counter(request.content for request in server.completions)
-
-    assert (len(asked), max(asked.values())) == (TEXTS, 1)
-    assert Leases(Store(store)).held() == []

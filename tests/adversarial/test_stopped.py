@@ -30,13 +30,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 import lance
-from findingaid.indexing import group_commit, indexer, plan
+from findingaid.indexing import group_commit, indexer, plan, run
 from findingaid.errors import StoreError
 from findingaid.store import Leases, Store
 from tests.indexing.test_crash import aid_of, payloads
 
 plan.BATCH_ARTIFACTS = 1000
-indexer.Leases = partial(Leases, ttl=timedelta(seconds={ttl}))
+run.Leases = partial(Leases, ttl=timedelta(seconds={ttl}))
 # One table after the other: else another thread may stop with a lock, for which everybody waits.
 indexer.ThreadPoolExecutor = group_commit.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
 steps = {{}}

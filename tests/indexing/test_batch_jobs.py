@@ -527,7 +527,7 @@ def test_two_runs_at_once_send_one_batch_and_take_it_in_once(make: Make, server:
 
 
 def test_a_run_that_meets_a_batch_which_another_is_sending_waits_for_it(make: Make, server: OpenAIServer) -> None:
-    """The same texts are in a corpus of its own, so no lease on artifacts keeps the two apart."""
+    """The same texts are in another corpus, so that no lease on a corpus keeps the two apart."""
     aid = make()
     other = replace(aid, corpora={"other": replace(aid.corpora["docs"], name="other")})
     aid.open_run().prepare()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,8 @@ from findingaid.claims.openai_claims import OpenAIClaims
 from findingaid.corpus import Claiming
 from findingaid.errors import ConfigError
 from findingaid.indexing.budget import Budget, Price
-from findingaid.model import Vectors
 from findingaid.reports import CorpusReport
-from findingaid.store import Leases, Store
+from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis.anchored import Anchored
@@ -191,35 +188,10 @@ def test_a_budget_that_cannot_be_kept_to_is_a_mistake_of_the_configuration(
 # -- runs at once ----------------------------------------------------------------------------------------
 
 
-@dataclass
-class SlowEmbedder(CountingEmbedder):
-    """Gives two runs the time to meet."""
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        threading.Event().wait(0.1)
-        return super().embed(texts)
-
-
-def test_two_runs_over_two_corpora_of_the_same_texts_pay_once(tmp_path: Path) -> None:
-    embedder = SlowEmbedder()
-    with OpenAIServer(delay=0.1) as server:
-        aids = [aid_of(tmp_path, model(server), name, embedder=embedder) for name in ("one", "two")]
-        aids[0].open_run().prepare()
-        with ThreadPoolExecutor(2) as pool:
-            reports = list(pool.map(run, aids))
-
-    assert len(server.completions) == 12
-    assert sorted(report.calls.synthesize for report in reports) == [0, 12]
-    assert {text for text, times in Counter(embedder.seen).items() if times > 1} == set()
-    assert [report.pending for report in reports] == [0, 0]
-    assert Leases(aids[0].store).held() == []
-    assert aids[0].store.count("calls") == 12
-
-
 def test_what_the_other_run_failed_to_make_is_asked_for_by_this_one(tmp_path: Path) -> None:
     with OpenAIServer(delay=0.1) as server:
-        poor = aid_of(tmp_path, model(server), "poor", budget=Budget(calls=3))
-        rich = aid_of(tmp_path, model(server), "rich")
+        poor = aid_of(tmp_path, model(server), budget=Budget(calls=3))
+        rich = aid_of(tmp_path, model(server))
         poor.open_run().prepare()
         with ThreadPoolExecutor(2) as pool:
             reports = list(pool.map(run, [poor, rich]))

@@ -43,7 +43,7 @@ def mine(unprivileged: Path) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Return the content of every readable file except the leases, which runs take and give back."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "leases.lance" not in path.parts)
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "leases.json")
     return {str(path): path.read_bytes() for path in files if os.access(path, os.R_OK, effective_ids=True)}
 
 
@@ -149,9 +149,8 @@ def test_a_file_that_is_cut_off_as_it_is_written_becomes_no_part_of_a_table(cli:
 def test_a_commit_never_names_a_file_of_fewer_bytes_than_were_written(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "index"))
     store.prepare(8)
-    leases = store.dataset("leases").schema.empty_table()
-    row = {"owner": "x" * 400, "host": "h", "pid": 1, "corpus": "c", "artifact_ids": ["a"] * 50, "expires": 0}
-    rows = lance.file.pa.Table.from_pylist([row], schema=leases.schema)
+    row = {"key": "x" * 400, "producer_id": "p", "outcome": "ok", "text": "a" * 200, "state": None}
+    rows = lance.file.pa.Table.from_pylist([row], schema=store.dataset("calls").schema)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     refused = 0
@@ -159,7 +158,7 @@ def test_a_commit_never_names_a_file_of_fewer_bytes_than_were_written(tmp_path: 
         for most in range(1_000, 3_000, 50):
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
             try:
-                store.append("leases", rows)
+                store.append("calls", rows)
             except UnreachableError:
                 refused += 1
     finally:
@@ -167,7 +166,7 @@ def test_a_commit_never_names_a_file_of_fewer_bytes_than_were_written(tmp_path: 
         signal.signal(signal.SIGXFSZ, handler)
 
     assert refused
-    assert store.problem("leases") is None
+    assert store.problem("calls") is None
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ENOSPC, errno.ESTALE, errno.EROFS])
