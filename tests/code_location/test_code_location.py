@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 import yaml
 
+from findingaid.store import Leases
+from findingaid.store.leases import Held
 from findingaid_dagster.assets import artifact_id_of, partition_key
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
@@ -47,6 +50,23 @@ def test_the_job_logs_every_partition_of_every_asset_once_in_batches_with_its_ow
         assert len(set(logged.values())) == 4
     assert location.all_fresh()
     assert location.aid.verify() == []
+
+
+@pytest.mark.parametrize("by", ["index", "materialize"])
+def test_a_run_logs_which_run_it_waits_for(location: Location, by: str) -> None:
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    until = datetime.now(UTC) + timedelta(seconds=3)
+    theirs = Held("them", "elsewhere", 1, "docs", "1", "", "", until)
+    Leases(location.aid.store).edit(lambda _: [theirs])
+
+    result = location.index() if by == "index" else location.materialize(["artifacts", "surfaces"], "ledger.md")
+
+    assert result.success
+    assert datetime.now(UTC) > until
+    logged = [event.user_message for event in location.instance.all_logs(result.run_id)]
+    assert logged.count("waiting for run 1 (process 1 on host elsewhere), which works on docs") == 1
+    assert Leases(location.aid.store).held() == []
 
 
 def test_the_job_builds_the_artifacts_and_stages_alone_that_tags_and_options_name(location: Location) -> None:
