@@ -30,14 +30,15 @@ BATCH = 4
 
 # Runs in a process of its own; dies at the Nth of the steps that change something on disk, before or after it.
 CHILD = """
-from findingaid.indexing import plan
+from findingaid.indexing import group_commit, plan
 from lance.dataset import Tags
-from findingaid.store import Publisher, Store
+from findingaid.store import Leases, Publisher, Store
 from findingaid.testing import CountingEmbedder
 from tests.indexing.test_crash import aid_of, payloads
 from tests.support.kills import Kill
 
 plan.BATCH_ARTIFACTS = {batch}
+group_commit.GROUP_ARTIFACTS = 4 * {batch}
 kill = Kill({die_at}, {after})
 paid = open({store!r} + ".paid", "w")
 embed = CountingEmbedder.embed
@@ -48,7 +49,8 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-kill.watch(Store, "_replace", "_rewrite", "_files_of", "append", "clean")
+kill.watch(Store, "_replace", "_files_of", "append", "clean")
+kill.watch(Leases, "edit")
 kill.watch(Publisher, "_serve", "_tag")
 kill.watch(Tags, "create", "update", "delete")
 aid_of({store!r}, payloads({edition})).index()
@@ -110,7 +112,7 @@ def test_a_killed_run_done_again_equals_a_clean_build(
     store = tmp_path / "index"
     ready_made("first edition", aid_of(str(store), payloads(0)).index)
 
-    killed = run_child(store, 1, die_at=rng.randint(1, 88), after=rng.random() < 0.5)
+    killed = run_child(store, 1, die_at=rng.randint(1, 74), after=rng.random() < 0.5)
     # What the source holds now may be either edition: an edit reverted after the crash must not look current.
     edition = rng.randint(0, 1)
     aid = aid_of(str(store), payloads(edition))
@@ -123,7 +125,7 @@ def test_a_killed_run_done_again_equals_a_clean_build(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("die_at", range(1, 180, 19))
+@pytest.mark.parametrize("die_at", range(1, 110, 12))
 def test_killed_at_any_step_of_a_first_build(tmp_path: Path, clean: Clean, die_at: int) -> None:
     store = tmp_path / "index"
     killed = run_child(store, 0, die_at, after=die_at % 2 == 1)
@@ -139,7 +141,7 @@ def test_killed_at_any_step_of_a_first_build(tmp_path: Path, clean: Clean, die_a
 
 def test_a_killed_run_pays_at_most_one_batch_again(tmp_path: Path) -> None:
     store = tmp_path / "index"
-    run_child(store, 0, die_at=90, after=False)
+    run_child(store, 0, die_at=45, after=False)
     before = len(Path(f"{store}.paid").read_text().splitlines())
     embedder = CountingEmbedder()
 

@@ -671,10 +671,11 @@ def test_a_process_that_is_gone_holds_nothing(store: Store) -> None:
 
 
 def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the locks of one machine, where each of many writers may lose many times in a row."""
-    mine, theirs = Leases(Store(f"file://{store.uri}")), Leases(Store(f"file://{store.uri}"))
+    mine, theirs = (Leases(Store(f"file://{tmp_path}/index")) for _ in range(2))
+    Store(f"file://{tmp_path}/index").prepare(8)
     before = iter(range(8))
 
     def late(rows: list[Held]) -> list[Held]:
