@@ -113,23 +113,23 @@ class Publisher:
             return served
         kept = {v for name, v in tags.items() if name.startswith(KEPT)} | {served}
         dropped = sorted(kept - {target}, reverse=True)[max(0, self._retain - 1) :]
-        self._each(lambda table: self._tag({f"{BELONGS_TO}{target}": int(tables[table].version)}, table=table))
+        before = self._each(lambda table: self._tag({f"{BELONGS_TO}{target}": int(tables[table].version)}, table=table))
         self._serve(target, tags, [ROLLED_BACK, *(f"{KEPT}{v}" for v in dropped)])
         newest, kept = self.newest(), set(self._tags().values())
-        self._each(lambda table: self._untag(table, range(target, newest + 1), kept))
+        self._each(lambda table: self._untag(table, before[table], range(target, newest + 1), kept))
         return target
 
     def _each(self, do: Callable[[str], T]) -> dict[str, T]:
         """Call `do` with each of OF_RECORDS, see `Store.each`."""
         return self._store.each(OF_RECORDS, do)
 
-    def _untag(self, table: str, later: Collection[int], kept: Collection[int]) -> None:
-        """Remove the tags of a table unless their records version is served, about to be served, or kept for rollback.
+    def _untag(self, table: str, tags: Collection[str], later: Collection[int], kept: Collection[int]) -> None:
+        """Remove tags of a table unless their records version is served, about to be served, or kept for a rollback.
 
         A version `later` than the served one belongs to another run that is about to serve it. If it is later than the
         newest version of the records, it belongs to an earlier table that was lost.
         """
-        versions = {name: int(name.removeprefix(BELONGS_TO)) for name in self._tags(table)}
+        versions = {name: int(name.removeprefix(BELONGS_TO)) for name in tags}
         unused = [name for name, version in versions.items() if version not in later and version not in kept]
         if unused:
             self._tag({}, unused, table)
@@ -169,10 +169,13 @@ class Publisher:
         with self._store.sound(), self._store.reached():
             return {name: int(tag["version"]) for name, tag in read_tags(self._store.dataset(table)).items()}
 
-    def _tag(self, tags: Mapping[str, int], drop: Collection[str] = (), table: str = "records") -> None:
-        """Set tags of a table, one after the other, then remove those in `drop`. Another run may do the same."""
+    def _tag(self, tags: Mapping[str, int], drop: Collection[str] = (), table: str = "records") -> Collection[str]:
+        """Set tags of a table, one after the other, then remove those in `drop`; return those that it had before.
 
-        def change(dataset: lance.LanceDataset) -> None:
+        Another run may do the same.
+        """
+
+        def change(dataset: lance.LanceDataset) -> Collection[str]:
             there = {name: tag["version"] for name, tag in read_tags(dataset).items()}
             for name, version in tags.items():
                 if name not in there:
@@ -187,8 +190,9 @@ class Publisher:
                 if name in there or name in tags:
                     with _unless("does not exist"):
                         dataset.tags.delete(name)
+            return there
 
-        self._store.change(table, change)  # in `change`, so that the version is not deleted meanwhile
+        return self._store.change(table, change)  # in `change`, so that the version is not deleted meanwhile
 
 
 @contextmanager

@@ -563,8 +563,9 @@ class Store:
     # -- upkeep ----------------------------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Merge small files. The cost follows the changes: a table without new files is only inspected."""
-        self._each_table(self._compact)
+        """Merge small files. On a disk, a table with few files is not opened."""
+        many = (table for table in self.tables if self._has_more(table, "data", ".lance", SMALL_FRAGMENTS))
+        self.each(many, lambda table: self._commit(table, self._compact))
 
     def index(self) -> None:
         """Update the indexes that lack enough rows."""
@@ -576,7 +577,8 @@ class Store:
 
         Files of a commit in progress are never touched.
         """
-        self._each_table(self._drop_old_versions)
+        several = (table for table in self.tables if self._has_more(table, "_versions", ".manifest", 1))
+        self.each(several, lambda table: self._commit(table, self._drop_old_versions))
 
     def _compact(self, dataset: lance.LanceDataset) -> None:
         for rows in FRAGMENT_ROWS:
@@ -592,14 +594,10 @@ class Store:
                     raise
 
     def _drop_old_versions(self, dataset: lance.LanceDataset) -> None:
-        if self.remote and len(dataset.versions()) == 1:  # on a disk, `_has_versions` has looked
+        if self.remote and len(dataset.versions()) == 1:  # on a disk, `_has_more` has looked
             return
         kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
         dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
-
-    def _each_table(self, do: Callable[[lance.LanceDataset], None]) -> None:
-        """Call `do` with each table that has more than one version: `clean` left the others with nothing to do."""
-        self.each(filter(self._has_versions, self.tables), lambda table: self._commit(table, do))
 
     def each(self, tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
         """Call `do` with each table, and return its results by table.
@@ -613,12 +611,13 @@ class Store:
         with ThreadPoolExecutor(len(names)) as pool:
             return dict(zip(names, pool.map(do, names), strict=True))
 
-    def _has_versions(self, table: str) -> bool:
-        """Check whether a table has more than one version, by a look at its folder: opening it takes much longer."""
+    def _has_more(self, table: str, folder: str, suffix: str, number: int) -> bool:
+        """Check whether a table may have more files than a number. Opening it would take much longer than a look."""
         if self.remote:
             return True
-        with self.reached():
-            return sum(name.endswith(".manifest") for name in os.listdir(f"{self._path(table)}/_versions")) > 1
+        with self.reached(), suppress(FileNotFoundError):
+            return sum(name.endswith(suffix) for name in os.listdir(f"{self._path(table)}/{folder}")) > number
+        return False
 
     def newest_tables(self) -> dict[str, lance.LanceDataset]:
         """Return the newest versions of the tables that are published together: the records and OF_RECORDS."""
