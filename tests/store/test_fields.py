@@ -352,7 +352,7 @@ def test_rows_in_files_that_are_committed_while_a_column_widens_are_not_lost(tmp
     widening = Store(store).dataset("records")
     widening.add_columns({"_year": "cast(year as string)"})
 
-    commit(indexer, batches, built)
+    commit(indexer, built)
 
     with pytest.raises(OSError, match="Retryable commit conflict"):
         widening.alter_columns({"path": "year", "name": "__year"}, {"path": "_year", "name": "year"})  # type: ignore[arg-type]

@@ -273,7 +273,7 @@ def test_rows_that_were_written_before_a_field_was_widened_are_read_from_the_buc
     aid = FindingAid(Store(bucket.uri, bucket.options), local.embedder, local.corpora)
 
     indexer, batches = prepared(aid)
-    commit(indexer, batches, [indexer.build_batch(batch) for batch in batches])
+    commit(indexer, [indexer.build_batch(batch) for batch in batches])
 
     years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
     assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
