@@ -105,7 +105,7 @@ def build(folder: Path, actors: int, **settings: Any) -> Build:
 
 
 def commits(store: Any) -> int:
-    return sum(store.dataset(table).version for table in (*PER_ARTIFACT, "ledger", "leases", "calls", "embeddings"))
+    return sum(store.dataset(table).version for table in (*PER_ARTIFACT, "ledger", "calls", "embeddings"))
 
 
 def size(built: tuple[Batch, Any]) -> int:
