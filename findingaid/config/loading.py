@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -22,6 +23,17 @@ FILE_VARIABLE = "FINDINGAID_CONFIG"
 
 
 PREFIX = "FINDINGAID__"
+
+VARIABLE = re.compile(r"\$\{\w+[^}]*\}|(?:\A|(?<=[/\s]))\$[A-Z_][A-Z0-9_]*(?=[/\s]|\Z)|%[A-Z_]+%")
+"""A variable of the environment, as shells write it, alone or as a part of a path."""
+
+WORDS = 5
+"""Words from which a value is a text, such as a prompt, that may speak of variables."""
+
+ENDLESS = "it is nested too deeply, or contains itself"
+
+OWN_VARIABLES = frozenset({"include", "exclude", "servers"})
+"""Keys whose values may have dollar signs."""
 
 
 def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -57,6 +69,12 @@ def find_file(path: str | Path | None = None) -> Path:
 def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Read a file, apply the environment and `overrides`, and validate the result. Raises ConfigError."""
     settings = _read(file)
+    try:
+        _refuse_variables(settings, ())
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: {ENDLESS}") from None
     said = [(key, value) for key, _, value in environment()]
     for key, value in [*said, *(overrides or {}).items()]:
         _set(settings, key, value)
@@ -68,7 +86,7 @@ def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Set
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     except RecursionError:
-        raise ConfigError(f"{file}: it is nested too deeply, or contains itself") from None
+        raise ConfigError(f"{file}: {ENDLESS}") from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -110,6 +128,28 @@ def environment() -> Iterator[tuple[str, str, Any]]:
         if variable.startswith(PREFIX):
             key = variable.removeprefix(PREFIX).replace("__", ".").lower()
             yield key, variable, _value(key, text, f"${variable}")
+
+
+def _refuse_variables(value: object, at: tuple[str, ...]) -> None:
+    """Raise ConfigError for a value with a variable of the environment, which is not expanded.
+
+    Otherwise it would be taken as it is, for the name of a folder or for a key. Patterns may have dollar signs, as in
+    $RECYCLE.BIN, and servers of MCP expand variables themselves.
+    """
+    if at and at[-1] in OWN_VARIABLES:
+        return
+    if isinstance(value, dict):
+        for key, within in value.items():
+            _refuse_variables(within, (*at, str(key)))
+    elif isinstance(value, list):
+        for within in value:
+            _refuse_variables(within, at)
+    elif isinstance(value, str) and (found := VARIABLE.search(value)) and len(value.split()) < WORDS:
+        key = ".".join(at)
+        raise ConfigError(
+            f"{key}: {found[0].rstrip('/')} is not expanded here: write the value, or set the variable"
+            f" {PREFIX}{'__'.join(at).upper()}"
+        )
 
 
 def _value(key: str, text: str, where: str) -> Any:

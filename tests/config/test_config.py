@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,35 @@ def test_yaml_that_says_too_much_is_one_line(tmp_path: Path, text: str, message:
 
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "variable"),
+    [
+        ("store: $HOME/index", "store: $HOME is not expanded"),
+        (
+            "store: index\nembedder: {kind: openai, model: m, api_key: $OPENAI_API_KEY}",
+            "api_key: $OPENAI_API_KEY is not",
+        ),
+        ("store: a/${USER}/b", "store: ${USER} is not expanded"),
+        ("store: '%USERPROFILE%'", "store: %USERPROFILE% is not expanded"),
+        ('store: s\nstorage_options: {endpoint: "Bearer ${TOKEN:-none}"}', "${TOKEN:-none} is not expanded"),
+    ],
+)
+def test_a_variable_of_the_shell_is_refused_and_the_right_form_named(tmp_path: Path, part: str, variable: str) -> None:
+    (tmp_path / "findingaid.yaml").write_text(f"{part}\n{ONE_CORPUS}")
+
+    with pytest.raises(ConfigError, match=re.escape(variable)) as raised:
+        load(tmp_path / "findingaid.yaml")
+
+    assert "set the variable FINDINGAID__" in str(raised.value)
+
+
+def test_a_pattern_may_have_dollar_signs(tmp_path: Path) -> None:
+    source = "{kind: files, root: docs, exclude: [$RECYCLE.BIN/, $OUT]}"
+    (tmp_path / "findingaid.yaml").write_text(f"embedder: {{kind: hash}}\ncorpora: {{docs: {{source: {source}}}}}\n")
+
+    assert load(tmp_path / "findingaid.yaml").corpora["docs"].source.exclude == ("$RECYCLE.BIN/", "$OUT")  # type: ignore[attr-defined]
 
 
 def test_a_key_that_yaml_merges_in_may_be_said_again(tmp_path: Path) -> None:
