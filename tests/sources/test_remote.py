@@ -673,3 +673,21 @@ def test_a_store_below_a_root_that_is_a_url_is_left_out(tmp_path: Path) -> None:
     source.leave_out([f"{place.root}/index"])
 
     assert [x.artifact_id for x in source.discover().listings] == ["a.md", "index2/b.md"]
+
+
+def test_a_file_or_folder_that_a_partial_clone_lacks_fails_alone(tmp_path: Path) -> None:
+    place = Git(tmp_path)
+    for name in ("a.md", "b.md", "sub/c.md"):
+        place.put(name, f"text of {name}")
+    for lacking in ("main:b.md", "main:sub"):
+        name = place.git("rev-parse", lacking).strip()
+        (place.folder / ".git" / "objects" / name[:2] / name[2:]).unlink()
+
+    found = Files(place.root).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+    assert {failure.artifact_id: "partial" in failure.message for failure in found.failures} == {
+        "b.md": True,
+        "sub/": True,
+    }
+    assert list(found.unknown) == ["sub/"]
