@@ -399,7 +399,12 @@ class Store:
 
     def _fit(self, dataset: lance.LanceDataset, found: fields.Fields) -> None:
         """Add a column to the records for each of these fields that the table has room for, or widen it."""
+        before = {name: dataset.schema.field(name).type for name in found.types if name in dataset.schema.names}
         left_out = fields.fit(dataset, found)
+        for name, kind in before.items():
+            if dataset.schema.field(name).type == fields.TEXT != kind:
+                was = fields.type_name(kind)
+                LOGGER.warning("field %s is text from now on, not %s: its values are of several types", name, was)
         if left_out and not self._told_full:
             self._told_full = True
             LOGGER.warning(

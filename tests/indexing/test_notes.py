@@ -29,3 +29,17 @@ def test_a_note_is_told_everywhere_until_the_artifact_is_read_without_one(cli: C
     assert "a.txt" not in mended.output
     assert cli.json("show", "a.txt")["notes"] == []
     assert f"{GUESSED}: b.txt" in cli.run("status").stdout
+
+
+def test_a_field_whose_values_become_text_is_named(cli: Cli) -> None:
+    cli.write("a.md", "---\nversion: 7\nzip: 1234\n---\nOne.")
+    first = cli.run("index")
+    cli.write("b.md", "---\nversion: 1.10\nzip: 99\n---\nTwo.")
+
+    run = cli.run("index")
+    found = cli.json("search", "one two", "--where", "version IN ('7', '1.10')")
+
+    assert "field version" not in first.output
+    assert "field version is text from now on, not int64" in run.output
+    assert "field zip" not in run.output
+    assert {hit["artifact_id"] for hit in found} == {"a.md", "b.md"}
