@@ -26,6 +26,8 @@ from findingaid.sources.skills import Skills
 from findingaid.testing import MemorySource
 from tests.paths import TESTS
 
+NOTEBOOK = '{"cells": [{"cell_type": "raw", "source": ["A"]}]}'
+
 
 def put(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
@@ -56,7 +58,7 @@ def served(folder: Path, *names: str) -> Server:
 
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
-    "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": '{"cells": []}'})),
+    "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": NOTEBOOK})),
     "archive": lambda at: Files(zipped(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
