@@ -62,7 +62,7 @@ class Chunked:
     clean: bool = True
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.

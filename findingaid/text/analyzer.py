@@ -9,7 +9,7 @@ from functools import cache
 from threading import get_ident
 from typing import Literal, NamedTuple, Protocol
 
-from findingaid.text.folding import DASHES, HYPHENS, RAISED, RAISED_DIGIT, folded, normalized
+from findingaid.text.folding import DASHES, HYPHENS, RAISED, RAISED_DIGIT, TERMINAL, folded, normalized
 
 Language = Literal[
     "Arabic", "Danish", "Dutch", "English", "Finnish", "French", "German", "Greek", "Hungarian", "Italian",
@@ -143,6 +143,7 @@ def searchable(text: str) -> Searchable:
     Names of several parts count by their parts and whole, hyphenated words and grouped digits also without separators.
     """
     others: list[str] = []
+    text = TERMINAL.sub("", text) if "\x1b" in text or "\b" in text else text
     if not text.isascii():
         if RAISED_DIGIT.search(text):
             others += (normalized(part) for found in RAISED.finditer(text) for part in found.groups())

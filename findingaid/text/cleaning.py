@@ -1,12 +1,14 @@
-"""Removal of markup that distracts a search: badges, comments, navigation, licence headers, data and link targets."""
+"""Text as a reader sees it: without badges, comments, navigation, licence headers, data and link targets."""
 
 from __future__ import annotations
 
+import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from findingaid.text.folding import INVISIBLE, TERMINAL
 from findingaid.text.licences import licence_spans
 from findingaid.text.markdown import Block, Span, blocks, whole_lines
 
@@ -20,8 +22,23 @@ BADGE = re.compile(
 )
 """Part of the address of an image that shows the state of a project."""
 
-MARKUP = re.compile(r"[\[<]")
-"""First character of every element of Markdown that is removed."""
+MARKUP = re.compile(r"[\[<]|&#?\w+;|\w\*+\w|\w\\[^\w\s]")
+"""Beginning of every element of Markdown that is removed or replaced."""
+
+ENTITY = re.compile(r"&#?\w+;")
+
+TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9]*)")
+
+INLINE = frozenset(
+    """
+    a abbr b bdi bdo big cite code data del dfn em font i ins kbd mark q rb ruby s samp small span strong sub sup time
+    tt u var wbr
+    """.split()  # noqa: SIM905  # a paragraph is easier to read than a list
+)
+"""Tags that do not separate words."""
+
+RUBY = re.compile(r"<ruby\b[^<>]*>(.*?)</ruby\s*>", re.DOTALL | re.IGNORECASE)
+READING = re.compile(r"<rp\b[^<>]*>.*?</rp\s*>|<rt\b[^<>]*>(.*?)(?:</rt\s*>|(?=<rt)|\Z)", re.DOTALL | re.IGNORECASE)
 
 DATA = re.compile(
     r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=]*"
@@ -67,42 +84,53 @@ WORD = re.compile(r"\w")
 EMPTY_LINES = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*+\n)+")
 
 
+Edit = tuple[int, int, str | None]
+"""Span of a text, and what a reader sees in its place; None for a border between words."""
+
+
 @dataclass(frozen=True)
 class Noise:
-    """Spans of a text that are markup without content, in order, without overlaps."""
+    """Spans of a text that a reader does not see as they are, in order, without overlaps."""
 
     text: str
-    spans: Sequence[Span]
+    edits: Sequence[Edit]
 
     @classmethod
     def of(cls, text: str, media_type: str = "") -> Noise:
         """Find the noise of a text, which may be Markdown, reStructuredText, code or plain."""
-        return cls(text, _merged(_spans(text, media_type)))
+        return cls(text, _merged(_edits(text, media_type)))
 
     def removed(self, start: int, end: int) -> str | None:
         """Return text[start:end] without noise: None if it has no noise, "" if no word is left.
 
-        Words that were separated by noise only are separated by a blank.
+        Words that were separated by noise only are separated by a blank, unless a reader sees them as one.
         """
-        first = bisect_right(self.spans, start, key=lambda span: span[1])
-        last = bisect_left(self.spans, end, key=lambda span: span[0])
+        first = bisect_right(self.edits, start, key=lambda edit: edit[1])
+        last = bisect_left(self.edits, end, key=lambda edit: edit[0])
         if first == last:
             return None
-        made = ""
-        for stop, resume in (*self.spans[first:last], (end, end)):
-            piece = self.text[start : min(stop, end)]
-            made += f" {piece}" if made[-1:].isalnum() and piece[:1].isalnum() else piece
+        made, apart = "", False
+        for stop, resume, seen in (*self.edits[first:last], (end, end, "")):
+            for piece in (self.text[start : min(stop, end)], seen if stop >= start else ""):
+                if piece:
+                    made += f" {piece}" if apart and made[-1:].isalnum() and piece[:1].isalnum() else piece
+                    apart = False
+            apart = apart or seen is None
             start = max(start, resume)
         return EMPTY_LINES.sub("\n\n", made).strip() if WORD.search(made) else ""
 
 
-def _spans(text: str, media_type: str) -> list[Span]:
-    found = [match.span() for match in DATA.finditer(text) if _is_data(match[0])]
+def _edits(text: str, media_type: str) -> list[Edit]:
+    found: list[Edit] = [(*match.span(), None) for match in DATA.finditer(text) if _is_data(match[0])]
+    if "\x1b" in text or "\b" in text:
+        found += ((*match.span(), "") for match in TERMINAL.finditer(text))
+    if not text.isascii():
+        found += ((*match.span(), "") for match in INVISIBLE.finditer(text))
     if media_type == MARKDOWN:
         found += _in_markdown(text) if MARKUP.search(text) else ()
     else:
-        found += (match.span() for match in DIRECTIVES.finditer(text))
-        found += licence_spans(text)
+        found += ((*match.span(), None) for match in DIRECTIVES.finditer(text))
+        found += ((*span, None) for span in licence_spans(text))
     return found
 
 
@@ -119,7 +147,7 @@ def _is_data(run: str) -> bool:
     return len(kinds) < DATA_RUN * len(KINDS.findall(kinds)) and run.count("/") <= max(4, len(run) / 16)
 
 
-def _in_markdown(text: str) -> Iterator[Span]:
+def _in_markdown(text: str) -> Iterator[Edit]:
     code: list[Span] = []
     for block in blocks(text):
         if block.kind == "CodeBlock":
@@ -127,22 +155,36 @@ def _in_markdown(text: str) -> Iterator[Span]:
         elif block.kind == "HtmlBlock":
             yield from _in_html(text, block.span)
         elif block.is_prose and _navigates(block):
-            yield whole_lines(text, block.span)
+            yield *whole_lines(text, block.span), None
         else:
-            yield from _inline(block)
-    for match in DEFINITION.finditer(text):
+            yield from _inline(text, block)
+    rubies = ((match, _ruby(match[1])) for match in RUBY.finditer(text))
+    for match, seen in (*rubies, *((match, None) for match in DEFINITION.finditer(text))):
         before = bisect_right(code, match.start(), key=lambda span: span[0])
         if not before or code[before - 1][1] <= match.start():
-            yield match.span()
+            yield *match.span(), seen
 
 
-def _in_html(text: str, span: Span) -> Iterator[Span]:
+def _ruby(text: str) -> str:
+    """Return the base text of a ruby in one piece, and the readings that stand above it."""
+    readings = "".join(found[1] or "" for found in READING.finditer(text))
+    return html.unescape(HTML.sub("", f"{READING.sub('', text)} {readings} ")) if readings else text
+
+
+def _in_html(text: str, span: Span) -> Iterator[Edit]:
     anchors = list(ANCHOR.finditer(text, *span))
     beside = ANCHOR.sub("", text[slice(*span)]) if len(anchors) >= BAR else "words"
     if WORD.search(HTML.sub("", beside)):
-        yield from (match.span() for match in HTML.finditer(text, *span))
+        yield from ((*match.span(), _seen(match[0])) for match in HTML.finditer(text, *span))
+        yield from ((*match.span(), html.unescape(match[0])) for match in ENTITY.finditer(text, *span))
     else:
-        yield span
+        yield *span, None
+
+
+def _seen(tag: str) -> str | None:
+    """Return what a reader sees of a tag or a comment: nothing, or a border between words."""
+    name = TAG.match(tag)
+    return "" if tag.startswith("<!--") or (name and name[1].lower() in INLINE) else None
 
 
 def _navigates(block: Block) -> bool:
@@ -165,32 +207,60 @@ def _navigates(block: Block) -> bool:
     return bool(targets) and all(target.startswith("#") for target in targets)
 
 
-def _inline(block: Block) -> Iterator[Span]:
-    """Yield the spans of HTML, of badges, and of the markup and addresses of links and other images.
+def _inline(text: str, block: Block) -> Iterator[Edit]:
+    """Yield the edits for HTML, badges, entities, escapes, and the markup and addresses of links and other images.
 
-    A link with a relative address stays whole, because the name of that page says what the link is about.
+    A link with a relative address stays whole, because the name of that page says what the link is about. Emphasis
+    stays, too, except within a word.
     """
+    yield from _decoded(text, block)
     opened: list[_Element] = []
     for event, place in block.events:
         span = block.place(place)
+        within = _is_within_word(text, span)
         match event:
-            case {"InlineHtml": _}:
-                yield span
+            case {"InlineHtml": tag}:
+                yield *span, _seen(tag)
             case {"Start": {"Link": link}}:
-                opened.append(_Element(span, kept=not ADDRESS.match(link["dest_url"])))
+                opened.append(_Element(span, within, kept=not within and not ADDRESS.match(link["dest_url"])))
             case {"Start": {"Image": image}}:
                 opened.append(_Element(span, badge=bool(BADGE.search(image["dest_url"]))))
-            case {"End": "Link" | "Image"} if opened:
+            case {"Start": "Emphasis" | "Strong"}:
+                opened.append(_Element(span, within, kept=not within))
+            case {"End": "Link" | "Image" | "Emphasis" | "Strong"} if opened:
                 yield from opened.pop().around
         if opened and span[0] > opened[-1].span[0]:
             opened[-1].take(span)
 
 
+def _decoded(text: str, block: Block) -> Iterator[Edit]:
+    """Yield the edits for the entities of a block, and for the backslashes before signs."""
+    last = -1
+    for event, place in block.events:
+        if "Text" in event:
+            start, end = block.place(place)
+            if "&" in text[start:end] and event["Text"] != text[start:end]:
+                yield start, end, event["Text"]
+            if start == last + 1 and text[last] == "\\":
+                yield last, start, ""
+            last = end
+
+
+def _is_within_word(text: str, span: Span) -> bool:
+    """Return whether a letter or digit stands directly before or behind a span."""
+    start, end = span
+    return text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()
+
+
 @dataclass(slots=True)
 class _Element:
-    """Link or image, and the span of its words. Of a `badge` everything is noise, of a `kept` element nothing."""
+    """Link, image or emphasis, and the span of its words. Of a `badge` everything is noise, of a `kept` one nothing.
+
+    The words of one `within` a word are a part of it.
+    """
 
     span: Span
+    within: bool = False
     badge: bool = False
     kept: bool = False
     words: Span | None = None
@@ -200,20 +270,23 @@ class _Element:
         self.words = (self.words[0] if self.words else span[0], span[1])
 
     @property
-    def around(self) -> Iterator[Span]:
-        """Spans of the element that are noise."""
-        if self.badge or self.words is None:
-            yield self.span
-        elif not self.kept:
-            yield self.span[0], self.words[0]
-            yield self.words[1], self.span[1]
+    def around(self) -> Iterator[Edit]:
+        """Edits for the parts of the element that are noise."""
+        seen = "" if self.within else None
+        if self.badge or (self.words is None and not self.kept):
+            yield *self.span, None
+        elif self.words and not self.kept:
+            yield self.span[0], self.words[0], seen
+            yield self.words[1], self.span[1], seen
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
-    made: list[Span] = []
-    for start, end in sorted(spans):
-        if made and start <= made[-1][1]:
-            made[-1] = (made[-1][0], max(end, made[-1][1]))
+def _merged(edits: Iterable[Edit]) -> list[Edit]:
+    """Return edits in order; one within another is left out, and those that overlap become one."""
+    made: list[Edit] = []
+    for start, end, seen in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if made and start < made[-1][1]:
+            if end > made[-1][1]:
+                made[-1] = (made[-1][0], end, None)
         elif start < end:
-            made.append((start, end))
+            made.append((start, end, seen))
     return made

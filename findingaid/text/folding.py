@@ -18,6 +18,12 @@ IGNORED = re.compile(
 )
 """Characters without a glyph (Default_Ignorable_Code_Point), and a soft hyphen with the line end after it."""
 
+INVISIBLE = re.compile("\u00ad(?:[ \t]*\r?\n[ \t]*)?|[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+"""Those of `IGNORED` that change nothing of what a reader sees; joiners shape letters and emoji."""
+
+TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[^\n]\x08")
+"""Sequence that colours a terminal, or a character that the next one is printed over, as in pages of man."""
+
 VOWEL_MARKS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]"
 )

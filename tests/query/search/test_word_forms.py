@@ -59,6 +59,7 @@ TEXTS = {
     "band reversed": "Who is the pilot, and who the mate?",
     "department": "Ask IT about screens.",
     "pronoun": "It rains, it pours, and it is what it is.",
+    "colour": "The \x1b[32mflood\x1b[0mgate, B\bBO\bOL\bLD.",
     "names": "Call fetchBerthPlan or fetch_tide_table.",
 }
 
@@ -120,6 +121,7 @@ FOUND = [
     ("who the", "band reversed"),
     ("IT", "department"),
     ("it is what it is", "pronoun"),
+    ("floodgate bold", "colour"),
     ("fetch berth plan", "names"),
     ("fetchTideTable", "names"),
 ]
