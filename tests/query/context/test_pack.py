@@ -185,7 +185,7 @@ def test_a_session_that_is_named_comes_with_its_anchored_summary(aid: FindingAid
 def test_a_summary_that_is_in_no_index_can_be_pinned(aid: FindingAid) -> None:
     running = AnchoredSummary.of({"intent": [Point(text="Mend the basket.", turns=(0,))]}, 1)
 
-    pack = aid.context("the ledger", 4_000, k=1, pinned=[running])
+    pack = aid.context("the vector", 4_000, k=1, pinned=[running])
 
     assert str(pack.rendered).startswith("## Intent\n- Mend the basket. [turn 0]\n\n[docs/")
 

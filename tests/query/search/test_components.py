@@ -499,7 +499,8 @@ def test_a_search_keeps_what_is_enough_and_says_why(aid: FindingAid) -> None:
     every = aid.search("ledger 1-3", 10, mode="dense")
 
     assert 0 < len(hits) <= 3
-    assert list(hits) == list(every[: len(hits)])
+    # Not the scores: vectors that are in memory by now give others in the last digit.
+    assert [hit.record_id for hit in hits] == [hit.record_id for hit in every[: len(hits)]]
     assert "of the best" in hits.enough
     assert every.enough == ""
 
