@@ -685,13 +685,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, Together())] == [
-        "Chunked-46c2e9a25407",
-        "ClaudeSession-768a1b568e5e",
-        "ClaudeTurn-385fbb11f1a2",
-        "Package-3cd52fd2b29a",
+        "Chunked-ae9e35fee0ec",
+        "ClaudeSession-6b945620ba1c",
+        "ClaudeTurn-42295d76be5a",
+        "Package-10409e81f151",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-ce0966d951d2",
+        "WithSynopsis-88775968ac00",
         "fields-4b11ef34db01",
         "links-058b310c9a57",
         "together-bc5ad54d1c3a",
