@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner, Result
 import findingaid
 from findingaid import FindingAid
 from findingaid.cli import main
-from findingaid.sources import SOURCES
+from findingaid.sources import SOURCES, files
 from tools.transcripts import BLOCK, COLLECTIONS, commands
 
 QUESTIONS = {
@@ -49,9 +50,10 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example, not indexed yet."""
+    """A copy of the example, not indexed yet. Its files are settled, so that the second run reads none of them."""
     folder = tmp_path_factory.mktemp("archive") / "collections"
     shutil.copytree(COLLECTIONS, folder, ignore=shutil.ignore_patterns(".findingaid"))
+    time.sleep(files.RACY_NANOSECONDS / 1e9)
     return folder
 
 

@@ -531,7 +531,7 @@ def test_records_whose_texts_only_seem_to_overlap_are_not_taken_for_one(page: Pa
         | {"producer_id": "", "metadata": {}}
         for i, (text, start) in enumerate(texts)
     ]
-    view = {"corpus": "c", "artifact_id": "a", "artifact_version": "1", "records": records}
+    view = {"corpus": "c", "artifact_id": "a", "artifact_version": "1", "records": records, "notes": []}
     script = """
     const [view, done] = arguments;
     import("/page/artifact.js").then(({ artifactNodes }) => {

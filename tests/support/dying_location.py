@@ -6,6 +6,7 @@ Each batch has few artifacts and is its own step.
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,11 +20,17 @@ CONFIG = Path(os.environ["FINDINGAID_CONFIG"])
 FOLDER = CONFIG.parent
 embed = HashEmbedder.embed
 
+MEET_SECONDS = 60
+"""How long the first worker waits for a second one: batches that are small end before another process has started."""
+
 
 def paying(self: HashEmbedder, texts: Sequence[str]) -> Vectors:
     vectors = embed(self, texts)
     with (FOLDER / f"{os.getpid()}.paid").open("a") as paid:
         paid.writelines(f"{text_hash(text)}\n" for text in texts)
+    until = time.monotonic() + MEET_SECONDS
+    while len(list(FOLDER.glob("*.paid"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
     deadly = FOLDER / "deadly"
     if deadly.exists() and any(deadly.read_text() in text for text in texts):
         if not (FOLDER / "again").exists():
