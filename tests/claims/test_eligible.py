@@ -85,6 +85,7 @@ def test_what_is_forged_is_never_shown_not_even_approved(aid: FindingAid) -> Non
     decide(aid, Action.APPROVE, FORGED)
 
     assert FORGED.record_id not in found(aid, EVERY)
+    assert not aid.eligibility.now().allows(FORGED.claim_id, Evidence.FORGED, False, EVERY)
     assert FORGED.record_id not in {record.record_id for record in aid.show("ledger.md").records}
 
 
