@@ -571,17 +571,12 @@ class FindingAid:
         """
         of, names = self._provenance(places), self._names(corpora)
         one = corpora is not None and len(names) == 1
-        return self._look_up(wanted, names, lambda reader, i, within: of(reader, within).why(i), one)
+        return self._look_up_in(wanted, names, lambda reader, i, within: of(reader, within).why(i), one)
 
     def impact(self, artifact_id: str, corpus: str | None = None) -> Impact:
         """Return everything that depends on an artifact. Raises QueryError for an unknown id."""
         of, names = self._provenance(), self._names(None)
-        return self._look_up(
-            artifact_id,
-            self._one(corpus),
-            lambda reader, i, within: of(reader, names).impact(i, within),
-            corpus is not None,
-        )
+        return self._look_up(artifact_id, corpus, lambda reader, i, within: of(reader, names).impact(i, within))
 
     def _provenance(self, places: bool = True) -> Callable[[Reader, Sequence[str]], Provenance]:
         """Return a function from a reader and corpora to the provenance there, by the decisions of now."""
@@ -625,7 +620,7 @@ class FindingAid:
         packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer, as_result)
         self = self.pinned()
         names = self._names(corpora)
-        asked = [self._look_up(session, names, read_session_piece) for session in sessions]
+        asked = [self._look_up_in(session, names, read_session_piece) for session in sessions]
         hits = self.search(query, k, corpora=names, **search)
         keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
         eligible = self.eligibility.now()
@@ -661,10 +656,7 @@ class FindingAid:
         """
         now = self.eligibility.now()
         found = self._look_up(
-            artifact_or_record_id,
-            self._one(corpus),
-            lambda reader, i, within: read_artifact(reader, i, within, now),
-            corpus is not None,
+            artifact_or_record_id, corpus, lambda reader, i, within: read_artifact(reader, i, within, now)
         )
         return self._marked(found, fresh)
 
@@ -685,13 +677,14 @@ class FindingAid:
         """Return the file and the line of each hit, as far as its source has files on this machine."""
         return self.searcher.read(lambda reader: locate_hits(reader, self.corpora, hits))
 
-    def _look_up(
+    def _look_up(self, wanted: str, corpus: str | None, read: Callable[[Reader, str, Sequence[str]], T]) -> T:
+        """Return what `read` finds for an id in a corpus, by default in all, or for an artifact; see `looked_up`."""
+        return self._look_up_in(wanted, self._one(corpus), read, corpus is not None)
+
+    def _look_up_in(
         self, wanted: str, corpora: Sequence[str], read: Callable[[Reader, str, Sequence[str]], T], is_id: bool = False
     ) -> T:
-        """Return what `read` finds for an id, else for the artifact that it denotes as `resolve` says.
-
-        It `is_id` if the caller named its corpus.
-        """
+        """Call `looked_up` with one reader. It `is_id` if the caller named its corpus."""
         return self.searcher.read(
             lambda reader: looked_up(reader.records, wanted, corpora, partial(read, reader), is_id)
         )
@@ -716,11 +709,10 @@ class FindingAid:
         """
         found = self._look_up(
             artifact_or_record_id,
-            self._one(corpus),
+            corpus,
             lambda reader, i, within: read_text(
                 reader, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
             ),
-            corpus is not None,
         )
         return self._marked(found, fresh)
 
@@ -741,7 +733,7 @@ class FindingAid:
 
         Raises QueryError for an unknown id.
         """
-        return self._look_up(artifact_or_record_id, self._one(corpus), read_anchored_summaries, corpus is not None)
+        return self._look_up(artifact_or_record_id, corpus, read_anchored_summaries)
 
     def neighbours(
         self,
@@ -767,19 +759,17 @@ class FindingAid:
                 return found
             return find_neighbours(reader, wanted, within, readable, kinds, reverse)
 
-        return self._look_up(artifact_id, names, find, corpus is not None)
+        return self._look_up(artifact_id, corpus, find)
 
     def summary_node(self, id_: str, corpus: str | None = None) -> NodeView:
         """Return the summary node of an artifact, found by its own id, its record's or the artifact's.
 
         Raises QueryError if there is no node that may be shown, or if several corpora have one.
         """
-        names, eligible = self._one(corpus), self.eligibility.now()
-
-        def read(reader: Reader, wanted: str, within: Sequence[str]) -> NodeView:
-            return read_node(reader, self.corpora, wanted, within, eligible)
-
-        return self._look_up(id_, names, read, corpus is not None)
+        eligible = self.eligibility.now()
+        return self._look_up(
+            id_, corpus, lambda reader, i, within: read_node(reader, self.corpora, i, within, eligible)
+        )
 
     def most_referenced(
         self, k: int = 10, *, corpora: Sequence[str] | None = None, kinds: Sequence[str] | None = None
@@ -804,9 +794,8 @@ class FindingAid:
         """
         found = self._look_up(
             artifact_or_record_id,
-            self._one(corpus),
+            corpus,
             lambda reader, i, within: disclose_artifact(reader, self.corpora, i, level, within, file),
-            corpus is not None,
         )
         return self._marked(found, fresh)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -204,17 +203,13 @@ class Checker:
             ),
         )
         many = len(rows) >= MANY_ROWS
-        problems: list[list[str]]
-        if self.store.remote and not many:  # most of the time is spent waiting for answers
-            with ThreadPoolExecutor(len(found)) as pool:
-                problems = list(pool.map(list, [lazy for _, lazy, _ in found]))
-        else:
-            problems = [list(lazy) for _, lazy, _ in found]
-        if many:
+        problems = {check: lazy for check, lazy, _ in found}
+        if many:  # one at a time, for the memory
+            why = {check: list(lazy) for check, lazy in problems.items()}
             return_freed_memory()
-        return [
-            CheckResult(check, corpus.name, why, facts) for (check, _, facts), why in zip(found, problems, strict=True)
-        ]
+        else:
+            why = self.store.each(problems, lambda check: list(problems[check]))
+        return [CheckResult(check, corpus.name, why[check], facts) for check, _, facts in found]
 
     def indexed(self, corpus: Corpus) -> CheckResult:
         """Check whether the store's indexes, as they are now, cover the rows."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 Check = Callable[["lance.LanceDataset"], None]
 """Callback that receives a table just before a commit to it, and raises if the commit must not be made."""
@@ -604,17 +605,17 @@ class Store:
         kept = REMOTE_VERSIONS_FOR if self.remote else timedelta(0)  # on one machine, writers take turns
         dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)
 
-    def each(self, tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
-        """Call `do` with each table, and return its results by table.
+    def each(self, wanted: Iterable[K], do: Callable[[K], T]) -> dict[K, T]:
+        """Call `do` with each table or other key, and return its results by key.
 
         On object storage, where a call mostly waits for answers, all are called at the same time. On a disk threads
         cost more than they save.
         """
-        names = list(tables)
-        if not self.remote or not names:
-            return {name: do(name) for name in names}
-        with ThreadPoolExecutor(len(names)) as pool:
-            return dict(zip(names, pool.map(do, names), strict=True))
+        keys = list(wanted)
+        if not self.remote or not keys:
+            return {key: do(key) for key in keys}
+        with ThreadPoolExecutor(len(keys)) as pool:
+            return dict(zip(keys, pool.map(do, keys), strict=True))
 
     def _has_more(self, table: str, folder: str, suffix: str, number: int) -> bool:
         """Check whether a table may have more files than a number. Opening it would take much longer than a look."""

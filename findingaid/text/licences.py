@@ -54,12 +54,8 @@ def licence_spans(text: str) -> list[Span]:
         return [head.span()]
     removed = {span for spans, is_legal in zip(sentences, legal, strict=True) if is_legal for span in spans}
     kept = {span for spans, is_legal in zip(sentences, legal, strict=True) if not is_legal for span in spans}
-    return [_whole_line(head[0], span, kept) for span in sorted({*removed, *_empty_lines(head[0])})]
-
-
-def _empty_lines(comment: str) -> Iterator[Span]:
-    for found in EMPTY_LINE.finditer(comment):
-        yield found.span()
+    empty = {found.span() for found in EMPTY_LINE.finditer(head[0])}
+    return [_whole_line(head[0], span, kept) for span in sorted(removed | empty)]
 
 
 def _whole_line(comment: str, span: Span, kept: set[Span]) -> Span:
