@@ -99,8 +99,8 @@ NAMED = "\ua78f"
 NAMES = frozenset(ENGLISH.split()) - {"and", "or", "not"} | {"us"}
 """Words that are a name in capitals."""
 
-LONGEST_PHRASE = 32
-"""Most words of a query that is looked for as it is."""
+LONGEST_PHRASE = 16
+"""Most words of a query that is looked for as it is. A text with all the words of a longer one comes first anyway."""
 
 MOST_VERBATIM = 4
 """Most versions, addresses, numbers and names of a query that are looked for as they are."""

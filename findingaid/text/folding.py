@@ -44,6 +44,9 @@ ALIKE = str.maketrans(
 )
 """Character -> its usual form, in scripts whose stemmers take both for the same."""
 
+HAS_ALIKE = re.compile(f"[{''.join(map(chr, ALIKE))}]")
+"""Any of them. Looking for one first is ten times as fast as translating a text without any."""
+
 MARKED = re.compile(
     "([A-Za-z\u00c0-\u024f\u0370-\u03ff\u1e00-\u1fff])[\u0300-\u036f]+|([\u0400-\u052f])[\u0300\u0301]+"
 )
@@ -75,8 +78,12 @@ def normalized(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = IGNORED.sub("", text).translate(ALIKE)
-    return VOWEL_MARKS.sub("", unicodedata.normalize("NFKC", text)).translate(ALIKE)
+    text = unicodedata.normalize("NFKC", _alike(IGNORED.sub("", text)))
+    return _alike(VOWEL_MARKS.sub("", text))
+
+
+def _alike(text: str) -> str:
+    return text.translate(ALIKE) if HAS_ALIKE.search(text) else text
 
 
 def folded(text: str) -> str:

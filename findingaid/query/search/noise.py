@@ -81,14 +81,18 @@ def _measure(reader: Reader, corpus: str) -> Noise | None:
 
 
 def covered_share(query: str, text: str, lexical: Lexical) -> float:
-    """Return the share of the salient words of a query that a text has, in any form."""
-    wanted = _wanted(query, lexical)
-    return len(found_stems(wanted, text, lexical)) / (len(wanted) or 1)
+    """Return the share of the salient words of a query, in its best form, that a text has."""
+    forms = _wanted(query, lexical)
+    found = found_stems(frozenset[str]().union(*forms), text, lexical)
+    return max((len(form & found) / len(form) for form in forms), default=0.0)
 
 
 @lru_cache(QUERIES_KEPT)
-def _wanted(query: str, lexical: Lexical) -> frozenset[str]:
-    return frozenset(salient(query, lexical))
+def _wanted(query: str, lexical: Lexical) -> Sequence[frozenset[str]]:
+    """Return the stems of the salient words of a query: as it is, by parts of names, and without separators."""
+    forms = (query, split_identifiers(query), " ".join(searchable(query).others))
+    found = [frozenset(salient(form, lexical)) for form in dict.fromkeys(forms)]
+    return [form for form in found if form]
 
 
 def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping[str, Any]) -> bool:
@@ -106,9 +110,9 @@ def is_weak(reader: Reader, request: Request, candidate: Candidate, row: Mapping
 
 
 def _covers(queries: Sequence[str], text: str, lexical: Lexical) -> bool:
-    """Return whether a text covers a query in one of its forms: as it is, by parts of names, or without separators."""
-    forms = {
-        form for query in queries for form in (query, split_identifiers(query), " ".join(searchable(query).others))
-    }
-    text = " ".join([text, *searchable(text).others])
-    return any(covered_share(form, text, lexical) >= COVERED for form in forms if form)
+    """Return whether a text covers a query. Other forms of its words are only made if its own do not."""
+
+    def covered(text: str) -> bool:
+        return any(covered_share(query, text, lexical) >= COVERED for query in queries)
+
+    return covered(text) or covered(" ".join([text, *searchable(text).others]))
