@@ -604,12 +604,12 @@ def plain_name(name: str) -> str:
 
 
 def _plain_names_of_tar(filesystem: Any) -> None:
-    """Index the members by plain names, where no other member has that name."""
+    """Index the members by plain names. Of two with the same name the later counts, as when they are unpacked."""
     for name in [*filesystem.index]:
         plain = plain_name(name)
         if plain != name:
             info, offset, own = filesystem.index.pop(name)
-            if plain and plain not in filesystem.index:
+            if plain and (plain not in filesystem.index or filesystem.index[plain][1] < offset):
                 filesystem.index[plain] = (info | {"name": plain}, offset, own)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -274,6 +275,20 @@ def test_an_archive_may_lie_anywhere(place: Place, tmp_path: Path) -> None:
 
         assert [listing.artifact_id for listing in source.discover().listings] == ["a.md"]
         assert source.read("a.md").raw == "in an archive"
+
+
+@pytest.mark.parametrize("names", [("a.md", "./a.md"), ("./a.md", "a.md"), ("./a.md", "././a.md")])
+def test_of_two_members_of_a_tar_with_one_name_the_later_counts(tmp_path: Path, names: tuple[str, str]) -> None:
+    with tarfile.open(tmp_path / "docs.tar", "w") as archive:
+        for number, name in enumerate(names):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            archive.addfile(member, io.BytesIO(str(number).encode()))
+
+    source = Files(tmp_path / "docs.tar")
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["a.md"]
+    assert source.read("a.md").raw == "1"
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 4, 5])
