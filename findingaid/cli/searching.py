@@ -280,6 +280,8 @@ def _print_heading(view: ArtifactView) -> None:
         f"[bold]{escape(view.title)}[/bold]  {view.corpus}/{escape(visible_line(view.artifact_id))}"
         f"  version {view.artifact_version}{fresh_words(view)}"
     )
+    for note in view.notes:
+        say_plain(f"note  {note}")
 
 
 def _print_pieces(view: ArtifactView) -> None:

@@ -20,6 +20,7 @@ import pytest
 from findingaid.testing import OpenAIServer, faults
 from tests.conftest import Cli, openai, text_about
 from tests.support.deployment import ROOT, until
+from tests.support.left_out import FAILED, NOTED, SKIPPED, UNREAD, write_every_format
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,7 +30,8 @@ pytestmark = [
     ),
 ]
 
-DESK, PHONE = (1400, 900), (390, 780)
+DESK, PHONE, SMALL = (1400, 900), (390, 780), (360, 640)
+WIDE = "return document.documentElement.scrollWidth > innerWidth || document.body.scrollWidth > innerWidth"
 SOON = 30
 
 HOSTILE = """---
@@ -221,7 +223,7 @@ class Page:
 
     def looks(self, size: tuple[int, int] = DESK, scheme: str = "light") -> None:
         """Emulate a screen of this size with a light or dark colour scheme."""
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size != DESK}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -286,6 +288,14 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(driver: Any, indexed: Path) -> Iterator[Page]:
     with served(indexed) as address:
+        yield Page(driver, address)
+
+
+@pytest.fixture(scope="module")
+def page_of_left_out(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    cli = write_every_format(tmp_path_factory.mktemp("every"))
+    cli.run("index")
+    with served(cli.config) as address:
         yield Page(driver, address)
 
 
@@ -894,16 +904,15 @@ def test_every_text_stands_out_in_light_and_dark(page: Page, scheme: str) -> Non
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page) -> None:
     page.looks(PHONE)
-    wide = "return document.documentElement.scrollWidth > innerWidth || document.body.scrollWidth > innerWidth"
     page.open(q="hostile tokens expire", answer="1", where=json.dumps(["path", "<>", "x" * 200]))
     page.one("#state").click()
     page.shows("best first")
-    assert not page.run(wide)
+    assert not page.run(WIDE)
 
     page.run("arguments[0].click()", page.one("#hits h3 a"))
     passage = page.passage()
 
-    assert not page.run(wide)
+    assert not page.run(WIDE)
     assert page.in_view(passage)
     assert page.one("#artifact").rect["width"] == PHONE[0]
     assert page.run("return document.querySelector('#artifact').matches(':modal')")
@@ -922,6 +931,27 @@ def test_the_state_of_the_index_names_what_is_published_and_what_failed(page: Pa
 
     page.waits(lambda: "notes 1" in page.labels("#corpora label"), "no corpora before any query")
     assert not page.one("#index").is_displayed()
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE, SMALL])
+def test_what_was_left_out_of_each_document_is_named(page_of_left_out: Page, size: tuple[int, int]) -> None:
+    page = page_of_left_out
+    page.looks(size)
+    page.open()
+    page.one("#state").click()
+
+    page.shows("Failed in docs", "Guessed or left out in docs", "Skipped in docs")
+    said = page.labels("#index .listed li")
+    told = {name: words for name, (_, words) in {**NOTED, **FAILED}.items()} | dict.fromkeys(SKIPPED, UNREAD)
+    for name, words in told.items():
+        assert [line for line in said if line.startswith(f"{name}: {words}")]
+    assert not page.run(WIDE)
+
+    for name, (_, words) in list(NOTED.items())[: len(NOTED) if size == DESK else 2]:
+        page.open(artifact=name, **{"in": "docs"})
+        page.waits(lambda: page.texts("#artifact .note") == [words], f"no note {words}")  # noqa: B023
+        assert page.in_view(page.one("#artifact .note"))
+        assert not page.run(WIDE)
 
 
 def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -> None:

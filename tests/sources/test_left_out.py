@@ -11,12 +11,10 @@ from PIL import Image
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
-from reportlab.lib.utils import ImageReader
-from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.errors import ReadError
 from findingaid.sources.convert import convert
-from tests.support.documents import changed, epub, notebook, pdf, slides, word, zipped
+from tests.support.documents import changed, drawn, epub, notebook, pdf, slides, with_part, word, zipped
 
 LIMIT = 20_000_000
 
@@ -58,14 +56,6 @@ def document(content: str, relation: str = "", **parts: str | bytes) -> bytes:
     for name, part in parts.items():
         made = with_part(made, name.replace("__", "/"), part)
     return made
-
-
-def with_part(payload: bytes, name: str, content: str | bytes) -> bytes:
-    import zipfile
-
-    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-        files: dict[str, str | bytes] = {each: archive.read(each) for each in archive.namelist()}
-    return zipped(files | {name: content})
 
 
 def relation(kind: str, target: str, more: str = "") -> str:
@@ -235,24 +225,6 @@ def test_a_notebook_and_a_page_name_outputs_and_frames() -> None:
 
 
 # -- PDF ---------------------------------------------------------------------------------------------------
-
-
-def drawn(*pages: str) -> bytes:
-    """Create a PDF with a page for each word: scan, stamped, form, blank or a text."""
-    made = io.BytesIO()
-    canvas = Canvas(made, invariant=True)
-    for page in pages:
-        if page in {"scan", "stamped"}:
-            canvas.drawImage(ImageReader(Image.new("RGB", (40, 40), "red")), 0, 0, 595, 842)
-        if page == "form":
-            canvas.acroForm.textfield(name="name", tooltip="Name", value="Heron", x=50, y=700)
-            canvas.acroForm.checkbox(name="paid", tooltip="Paid", checked=True, x=50, y=600)
-            canvas.acroForm.checkbox(name="late", tooltip="Late", checked=False, x=50, y=500)
-        if page not in {"scan", "form", "blank"}:
-            canvas.drawString(50, 800, "page 3" if page == "stamped" else page)
-        canvas.showPage()
-    canvas.save()
-    return made.getvalue()
 
 
 def test_scanned_pages_are_counted_also_with_a_number_on_them_and_blank_ones_are_not() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import docx
 import pptx
+from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -29,8 +30,6 @@ def pdf(*pages: str, title: str = "", author: str = "", password: str | None = N
 
 def scanned_pdf() -> bytes:
     """Create a PDF with a single page that is an image."""
-    from PIL import Image
-
     made = io.BytesIO()
     canvas = Canvas(made)
     canvas.drawImage(ImageReader(Image.new("RGB", (40, 40), "red")), 50, 500)
@@ -104,3 +103,28 @@ def changed(payload: bytes, name: str, change: Callable[[bytes], bytes]) -> byte
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         files: dict[str, str | bytes] = {each: archive.read(each) for each in archive.namelist()}
         return zipped(files | {name: change(archive.read(name))})
+
+
+def with_part(payload: bytes, name: str, content: str | bytes) -> bytes:
+    """Return a zipped document with one more part."""
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        files: dict[str, str | bytes] = {each: archive.read(each) for each in archive.namelist()}
+    return zipped(files | {name: content})
+
+
+def drawn(*pages: str) -> bytes:
+    """Create a PDF with a page for each word: scan, stamped, form, blank or a text."""
+    made = io.BytesIO()
+    canvas = Canvas(made, invariant=True)
+    for page in pages:
+        if page in {"scan", "stamped"}:
+            canvas.drawImage(ImageReader(Image.new("RGB", (40, 40), "red")), 0, 0, 595, 842)
+        if page == "form":
+            canvas.acroForm.textfield(name="name", tooltip="Name", value="Heron", x=50, y=700)
+            canvas.acroForm.checkbox(name="paid", tooltip="Paid", checked=True, x=50, y=600)
+            canvas.acroForm.checkbox(name="late", tooltip="Late", checked=False, x=50, y=500)
+        if page not in {"scan", "form", "blank"}:
+            canvas.drawString(50, 800, "page 3" if page == "stamped" else page)
+        canvas.showPage()
+    canvas.save()
+    return made.getvalue()

@@ -95,10 +95,9 @@ def read_artifact(
     rows = find(any_of(equals("artifact_id", wanted), equals("record_id", wanted)) + within)
     if record := next((row for row in rows if row["record_id"] == wanted), None):
         rows = find(of_artifacts([(record["corpus"], record["artifact_id"])]))
-    if not rows and (skipped := SkippedArtifacts(reader.store).why(wanted, corpora)):
-        raise NotFoundError(skipped)
     if not rows:
-        raise NotFoundError(f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids")
+        unknown = f"no published artifact or record {brief(wanted)}: `findingaid search` shows ids"
+        raise NotFoundError(why_absent(reader.store, wanted, corpora) or unknown)
     if len(found := {row["corpus"] for row in rows}) > 1:
         raise QueryError(f"{wanted!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
     first = rows[0]
@@ -112,6 +111,13 @@ def read_artifact(
         records=[_build_record(row) for row in _visible_rows(rows, eligible)],
         notes=Ledger(reader.store).notes(first["corpus"], first["artifact_id"]),
     )
+
+
+def why_absent(store: Store, artifact_id: str, corpora: Sequence[str] | None) -> str:
+    """Return a line on the artifact of this id if it is skipped or failed in one of these corpora, else ""."""
+    rows = (Ledger(store).rows(corpus, [artifact_id]).get(artifact_id) for corpus in corpora or ())
+    failed = (f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure)
+    return SkippedArtifacts(store).why(artifact_id, corpora) or next(failed, "")
 
 
 def _visible_rows(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list[Mapping[str, Any]]:

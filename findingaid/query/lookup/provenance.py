@@ -18,7 +18,7 @@ from findingaid.errors import FindingAidError, NotFoundError
 from findingaid.model import CLAIM, SUMMARY
 from findingaid.query.answers.evidence import best_tier, claim_from_row
 from findingaid.query.lookup.absences import find_absences
-from findingaid.query.lookup.artifact import read_artifact
+from findingaid.query.lookup.artifact import read_artifact, why_absent
 from findingaid.query.lookup.passages import (
     CHANGED,
     StoredArtifact,
@@ -32,7 +32,7 @@ from findingaid.query.lookup.places import Placing
 from findingaid.query.lookup.references import Neighbour, find_neighbours
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.reader import Key, Reader
-from findingaid.store import Ledger, SkippedArtifacts
+from findingaid.store import Ledger
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.sql import any_of, both, equals, one_of
 from findingaid.store.store import select_rows
@@ -132,13 +132,8 @@ class Provenance:
         if rows := self._records(equals("artifact_id", wanted)):
             keys = {(row["corpus"], row["artifact_id"]): row["artifact_version"] for row in rows}
             return [self._with_absences(key, version) for key, version in sorted(keys.items())]
-        skipped = SkippedArtifacts(self.reader.store).why(wanted, self.within) or self._failed(wanted)
-        raise NotFoundError(skipped or f"no claim, summary node, record or artifact {wanted!r} is published")
-
-    def _failed(self, artifact_id: str) -> str:
-        """Return a line on the artifact of this id if it failed in one of the corpora, else ""."""
-        rows = (Ledger(self.reader.store).rows(corpus, [artifact_id]).get(artifact_id) for corpus in self.within)
-        return next((f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure), "")
+        absent = why_absent(self.reader.store, wanted, self.within)
+        raise NotFoundError(absent or f"no claim, summary node, record or artifact {wanted!r} is published")
 
     def _records(self, condition: str) -> list[dict[str, Any]]:
         shown, scope = self._visible_condition(), one_of("corpus", self.within)

@@ -1,6 +1,6 @@
 // Text of one artifact with a marked passage.
 
-import { count, element, line, name, number } from "./dom.js";
+import { count, element, line, name, noteText } from "./dom.js";
 import { isCode, isMarkdown, typeOf } from "./formats.js";
 import { markdownNodes } from "./markdown.js";
 import { marked } from "./words.js";
@@ -89,15 +89,12 @@ export function artifactNodes(view, body, wanted, words) {
       "p", { className: "faint" },
       `Version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
     ),
-    ...view.notes.map((note) => element("p", { className: "note" }, line(noted(note)))),
+    ...view.notes.map((note) => element("p", { className: "note" }, line(noteText(note)))),
     changed(wanted, record, view),
     ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type)),
     claims.length ? stated(claims, within ? null : wanted.record) : null,
   ].filter(Boolean);
 }
-
-/** Says what was guessed or left out when the artifact was read. */
-const noted = ({ words, count: times }) => (times === 1 ? words : `${words}: ${number(times)}`);
 
 /**
  * Returns a note if the artifact has changed since the passage was found, otherwise null. A record's id depends on its

@@ -32,6 +32,9 @@ export const number = (value) => value.toLocaleString();
 /** Formats a number with a noun and the ending of its plural. */
 export const count = (many, what, plural = "s") => `${number(many)} ${what}${many === 1 ? "" : plural}`;
 
+/** Says what was guessed or left out when an artifact was read. */
+export const noteText = ({ words, count: times }) => (times === 1 ? words : `${words}: ${number(times)}`);
+
 /** Says that the source of a text has changed or is gone; null if it is current or unknown. */
 export function outdated({ fresh, fresh_note: note }) {
   if (fresh !== "changed" && fresh !== "gone") return null;

@@ -1,8 +1,8 @@
-// State of the index: the published version, its time, its contents and failures.
+// State of the index: the published version, its time, its contents, failures and notes.
 
-import { count, element, line, moment, name, number, table } from "./dom.js";
+import { count, element, line, moment, name, noteText, number, table } from "./dom.js";
 
-const NAMED = 50; // failures listed by name
+const NAMED = 50; // artifacts listed by name
 
 const total = (corpora, of) => corpora.reduce((sum, corpus) => sum + of(corpus), 0);
 
@@ -27,7 +27,12 @@ export function stateNodes({ published, corpora, dagster }) {
   return [
     element("p", {}, said(published, corpora)),
     table(columns.map(([head]) => head), rows, "Corpora"),
-    ...corpora.filter(({ failed }) => failed.length).map(failures),
+    ...corpora.flatMap(({ corpus, failed, noted, skipped }, place) => [
+      listed(`failed-${place}`, ["Failed in ", name(corpus)], failed, ({ message, stage }) =>
+        [name(message), element("span", { className: "faint" }, ` ${line(stage)}`)]),
+      listed(`noted-${place}`, ["Guessed or left out in ", name(corpus)], noted, (note) => [name(noteText(note))]),
+      listed(`skipped-${place}`, ["Skipped in ", name(corpus)], skipped, ({ reason }) => [name(reason)]),
+    ]),
     /^https?:/i.test(dagster ?? "") ? element("p", {}, element("a", { href: dagster, rel: "noreferrer" }, "Open Dagster")) : null,
   ].filter(Boolean);
 }
@@ -42,12 +47,12 @@ function said(published, corpora) {
   return `${what}, published ${moment(published.written)} as version ${number(published.version)}.`;
 }
 
-function failures({ corpus, failed }, place) {
-  const items = failed.slice(0, NAMED).map(({ artifact_id: id, message, stage }) =>
-    element("li", {}, name(id), ": ", name(message), element("span", { className: "faint" }, ` ${line(stage)}`)),
-  );
-  const more = failed.length > NAMED ? element("li", {}, `and ${number(failed.length - NAMED)} more`) : null;
-  const title = element("h3", { id: `failed-${place}` }, "Failed in ", name(corpus));
-  const list = element("ul", { tabIndex: 0, "aria-labelledby": title.id }, items, more);
-  return element("div", { className: "failures" }, title, list);
+/** Renders a list of artifacts with a text on each, or nothing for no artifacts. */
+function listed(id, heading, artifacts, said) {
+  if (!artifacts.length) return null;
+  const items = artifacts.slice(0, NAMED).map((of) => element("li", {}, name(of.artifact_id), ": ", ...said(of)));
+  const more = artifacts.length > NAMED ? element("li", {}, `and ${number(artifacts.length - NAMED)} more`) : null;
+  const title = element("h3", { id }, ...heading);
+  const list = element("ul", { tabIndex: 0, "aria-labelledby": id }, items, more);
+  return element("div", { className: "listed" }, title, list);
 }

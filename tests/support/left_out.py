@@ -1,0 +1,91 @@
+"""Documents of every format from which something is left out, and the words that name it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import pptx
+from PIL import Image
+
+from tests.conftest import Cli
+from tests.support.documents import drawn, epub, notebook, scanned_pdf, with_part, word, zipped
+
+HEADER = (
+    '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+    "<w:p><w:r><w:t>a lost word</w:t></w:r></w:p></w:hdr>"
+)
+FRAMED = b"<p>text</p><iframe src='b.html'></iframe>"
+MAIL = (
+    b"From: Ada <ada@example.org>\nSubject: Plan\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=q\n\n"
+    b"--q\nContent-Type: text/plain\n\nHerons\n"
+    b"--q\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=a.pdf\n\nx\n--q--\n"
+)
+SAVED = (
+    b"From: <saved>\nSubject: Page\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=q\n\n"
+    b"--q\nContent-Type: text/html\n\n%s\n--q--\n" % FRAMED
+)
+
+
+def picture() -> bytes:
+    made = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(made, "PNG")
+    return made.getvalue()
+
+
+def deck_with_a_picture() -> bytes:
+    """Create slides of which the second is only a picture."""
+    made, deck = io.BytesIO(), pptx.Presentation()
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = "Birds"
+    deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_picture(io.BytesIO(picture()), 0, 0)
+    deck.save(made)
+    return made.getvalue()
+
+
+FRAMES = "pages within the page (frames), not read"
+ATTACHED = "attached files, not read"
+
+NOTED: Mapping[str, tuple[bytes, str]] = {
+    "scan.pdf": (drawn("cover", "scan"), "pages without text, only images (run OCR)"),
+    "head.docx": (with_part(word(("Head", "Text.")), "word/header1.xml", HEADER), "headers and footers, not read"),
+    "deck.pptx": (deck_with_a_picture(), "slides without text, only images"),
+    "book.epub": (epub("<p>One.</p>", "<img src='a.png'/>"), "chapters without text, only images"),
+    "cells.ipynb": (
+        notebook(("code", "print(1)")).replace(b'"cell_type"', b'"outputs": [{"text": "1"}], "cell_type"'),
+        "cells with outputs, which are not read",
+    ),
+    **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
+    "mail.eml": (MAIL, ATTACHED),
+    **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
+    "guessed.txt": ("Gr\u00f6\u00dfe und \u00dcbermut".encode("cp1252"), "encoding: cp1252 (guessed)"),
+    "damaged.md": (("M\u00fcller " * 50).encode() + b"\xff", "damaged UTF-8, shown as \ufffd"),
+    "twice.md": (b"---\nowner: a\nowner: b\n---\nText.", "front matter repeats owner: the last counts"),
+}
+"""Name -> its bytes, and the note on it."""
+
+FAILED: Mapping[str, tuple[bytes, str]] = {
+    "only.pdf": (scanned_pdf(), "no text on its pages (1), only images or nothing: run OCR on it, or exclude it"),
+    "locked.epub": (epub("<p>One.</p>", locked=True), "an EPUB locked by its shop (DRM): exclude it"),
+}
+"""Name -> its bytes, and words of the failure."""
+
+SKIPPED: Mapping[str, bytes] = {
+    "old.doc": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+    "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
+    "text.odt": zipped({"content.xml": "<x/>"}),
+    "picture.png": picture(),
+}
+"""Name -> its bytes, of which no text is made."""
+
+UNREAD = "not text"
+"""Reason for which they are skipped."""
+
+
+def write_every_format(folder: Path) -> Cli:
+    """Write all these documents into a folder, and return the CLI that indexes them."""
+    cli = Cli(folder)
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    for name, payload in ({name: payload for name, (payload, _) in {**NOTED, **FAILED}.items()} | {**SKIPPED}).items():
+        cli.write(name, payload)
+    return cli
