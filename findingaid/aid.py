@@ -57,6 +57,7 @@ from findingaid.query.lookup.artifact import (
     read_anchored_summaries,
     read_artifact,
     read_titles,
+    refuse_other_version,
 )
 from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
 from findingaid.query.lookup.freshness import (
@@ -427,11 +428,12 @@ class FindingAid:
         read = self.searcher.read(lambda reader: published_versions(reader, rest)) if rest else {}
         return check_freshness(self.store, {**read, **known}, self.corpora, wanted, verify=verify)
 
-    def _marked(self, shown: V, fresh: FreshnessOption) -> V:
-        """Return an artifact, or a part of it, with its freshness if that is asked for."""
+    def _marked(self, shown: V, fresh: FreshnessOption, artifact_version: str | None) -> V:
+        """Return an artifact, or a part of it, with its freshness if that is asked for, unless of another version."""
+        key = shown.corpus, shown.artifact_id
+        refuse_other_version(key, shown.artifact_version, artifact_version)
         if not fresh:
             return shown
-        key = shown.corpus, shown.artifact_id
         return self._freshness([key], fresh, {key: shown.artifact_version}).mark(shown, shown.corpus)
 
     def facets(
@@ -648,17 +650,23 @@ class FindingAid:
         return self.searcher.read(lambda reader: corpus_fields(reader.records, names))
 
     def show(
-        self, artifact_or_record_id: str, corpus: str | None = None, *, fresh: FreshnessOption = False
+        self,
+        artifact_or_record_id: str,
+        corpus: str | None = None,
+        *,
+        artifact_version: str | None = None,
+        fresh: FreshnessOption = False,
     ) -> ArtifactView:
         """Return one artifact with its published records in plan order. Raises QueryError for an unknown id.
 
-        With `fresh`, it says whether its source still has the published version.
+        With `artifact_version`, as a hit has it, another published version is refused. With `fresh`, it says whether
+        its source still has the published version.
         """
         now = self.eligibility.now()
         found = self._look_up(
             artifact_or_record_id, corpus, lambda reader, i, within: read_artifact(reader, i, within, now)
         )
-        return self._marked(found, fresh)
+        return self._marked(found, fresh, artifact_version)
 
     def resolve(self, wanted: str, corpus: str | None = None) -> Key | None:
         """Return corpus and id of the artifact that a name denotes; None if there is none.
@@ -697,15 +705,17 @@ class FindingAid:
         file: str | None = None,
         offset: int | None = None,
         span: tuple[int, int] | None = None,
+        artifact_version: str | None = None,
         chars: int = CHARS,
         fresh: FreshnessOption = False,
     ) -> Reading:
         """Return at most `chars` characters of an artifact's text, or of one of its bundled files.
 
         The text begins at `offset`, or is that of `span`. Without either it begins at the record of this id, or at the
-        start, and comes with an outline. `next_offset` is where the next part begins. With `fresh`, it says whether the
-        source still has the published version. Raises QueryError for an unknown id, and for a place that is not in the
-        text.
+        start, and comes with an outline. `next_offset` is where the next part begins. With `artifact_version`, as the
+        hit has it whose span this is, another published version is refused, which has other words there. With `fresh`,
+        it says whether the source still has the published version. Raises QueryError for an unknown id, and for a place
+        that is not in the text.
         """
         found = self._look_up(
             artifact_or_record_id,
@@ -714,7 +724,7 @@ class FindingAid:
                 reader, self.corpora, i, within, file=file, offset=offset, span=span, chars=chars
             ),
         )
-        return self._marked(found, fresh)
+        return self._marked(found, fresh, artifact_version)
 
     def artifacts(self, corpora: Sequence[str] | None = None) -> list[tuple[Key, str]]:
         """Return (corpus, artifact id) and title of every published artifact, ordered by id.
@@ -785,19 +795,20 @@ class FindingAid:
         corpus: str | None = None,
         file: str | None = None,
         *,
+        artifact_version: str | None = None,
         fresh: FreshnessOption = False,
     ) -> Disclosure:
         """Return an artifact up to a level (metadata, body, list of bundled files), or the text of one bundled `file`.
 
-        With `fresh`, it says whether its source still has the published version. Raises QueryError if the artifact or
-        the file does not exist.
+        With `artifact_version`, another published version is refused. With `fresh`, it says whether its source still
+        has the published version. Raises QueryError if the artifact or the file does not exist.
         """
         found = self._look_up(
             artifact_or_record_id,
             corpus,
             lambda reader, i, within: disclose_artifact(reader, self.corpora, i, level, within, file),
         )
-        return self._marked(found, fresh)
+        return self._marked(found, fresh, artifact_version)
 
     def status(self, corpora: Sequence[str] | None = None) -> Statuses:
         """Return the indexed counts and the failures of each corpus."""

@@ -384,7 +384,8 @@ class Hit:
     query itself found the hit. `ranks`, set only if the search asked to explain, and `weight` explain the score.
     If text and span cover more than the record, `parts` are all records that they cover. `weak` says that the record
     is hardly more similar to the query than random records of its corpus are to each other, and lacks most of the
-    query's words. `fresh` and `fresh_note` are set only if the search asked for them, see `Freshness`.
+    query's words. `fresh` and `fresh_note` are set only if the search asked for them, see `Freshness`. The span is a
+    place in the version `artifact_version` of its artifact: pass both on, and no other version is opened.
     """
 
     record_id: str
@@ -405,6 +406,7 @@ class Hit:
     weak: bool = False
     fresh: Fresh | None = None
     fresh_note: str = ""
+    artifact_version: str = ""
 
     def why(self) -> list[str]:
         """Return the ranks, weight and route behind the score, a line each; ranks only if the search explains."""

@@ -12,7 +12,7 @@ from rich.markup import escape
 from findingaid.claims.model import Tier, Truth
 from findingaid.cli.common import common, corpus_option, fresh_option, query_argument, where_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line, snippet
-from findingaid.cli.results import fresh_words, told_fresh
+from findingaid.cli.results import fresh_words, printed_span, told_fresh
 from findingaid.errors import visible_line
 from findingaid.query.answers.relevance import percent
 
@@ -162,7 +162,7 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
     if passages:
         say("passages that a search finds:")
     for passage in passages:
-        part = f"[{passage.span[0]}:{passage.span[1]}]" if passage.span else f"({passage.surface_kind})"
+        part = printed_span(passage.span, passage.artifact_version) if passage.span else f"({passage.surface_kind})"
         place = f"{passage.corpus}/{passage.artifact_id} {part}{fresh_words(passage)}"
         say_line(f"    {place}  “{snippet(passage.text)}”")
 
@@ -170,12 +170,12 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
 def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
-        span = f" [{place.span[0]}:{place.span[1]}]" if place.span else ""
+        span = f" {printed_span(place.span, place.artifact_version)}" if place.span else ""
         say_line(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
 
 
 def _print_quote(number: int, quote: Quote) -> None:
-    place = f"{quote.corpus}/{quote.artifact_id} [{quote.span[0]}:{quote.span[1]}]{fresh_words(quote)}"
+    place = f"{quote.corpus}/{quote.artifact_id} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
     say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
 
 
@@ -202,7 +202,7 @@ def print_passages(view: ClaimPassages) -> None:
 
 def _print_passage(view: ClaimPassages, passage: Passage) -> None:
     line = f":{passage.line}" if passage.line else ""
-    span = f"  [{passage.span[0]}:{passage.span[1]}]" if passage.span else ""
+    span = f"  {printed_span(passage.span, passage.artifact_version)}" if passage.span else ""
     by = f"  by {passage.producer_id}" if passage.producer_id else ""
     say("")
     say_line(f"{view.corpus}/{passage.artifact_id}{line}{span}  {passage.evidence}{by}{fresh_words(passage)}")

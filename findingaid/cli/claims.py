@@ -15,6 +15,7 @@ from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.options import HelpGroup, csv_option
 from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_line, snippet
+from findingaid.cli.results import printed_span
 from findingaid.errors import QueryError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def show(aid: FindingAid, claim: str, corpora: tuple[str, ...], as_json: bool) -
         return say_json(view.to_dict() | {"history": [decision.to_dict() for decision in history]})
     say(f"[bold]{escape(view.text or '(redacted)')}[/bold]\n{view.claim_id}  {view.corpus}  {escape(_standing(view))}")
     for evidence in view.evidences if view.text else ():
-        at = f" [{evidence.span[0]}:{evidence.span[1]}]" if evidence.span else ""
+        at = f" {printed_span(evidence.span, evidence.artifact_version)}" if evidence.span else ""
         by = f"  by {evidence.producer_id}" if evidence.producer_id else ""
         say("")
         say_line(f"{evidence.artifact_id}{at}  {evidence.evidence}{by}")

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from findingaid.errors import ConfigError, visible, visible_line
 from findingaid.model import Hit, Mode
+from findingaid.query.lookup.artifact import SHORT_VERSION
 from findingaid.query.lookup.freshness import Marked
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import HitGroup
@@ -122,7 +123,14 @@ def told_fresh(seconds: float) -> str:
 def _describe(hit: Hit, location: Location) -> str:
     """Describe a record: its corpus if the place does not name it, its surface and its span."""
     corpus = f"{hit.corpus}  " if location.path else ""
-    return f"{corpus}{hit.surface_kind} {hit.surface_index}" + (f" [{hit.span[0]}:{hit.span[1]}]" if hit.span else "")
+    return f"{corpus}{hit.surface_kind} {hit.surface_index}" + (
+        f" {printed_span(hit.span, hit.artifact_version)}" if hit.span else ""
+    )
+
+
+def printed_span(span: tuple[int, int], version: str) -> str:
+    """Return a span with the beginning of the version in which it is, as `show` reads it: [30:75]@1f2e3d4c."""
+    return f"[{span[0]}:{span[1]}]{f'@{version[:SHORT_VERSION]}' if version else ''}"
 
 
 def mark_passage(text: str, span: tuple[int, int] | None) -> Text:

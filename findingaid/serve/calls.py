@@ -9,8 +9,13 @@ from typing import Any
 
 def with_next_call(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return a part of a text with the call that returns the part after it; "" at the end of the text."""
-    more = "" if part["next_offset"] is None else call_of(part, offset=part["next_offset"])
+    more = "" if part["next_offset"] is None else call_from(part, part["next_offset"])
     return {**part, "next": more}
+
+
+def call_from(shown: Mapping[str, Any], offset: int) -> str:
+    """Return the call of `show` that reads on from an offset, in the version that is shown and no other."""
+    return call_of(shown, offset=offset, artifact_version=shown.get("artifact_version"))
 
 
 def call_of(shown: Mapping[str, Any], **more: Any) -> str:

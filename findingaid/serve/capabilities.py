@@ -109,19 +109,18 @@ def _context(view: View, asked: inputs.ContextInput) -> dict[str, Any]:
 
 def _show(view: View, asked: inputs.ShowInput) -> dict[str, Any]:
     aid = view.aid
+    how: dict[str, Any] = {"artifact_version": asked.artifact_version, "fresh": asked.fresh}
     place = asked.offset is not None or asked.span is not None
     if asked.level == "records":
-        return aid.show(asked.id, asked.corpus, fresh=asked.fresh).to_dict()
+        return aid.show(asked.id, asked.corpus, **how).to_dict()
     if asked.level or (asked.file is not None and not place):
-        return aid.disclose(asked.id, asked.level or "files", asked.corpus, asked.file, fresh=asked.fresh).to_dict()
+        return aid.disclose(asked.id, asked.level or "files", asked.corpus, asked.file, **how).to_dict()
     within = [asked.corpus] if asked.corpus is not None else None
     claim = None if place else aid.passages(asked.id, within, fresh=asked.fresh)
     if claim:
         return claim.to_dict()
     span = (asked.span[0], asked.span[1]) if asked.span else None
-    part = aid.read(
-        asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars, fresh=asked.fresh
-    )
+    part = aid.read(asked.id, asked.corpus, file=asked.file, offset=asked.offset, span=span, chars=asked.chars, **how)
     if place and part.artifact_id.endswith(f"/{asked.id}"):  # a place is of one text, and not of one with a like name
         raise NotFoundError(f"no published artifact {brief(asked.id)}: pass the id and the corpus of a result")
     return with_next_call(part.to_dict())

@@ -85,6 +85,7 @@ def _brief(hit: Hit, title: str, urls: Mapping[tuple[str, str], str]) -> dict[st
         "url": urls[hit.corpus, hit.artifact_id],
         "score": round(hit.score, 4),
         "span": hit.span,
+        "artifact_version": hit.artifact_version,
     }
 
 

@@ -196,6 +196,9 @@ class ShowInput(Input):
     span: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="Read from this start to this end, such as the span of a hit."
     )
+    artifact_version: str | None = Field(
+        default=None, description="Version of which offset or span are, as a result has it; another one is refused."
+    )
     chars: int = Field(default=CHARS, ge=1, description="Maximum characters of text.")
     level: Literal["records", "metadata", "body", "files"] | None = Field(
         default=None, description="Return the artifact's records, metadata, whole body or list of files instead."

@@ -34,7 +34,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from findingaid import __version__
 from findingaid.config.settings import ServeSettings
-from findingaid.serve.calls import call_of, literal
+from findingaid.serve.calls import call_from, literal
 from findingaid.serve.capabilities import Capability, published_version
 from findingaid.serve.errors import problem_of
 from findingaid.serve.limits import WorkerPool
@@ -178,8 +178,8 @@ class Mcp:
     def _call_from(self, shown: Mapping[str, Any], offset: int) -> str:
         """Return the call of a tool of this profile that reads an artifact from an offset."""
         if "show" in self._tools_session.capabilities:
-            return call_of(shown, offset=offset)
-        return f"fetch(id={literal(part_id(shown['corpus'], shown['artifact_id'], offset))})"
+            return call_from(shown, offset)
+        return f"fetch(id={literal(part_id(shown, offset))})"
 
     async def _subscribe(self, context: Context, asked: types.SubscribeRequestParams) -> types.EmptyResult:
         if asked.uri != PUBLISHED_URI:

@@ -70,6 +70,7 @@ class IdHit(TypedDict):
     url: str
     score: float
     span: Span
+    artifact_version: str
 
 
 class SnippetHit(IdHit):
@@ -186,6 +187,7 @@ class PackPiece(TypedDict):
     producer_id: str
     fresh: Fresh | None
     fresh_note: str
+    artifact_version: str
     cite: str
 
 

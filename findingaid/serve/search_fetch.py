@@ -20,10 +20,10 @@ RESULTS = 10
 TEXT_CHARS = 24_000
 """Most characters of a fetched text, less than the 25,000 tokens that clients accept, whatever its script."""
 
-ID = re.compile(r"(?s)(?P<corpus>[^/#]+)(?:#(?P<offset>[0-9]{1,9}))?/(?P<artifact_id>.+)")
-"""Id of a document, or of the part of it that begins at an offset.
+ID = re.compile(r"(?s)(?P<corpus>[^/#]+)(?:#(?P<offset>[0-9]{1,9})@(?P<version>[0-9a-f]+))?/(?P<artifact_id>.+)")
+"""Id of a document, or of the part of a version of it that begins at an offset.
 
-The offset is in front, where no name of a file can take its place: the name of a corpus has no "#".
+Both are in front, where no name of a file can take their place: the name of a corpus has no "#".
 """
 
 
@@ -77,14 +77,14 @@ def _fetch(view: View, asked: FetchInput) -> dict[str, Any]:
     part = _read(view, asked.id)
     about: dict[str, Any] = {"corpus": part.corpus, "version": part.artifact_version, "characters": part.chars}
     if part.next_offset is not None:
-        about["next"] = part_id(part.corpus, part.artifact_id, part.next_offset)
+        about["next"] = part_id(part.to_dict(), part.next_offset)
     key = (part.corpus, part.artifact_id)
     return {**_found(view, key, part.title), "id": asked.id, "text": part.text, "metadata": about}
 
 
-def part_id(corpus: str, artifact_id: str, offset: int) -> str:
-    """Return the id by which `fetch` returns the part of a document that begins at an offset."""
-    return f"{corpus}#{offset}/{artifact_id}"
+def part_id(shown: Mapping[str, Any], offset: int) -> str:
+    """Return the id by which `fetch` returns the part of the shown version that begins at an offset."""
+    return f"{shown['corpus']}#{offset}@{shown['artifact_version']}/{shown['artifact_id']}"
 
 
 def _read(view: View, wanted: str) -> Reading:
@@ -92,7 +92,8 @@ def _read(view: View, wanted: str) -> Reading:
     parsed = ID.fullmatch(wanted)
     if parsed is None or parsed["corpus"] not in view.aid.corpora:
         raise NotFoundError(f"unknown id {brief(wanted)}: pass the id of a search result, CORPUS/ARTIFACT")
-    return view.read_exactly(parsed["corpus"], parsed["artifact_id"], int(parsed["offset"] or 0), TEXT_CHARS)
+    offset = int(parsed["offset"] or 0)
+    return view.read_exactly(parsed["corpus"], parsed["artifact_id"], offset, TEXT_CHARS, parsed["version"])
 
 
 SEARCH_FETCH: Sequence[Capability] = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from findingaid.serve.calls import call_of, with_next_call
+from findingaid.serve.calls import call_from, call_of, with_next_call
 
 BYTES_PER_TOKEN = 3.5
 """Bytes of JSON that count as one token. Tokenizers differ between models; this is low for English text."""
@@ -112,7 +112,7 @@ def _note(whole: Mapping[str, Any], length: int) -> str:
             corpus = entry.get("corpus") or whole.get("corpus")
             return f"{note}: {call_of({'artifact_id': entry['record_id'], 'corpus': corpus})} opens the first of them"
     if "artifact_id" in whole and _has_long(whole, length):
-        return f"{note}: {call_of(whole, offset=length - 1)} reads on"
+        return f"{note}: {call_from(whole, length - 1)} reads on"
     return note
 
 

@@ -31,13 +31,15 @@ class View:
     dagster: str | None = None
     elsewhere: bool = False
 
-    def read_exactly(self, corpus: str, artifact_id: str, offset: int, chars: int) -> Reading:
+    def read_exactly(
+        self, corpus: str, artifact_id: str, offset: int, chars: int, artifact_version: str | None = None
+    ) -> Reading:
         """Return a part of the text of the artifact with this id. Raises NotFoundError for anything else than its id.
 
         A name that people type may be a part of an id. A program passes the ids of results, and another document must
         not take the place of one that is gone.
         """
-        found = self.aid.read(artifact_id, corpus, offset=offset, chars=chars)
+        found = self.aid.read(artifact_id, corpus, offset=offset, chars=chars, artifact_version=artifact_version)
         if found.artifact_id != artifact_id:
             raise NotFoundError(f"{corpus}: no published artifact {brief(artifact_id)}: pass the id of a search result")
         return found

@@ -10,10 +10,13 @@ import pytest
 
 from findingaid import FindingAid, StoreError
 from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.cli.results import printed_span
 from findingaid.corpus import Claiming
+from findingaid.errors import NotFoundError
 from findingaid.indexing.indexer import BuildOptions
-from findingaid.model import Stage
+from findingaid.model import Hit, Stage
 from findingaid.query.answers import evidence
+from findingaid.serve.search_fetch import SEARCH_FETCH, part_id
 from findingaid.serve.session import Session
 from findingaid.store.schemas import OF_RECORDS
 from findingaid.testing import MemorySource
@@ -207,3 +210,62 @@ def test_a_search_that_fails_gives_up_its_own_reader_and_no_later_one(aid: Findi
 
     assert searcher.read(fail_once) is seen[1]
     assert searcher.reader() is seen[1]
+
+
+PLACES: dict[str, Callable[[FindingAid, Hit], object]] = {
+    "read": lambda aid, hit: aid.read("a.md", span=hit.span, artifact_version=hit.artifact_version),
+    "read by the record": lambda aid, hit: aid.read(hit.record_id, offset=9, artifact_version=hit.artifact_version),
+    "show": lambda aid, hit: aid.show("a.md", "docs", artifact_version=hit.artifact_version),
+    "body": lambda aid, hit: aid.disclose("a.md", "body", artifact_version=hit.artifact_version),
+    "printed": lambda aid, hit: aid.show(f"docs/a.md {printed_span(hit.span or (0, 0), hit.artifact_version)}"),
+    "served": lambda aid, hit: Session.of(aid).call(
+        "show", {"id": "a.md", "span": list(hit.span or ()), "artifact_version": hit.artifact_version}
+    ),
+    "the next part of a fetched document": lambda aid, hit: replace(Session.of(aid), served=SEARCH_FETCH).call(
+        "fetch", {"id": part_id({"corpus": "docs", **hit.to_dict()}, 9)}
+    ),
+}
+"""Openings of the place of a hit that name the version in which it is."""
+
+
+@pytest.mark.parametrize("opened", PLACES)
+def test_the_place_of_a_hit_does_not_open_the_words_of_a_later_version(
+    aid: FindingAid, source: MemorySource, opened: str
+) -> None:
+    (hit,) = aid.search(QUESTION, 1)
+    PLACES[opened](aid, hit)
+    source.payloads["a.md"] = f"# Preface\n\nThis was put before it.\n\n{OLD}"
+    aid.index()
+
+    with pytest.raises(NotFoundError, match=r"docs/a\.md: changed since version .* search again"):
+        PLACES[opened](aid, hit)
+
+    (again,) = aid.search(QUESTION, 1)
+    PLACES[opened](aid, again)
+    assert aid.read("a.md", span=again.span, artifact_version=again.artifact_version).text == again.text
+
+
+def test_every_answer_with_spans_names_the_version_that_they_are_in(aid: FindingAid) -> None:
+    version = aid.show("a.md").artifact_version
+    session = Session.of(aid)
+    found = [
+        hit
+        for detail in ("id", "snippet", "full")
+        for hit in session.call("search", {"query": QUESTION, "k": 1, "detail": detail})["hits"]
+    ]
+    found += session.call("context", {"query": QUESTION, "k": 1, "details": True})["pieces"]
+    answer = session.call("answer", {"query": QUESTION})
+    found += [place for claim in answer["claims"] for place in claim["places"]] + answer["quotes"]
+
+    assert {each["artifact_version"] for each in found if each["artifact_id"] == "a.md" and each["span"]} == {version}
+
+
+def test_the_call_that_reads_on_is_of_the_version_that_was_read(aid: FindingAid, source: MemorySource) -> None:
+    session = Session.of(aid)
+    part = session.call("show", {"id": "a.md", "chars": 20})
+    calls = {"show": lambda **given: session.call("show", given)}
+    source.payloads["a.md"] = f"Put before it. {OLD}"
+    aid.index()
+
+    with pytest.raises(NotFoundError, match="changed since"):
+        eval(part["next"], calls)

@@ -49,6 +49,7 @@ class Place:
     evidence: Evidence
     fresh: Fresh | None = None
     fresh_note: str = ""
+    artifact_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class FoundPassage:
     text: str
     fresh: Fresh | None = None
     fresh_note: str = ""
+    artifact_version: str = ""
 
 
 @dataclass(frozen=True)

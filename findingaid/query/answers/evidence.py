@@ -223,7 +223,8 @@ def _find_passages_beside(searcher: Searcher, reader: Reader, best: Request) -> 
         above = None if cosine is None else scores.above(cosine)
         covered = len(stems([hit.text], lexical) & terms.keys()) / len(terms)
         if covered and estimate_relevance(covered, above) >= REFUSED:
-            found.append(FoundPassage(hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.span, hit.text))
+            place = hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.span
+            found.append(FoundPassage(*place, hit.text, artifact_version=hit.artifact_version))
     return found
 
 
@@ -264,4 +265,5 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
 
 
 def _build_place(claim: Claim, row: Mapping[str, Any]) -> Place:
-    return Place(claim.artifact_id, row["record_id"], claim.span, claim.quote, claim.evidence)
+    found = claim.artifact_id, row["record_id"], claim.span, claim.quote, claim.evidence
+    return Place(*found, artifact_version=claim.artifact_version)

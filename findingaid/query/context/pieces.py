@@ -43,12 +43,14 @@ class Piece:
     producer_id: str = ""
     fresh: Fresh | None = None
     fresh_note: str = ""
+    artifact_version: str = ""
+    """Version of the artifact in which the span is."""
 
     @classmethod
     def of(cls, hit: Hit) -> Piece:
         """Build a piece from a search hit."""
         place = (hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.surface_index, hit.span)
-        return cls("hit", hit.text, *place, hit.score)
+        return cls("hit", hit.text, *place, hit.score, artifact_version=hit.artifact_version)
 
     @property
     def cite(self) -> str:

@@ -27,6 +27,10 @@ VIEW_COLUMNS = (
 )  # fmt: skip
 
 
+SHORT_VERSION = 8
+"""Characters of a version that printed places and messages show."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordView:
     """Published record; `producer_id` names the producer of a generated text."""
@@ -118,6 +122,18 @@ def why_absent(store: Store, artifact_id: str, corpora: Sequence[str] | None) ->
     rows = (Ledger(store).rows(corpus, [artifact_id]).get(artifact_id) for corpus in corpora or ())
     failed = (f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure)
     return SkippedArtifacts(store).why(artifact_id, corpora) or next(failed, "")
+
+
+def refuse_other_version(key: tuple[str, str], published: str, wanted: str | None) -> None:
+    """Raise NotFoundError if an artifact is not published in the wanted version, or one that begins so.
+
+    A place in one version holds other words in the next. None stands for any version.
+    """
+    if wanted is not None and not published.startswith(wanted):
+        raise NotFoundError(
+            f"{'/'.join(key)}: changed since version {wanted[:SHORT_VERSION]!r}, now {published[:SHORT_VERSION]!r}:"
+            " search again for the place"
+        )
 
 
 def _visible_rows(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) -> list[Mapping[str, Any]]:

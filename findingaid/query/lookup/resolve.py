@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from findingaid.corpus import Corpus
 from findingaid.errors import NotFoundError, QueryError, brief
-from findingaid.query.lookup.artifact import read_titles
+from findingaid.query.lookup.artifact import read_titles, refuse_other_version
 from findingaid.query.lookup.places import Placing
 from findingaid.query.search.reader import Key
-from findingaid.store.sql import one_of
+from findingaid.store.sql import of_artifacts, one_of
 from findingaid.text.folding import composed
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ PLACE = re.compile(
     r"""
     (?P<name>.+?)
     (?::(?P<line>\d+)(?::\d+)?)?                                  # :LINE, or :LINE:COLUMN
-    (?:\s*\[(?P<start>\d+):(?P<end>\d+)\] | \s+(?P<s>\d+):(?P<e>\d+) | \s+[a-z_]+\s\d+)?   # [S:E], S:E or KIND NUMBER
+    (?:\s*\[(?P<start>\d+):(?P<end>\d+)\](?:@(?P<version>[0-9a-f]{8,64}))?        # [S:E], or [S:E]@VERSION
+    | \s+(?P<s>\d+):(?P<e>\d+) | \s+[a-z_]+\s\d+)?                               # S:E or KIND NUMBER
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -59,6 +60,8 @@ class NamedPlace:
     name: str
     line: int | None = None
     span: tuple[int, int] | None = None
+    version: str | None = None
+    """Version of the artifact in which the span is, or the beginning of it."""
 
 
 def parse_place(text: str) -> NamedPlace:
@@ -68,7 +71,7 @@ def parse_place(text: str) -> NamedPlace:
         return NamedPlace(text)
     start, end = found["start"] or found["s"], found["end"] or found["e"]
     span = (int(start), int(end)) if start else None
-    return NamedPlace(found["name"], int(found["line"]) if found["line"] else None, span)
+    return NamedPlace(found["name"], int(found["line"]) if found["line"] else None, span, found["version"])
 
 
 def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
@@ -121,10 +124,18 @@ def looked_up(
     except NotFoundError as error:
         if (key := resolve(records, wanted, corpora)) is None:
             raise NotFoundError(f"{error}{suggest(records, wanted, corpora)}") from None
+        _require_version(records, key, parse_place(wanted).version)
         return read(key[1], [key[0]])
     if not is_id:
         _refuse_two(records, wanted, corpora)
     return found
+
+
+def _require_version(records: LanceDataset, key: Key, version: str | None) -> None:
+    """Raise NotFoundError if a printed place is in another version of the artifact than the published one."""
+    if version is not None:
+        found = records.to_table(columns=["artifact_version"], filter=of_artifacts([key]), limit=1)
+        refuse_other_version(key, found["artifact_version"][0].as_py(), version)
 
 
 def _refuse_two(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-HIT_COLUMNS = ("text", "shown", "span_start", "span_end", "metadata")
+HIT_COLUMNS = ("text", "shown", "span_start", "span_end", "metadata", "artifact_version")
 """Columns of a record that a hit needs in addition to `CANDIDATE_COLUMNS`."""
 
 SEQUENCE = 3
@@ -145,4 +145,5 @@ def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, wea
         ranks=candidate.ranks if explained else (),
         weight=candidate.weight,
         weak=weak,
+        artifact_version=row["artifact_version"],
     )

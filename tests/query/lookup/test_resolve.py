@@ -47,6 +47,7 @@ def aid(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
         ("docs/a.md:12", NamedPlace("docs/a.md", 12)),
         ("docs/a.md:12:5", NamedPlace("docs/a.md", 12)),
         ("docs/a.md [30:75]", NamedPlace("docs/a.md", None, (30, 75))),
+        ("docs/a.md [30:75]@0a1b2c3d", NamedPlace("docs/a.md", None, (30, 75), "0a1b2c3d")),
         ("docs/a.md[30:75]", NamedPlace("docs/a.md", None, (30, 75))),
         ("docs/a.md:12  [30:75]", NamedPlace("docs/a.md", 12, (30, 75))),
         ("docs/a.md 30:75", NamedPlace("docs/a.md", None, (30, 75))),
