@@ -26,6 +26,12 @@ CUT = frozenset({"length", "max_length", "max_output_tokens", "max_tokens", "mod
 WITHHELD = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "sensitive", "spii"}
 )
+UNFINISHED = frozenset({"cancelled", "failed", "in_progress", "incomplete", "queued"})
+"""Statuses of the Responses API for an answer that is not whole, which gateways pass on."""
+
+FILTERS = frozenset({"content_filter_result", "content_filter_results", "prompt_filter_results"})
+"""Fields in which filters, such as those of Azure, say what they found; `filtered` says that they kept it back."""
+
 CALLED = frozenset({"function_call", "tool_call", "tool_calls", "tool_use"})
 
 PART_OF_TEXT = frozenset({"output_text", "text"})
@@ -136,6 +142,7 @@ def answer_text(completion: Any) -> str:
             f"the answer is not a chat completion with a choice{said and f': {said}'}", "parse"
         ) from None
     _require_whole(choice)
+    _require_finished(completion)
     content = _content_text(choice.message.content)
     if content is None:
         raise SynthesisError("the answer has no content", "parse")
@@ -163,6 +170,27 @@ def _require_whole(choice: _Choice) -> None:
         raise SynthesisError("the model called a tool instead of an answer", "parse")
     if reason and reason not in WHOLE:
         raise SynthesisError(f"the answer was broken off: finish_reason is {_named(reason)}", "transport")
+
+
+def _require_finished(completion: Mapping[str, Any]) -> None:
+    """Raise SynthesisError if fields beside the finish reason say that the answer was withheld or is not whole."""
+    choice = completion["choices"][0]
+    message = choice["message"]
+    levels = [level for level in (completion, choice, message) if isinstance(level, Mapping)]
+    if any(_is_filtered(level.get(name)) for level in levels for name in FILTERS):
+        raise SynthesisError("a filter kept words of this answer back: content_filter_results", "refused")
+    for level in levels:
+        details = level.get("incomplete_details")
+        if details or str(level.get("status")).lower() in UNFINISHED:
+            reason = str(details.get("reason", "") if isinstance(details, Mapping) else details or "")
+            _require_whole(_Choice(message=_Message(), finish_reason=reason or str(level.get("status"))))
+            raise SynthesisError(f"the answer was broken off: {_named(reason)}", "transport")
+
+
+def _is_filtered(found: Any) -> bool:
+    if isinstance(found, Mapping):
+        return found.get("filtered") is True or any(map(_is_filtered, found.values()))
+    return isinstance(found, list) and any(map(_is_filtered, found))
 
 
 def _content_text(content: Any) -> str | None:

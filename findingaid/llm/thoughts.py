@@ -6,6 +6,7 @@ tag whose opening tag is in the chat template, in channels of the harmony format
 
 from __future__ import annotations
 
+import json
 import re
 
 from findingaid.errors import SynthesisError
@@ -34,10 +35,20 @@ CHANNEL = re.compile(
 )
 """Head of a message in the harmony format; its group is the channel."""
 
-CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+CHANNEL_END = re.compile(
+    r"(?<![`'\"])(?:<\|(?:end|return|call)\|>\s{0,9}(?=\Z|<\|start\|>)"
+    r"|<\|start\|>\s{0,9}assistant\s{0,9}(?=\Z|<\|channel\|>))"
+)
+"""End of a message in the harmony format, which another one or nothing follows."""
 
-HARMONY = re.compile(r"\s*(?:<\|(?:start|channel)\|>|(?:analysis|commentary)<\|message\|>)")
+HARMONY = re.compile(
+    r"\s*(?:<\|start\|>\s{0,9}assistant\b|<\|channel\|>\s{0,9}(?:analysis|commentary|final)\b"
+    r"|(?:analysis|commentary)<\|message\|>|assistant<\|channel\|>)"
+)
 """Beginning of an answer in the harmony format."""
+
+BOUNDARY = re.compile(r"(?:<\|(?:end|return|call)\|>\s{0,9})?<\|start\|>\s{0,9}assistant\s{0,9}\Z")
+"""What stands before the head of a message that another message precedes."""
 
 HARMONY_WITHOUT_TOKENS = re.compile(r"\s*analysis(?=[A-Z]).*?(?:assistantfinal|\Z)", re.DOTALL)
 """Thoughts in the harmony format whose special tokens the server has removed, and the head of the answer after them."""
@@ -57,8 +68,8 @@ FIRST_TOKENS = re.compile(
 LAST_TOKENS = re.compile(r"(?:\s{0,9}(?:<\|[\w-]{1,40}\|>|</s>|<end_of_turn>)){1,5}\Z")
 """Tokens that begin and end a message, which a server has left in the text."""
 
-JSON = ("{", "```")
-"""Beginnings of JSON, whose texts may speak of such tags."""
+FENCE = re.compile(r"```\w{0,20}\s{1,9}")
+"""Beginning of a block of code, which may hold the answer in JSON."""
 
 NEAR = 100
 """Characters beside a tag that are looked at."""
@@ -79,21 +90,36 @@ def without_thoughts(text: str) -> str:
     text = _final_channel(text)
     kept: list[str] = []
     start, inside = 0, False
+    json_end = _json_end(text, start)
     tags = list(TAG.finditer(text))
     for before, tag, after in zip([None, *tags], tags, [*tags[1:], None], strict=False):
-        if not inside and text[start : start + NEAR].lstrip().startswith(JSON):
-            break
+        if tag.start() < json_end:  # the texts in JSON may speak of tags
+            continue
         closes = _closes(tag)
         if closes and (inside or (_ends_thoughts(text, tag) and not _are_mentioned(text, start, before, tag))):
             # Without an opening tag, which the chat template may have written, all before belongs to the thoughts.
             kept = kept if inside else []
             start, inside = tag.end(), False
+            json_end = _json_end(text, start)
         elif not closes and not inside and _opens(text, tag) and not _are_mentioned(text, start, tag, after):
             kept.append(text[start : tag.start()])
             inside = True
     if inside:
         raise SynthesisError("the answer is thoughts that never end: raise max_output_tokens", "truncated")
     return _unwrapped("".join([*kept, text[start:]]).strip())
+
+
+def _json_end(text: str, start: int) -> int:
+    """Return the end of the object or list in JSON that an answer begins with; `start` if it begins with none."""
+    at = start + len(text[start:]) - len(text[start:].lstrip())
+    fence = FENCE.match(text, at)
+    at = fence.end() if fence else at
+    if text[at : at + 1] not in {"{", "["}:
+        return start
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text, at)[1]
+    except (ValueError, RecursionError):
+        return start
 
 
 def _closes(tag: re.Match[str]) -> bool:
@@ -138,15 +164,25 @@ def _beside(text: str, tag: re.Match[str]) -> tuple[str, str]:
 
 def _final_channel(text: str) -> str:
     """Return the last message of the channel "final" of an answer in the harmony format, or the text if it has none."""
-    heads = list(CHANNEL.finditer(text))
+    harmony = HARMONY.match(text)
+    heads = [head for head in CHANNEL.finditer(text) if _begins_message(text, head, bool(harmony))]
     if not heads:
-        if HARMONY.match(text):
+        if harmony:
             return ""
         return HARMONY_WITHOUT_TOKENS.sub("", text, count=1) if HARMONY_WITHOUT_TOKENS.match(text) else text
-    final = [head.end() for head in heads if head[1] == "final"]
+    final = [place for place, head in enumerate(heads) if head[1] == "final"]
     if not final:
         return ""
-    return CHANNEL_END.split(text[final[-1] :], maxsplit=1)[0]
+    start, after = heads[final[-1]].end(), heads[final[-1] + 1 :]
+    return CHANNEL_END.split(text[start : after[0].start() if after else None], maxsplit=1)[0]
+
+
+def _begins_message(text: str, head: re.Match[str], harmony: bool) -> bool:
+    """Return whether a head begins a message, and is not one that a text speaks of; see `HARMONY`."""
+    before = text[max(0, head.start() - NEAR) : head.start()]
+    if found := BOUNDARY.search(before):
+        return before[: found.start()][-1:] not in {*QUOTES}
+    return harmony and (before.rstrip()[-2:] in {"", "|>"} or before[-1:] not in {*QUOTES, " "})
 
 
 def _unwrapped(text: str) -> str:

@@ -20,6 +20,12 @@ def completion(content: Any, finish: str | None = "stop", **message: Any) -> dic
     return {"choices": [{"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}]}
 
 
+def filtered(**found: Any) -> dict[str, Any]:
+    """Return a whole answer with what a filter found."""
+    (choice,) = completion(ANSWER)["choices"]
+    return {"choices": [{**choice, "content_filter_results": found}]}
+
+
 class Form(BaseModel, extra="forbid"):
     synopsis: str
 
@@ -45,7 +51,13 @@ class Form(BaseModel, extra="forbid"):
         f"<|START_THINKING|>Be brief.<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
         f"<|channel|>analysis<|message|>Brief.<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}<|return|>",
         f"<|channel|>final <|constrain|>json<|message|>{ANSWER}",
+        f"We are brief.<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}",
+        f"<|channel|>analysis<|message|>In <|channel|>final.<|start|>assistant<|channel|>final<|message|>{ANSWER}",
+        f"<|channel|>analysis<|message|>Brief.<|channel|>final<|message|>{ANSWER}<|end|>",
         f"analysisWe are brief.assistantfinal{ANSWER}",
+        f"```\na = 1\n```\nThis is code. Be brief.\n</think>\n\n{ANSWER}",
+        f"{{name}} is to be filled in. Be brief.</think>\n{ANSWER}",
+        f'{{"synopsis": "a draft"}}\nToo long.\n</think>\n{ANSWER}',
         f"<think>Be brief.</think>\n<answer>\n{ANSWER}\n</answer>",
         f"{ANSWER}<|im_end|>",
         ANSWER.replace("leaves", "<think>I will be brief</think>leaves"),
@@ -78,6 +90,11 @@ def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
         "A filter drops all before the closing tag: </think> is the last of it.",
         "Known tags are <thinking>, [THINK]. </think> closes each.",
         "A harmony prompt has <|channel|> tokens such as <|message|>.",
+        "The head of an answer is <|channel|>final<|message|> and its end is <|end|> in harmony.",
+        "Answers begin with `<|start|>assistant<|channel|>final<|message|>` and end with `<|return|>`.",
+        "<|channel|> names the channel, and <|message|> begins the text.",
+        '```json\n{"synopsis": "Models write <think> first.</think>"}\n```',
+        '{"synopsis": "It ends\nwith </think>."} I hope that this helps.',
         "[Thinking] fast and [thinking](slow.md) are two chapters.",
         "Analysis of the ferries.",
         '{"synopsis": "<think>is a tag</think> of models"}',
@@ -86,6 +103,23 @@ def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
 )
 def test_a_text_about_such_tags_keeps_them(text: str) -> None:
     assert without_thoughts(text) == text.removeprefix("Be brief.</think>\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The tokens <|channel|>final<|message|> begin it.",
+        "A message ends with <|end|> or `<|return|>`, before `<|start|>assistant`.",
+        "`<|start|>assistant<|channel|>analysis<|message|>` begins thoughts.",
+    ],
+)
+def test_an_answer_in_the_harmony_format_may_be_about_the_harmony_format(text: str) -> None:
+    assert (
+        without_thoughts(
+            f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{text}<|return|>"
+        )
+        == text
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +144,18 @@ def test_a_text_about_such_tags_keeps_them(text: str) -> None:
         (completion(ANSWER, "MAX_TOKENS"), "truncated"),
         ({"choices": [{"message": {"content": ANSWER}, "stop_reason": "length"}]}, "truncated"),
         (completion(ANSWER, "model_length"), "truncated"),
+        (filtered(hate={"filtered": True, "severity": "high"}), "refused"),
+        (filtered(custom_blocklists=[{"filtered": True, "id": "names"}]), "refused"),
+        (
+            {"prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True}}}], **completion(ANSWER)},
+            "refused",
+        ),
+        ({"status": "incomplete", **completion(ANSWER)}, "transport"),
+        ({"status": "in_progress", **completion(ANSWER)}, "transport"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}, **completion(ANSWER)}, "truncated"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, **completion(ANSWER)}, "refused"),
+        ({"incomplete_details": {"reason": "stop"}, **completion(ANSWER)}, "transport"),
+        (completion(ANSWER, status="incomplete"), "transport"),
         (completion(ANSWER, "tool_calls"), "parse"),
         (completion(ANSWER, "function_call"), "parse"),
         (completion("I will look that up.", tool_calls=[{"function": {"name": "find"}}]), "parse"),
