@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from findingaid.errors import ConfigError, EmbedError
+from findingaid.errors import EmbedError
 from findingaid.model import Vectors
 from findingaid.store.verify import UNIT_TOLERANCE
 
 UNSOUND = "the embedder returned a vector that is not finite and of length 1, such as one of zeros"
 
 
-WORD = re.compile(r"\w{3,}")
-
-TELLING = 8
-"""Texts of different words that no sound model gives the same vector, although it may to a few that it cannot read."""
+SAME = 1e-3
+"""Largest difference between the numbers of two vectors that count as one vector."""
 
 
 def sound_rows(vectors: NDArray[Any]) -> NDArray[np.bool_]:
@@ -45,15 +41,11 @@ def require_shape(vectors: Any, count: int, dim: int) -> Vectors:
     return found
 
 
-def require_different(texts: Iterable[str], vectors: Vectors) -> None:
-    """Raise ConfigError if the vectors of many different texts are all the same: nothing is found by such vectors."""
-    if len(vectors) < TELLING or not (vectors == vectors[0]).all():
-        return
-    if len({frozenset(WORD.findall(text.casefold())) for text in texts}) >= TELLING:
-        raise ConfigError(
-            f"embedder: it returned the same vector for {len(vectors)} different texts: check the model and, of its"
-            " server, the pooling"
-        )
+def same_rows(vectors: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each row of a matrix whether it is this vector, shape (rows,)."""
+    apart = np.abs(np.asarray(vectors, np.float32) - np.asarray(vector, np.float32)).max(axis=1, initial=0)
+    found: NDArray[np.bool_] = apart <= SAME
+    return found
 
 
 def changed_dimensions(embedder_id: str, gives: int, stored: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from findingaid.embedding.validation import (
     UNSOUND,
     changed_dimensions,
-    require_different,
     require_shape,
+    same_rows,
     sound_rows,
 )
 from findingaid.errors import ConfigError, EmbedError, StoreError, failure_kind
@@ -35,6 +36,9 @@ GROUP_SECONDS = 5.0
 
 EMBED_GROUP = 64
 """Texts sent to the embedder at once. Progress is shown between groups."""
+
+PROBES = ("The ferry to the island leaves at nine.", "Rust is a chemical reaction of iron, water and oxygen.")
+"""Texts that no sound model gives one vector."""
 
 SPLIT = 8
 """Parts into which a group is divided that the embedder fails."""
@@ -124,7 +128,7 @@ class Embeddings:
         """Embed texts in one call. Those that fail, or get no sound vector, are tried again in smaller groups."""
         try:
             vectors = self._require_dim(self.embedder.embed(list(texts.values())), len(texts))
-            require_different(texts.values(), vectors)
+            self._require_different(texts.values(), vectors)
         except ConfigError:  # no text can be embedded at all
             raise
         except Exception as error:  # noqa: BLE001  # one bad text must not fail its whole group
@@ -136,6 +140,44 @@ class Embeddings:
         self._vectors |= {h: vector for h, vector, sound in rows if sound}
         if bad := {h: texts[h] for h, _, sound in rows if not sound}:
             self._again(bad, EmbedError(UNSOUND, "parse"), len(texts))
+
+    def _require_different(self, texts: Collection[str], vectors: Vectors) -> None:
+        """Raise ConfigError if the model gives all texts one vector, by which nothing is found, and forget that vector.
+
+        Texts that hardly differ may have one vector. So if those of a call have, or a single one has that of a text in
+        the cache, the model embeds a text that is unlike them.
+        """
+        first = vectors[0]
+        others = vectors[1:] if len(vectors) > 1 else self._cached
+        if not len(others) or not sound_rows(vectors[:1])[0] or not same_rows(others, first).all():
+            return
+        unlike = next((probe for probe in PROBES if probe not in texts), PROBES[0])
+        if same_rows(self._require_dim(self.embedder.embed([unlike]), 1), first)[0]:
+            self._forget(first)
+            raise ConfigError(
+                "embedder: it returned the same vector for different texts: check the model and, of its server, the"
+                " pooling; then run `findingaid index --force`, if anything was indexed with it"
+            )
+
+    @cached_property
+    def _cached(self) -> NDArray[Any]:
+        """One vector of this embedder in the cache, shape (1, dim), or (0, dim) without any."""
+        where = equals("producer_id", self.embedder.id)
+        found = self._store.dataset("embeddings").to_table(columns=["vector"], filter=where, limit=1)["vector"]
+        rows = [vector for vector in found.to_pylist() if len(vector) == self.dim]
+        return np.asarray(rows, np.float32).reshape(-1, self.dim)
+
+    def _forget(self, vector: NDArray[Any]) -> None:
+        """Delete a vector that tells nothing from the cache, whatever texts it was stored for."""
+        where = equals("producer_id", self.embedder.id)
+        wrong: list[str] = []
+        for batch in self._store.dataset("embeddings").to_batches(columns=["key", "vector"], filter=where):
+            fits = pc.equal(pc.list_value_length(batch["vector"]), self.dim)
+            keys, found = batch["key"].filter(fits), batch["vector"].filter(fits)
+            matrix = found.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dim)
+            wrong += keys.filter(pa.array(same_rows(matrix, vector))).to_pylist()
+        self._store.drop("embeddings", "key", wrong)
+        self._vectors = {h: kept for h, kept in self._vectors.items() if not same_rows(kept[None], vector)[0]}
 
     def _again(self, texts: Mapping[str, str], error: Exception, asked: int) -> None:
         """Embed texts again that failed among `asked` texts; a text that fails alone has failed."""
