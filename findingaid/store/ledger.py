@@ -244,18 +244,31 @@ class Ledger:
         self._store.replace("ledger", corpus, [*(row.artifact_id for row in rows), *gone], table, check)
 
     def lost(self, corpus: str) -> dict[str, set[str]]:
-        """Map artifact id to the tables that do not hold as many of its rows as the ledger counts.
+        """Map artifact id to the tables that do not hold the rows of it that the ledger names.
 
-        This costs one count per table if all is well; every artifact is checked only if they differ. Artifacts that
-        have rows but no ledger row are included.
+        They hold more or fewer rows, or rows of another version: then the ledger is an older copy. If all is well, this
+        costs one count per table, and a read of versions if the artifacts were written after the ledger's last row.
+        Artifacts that have rows but no ledger row are included.
         """
-        counted = self._store.rows("ledger", [f"n_{table}" for table in schemas.PER_ARTIFACT])
+        counted = self._store.rows("ledger", [*(f"n_{table}" for table in schemas.PER_ARTIFACT), "v_artifacts"])
+        written = pc.max(counted["v_artifacts"]).as_py() or 0
         found: dict[str, set[str]] = {}
+        if written and self._store.count("artifacts") and self._store.dataset("artifacts").version > written:
+            found = {artifact_id: set(schemas.PER_ARTIFACT) for artifact_id in self._of_other_version(corpus)}
         for table in schemas.PER_ARTIFACT:
             if (pc.sum(counted[f"n_{table}"]).as_py() or 0) != self._store.count(table):
                 for artifact_id in self._differing(table, corpus):
                     found.setdefault(artifact_id, set()).add(table)
         return found
+
+    def _of_other_version(self, corpus: str) -> set[str]:
+        """Return the artifacts of which the table has another version than the ledger, where none is being written."""
+        where = equals("corpus", corpus)
+        there = self._store.rows("artifacts", ["artifact_id", "version"], where)
+        rows = self._store.rows("ledger", ["artifact_id", "artifacts"], f"{where} AND recipe <> ''")
+        place = pc.index_in(there["artifact_id"], rows["artifact_id"])
+        other = pc.fill_null(pc.not_equal(there["version"], rows["artifacts"].take(place)), False)
+        return set(there["artifact_id"].filter(other).to_pylist())
 
     def _differing(self, table: str, corpus: str) -> set[str]:
         where = equals("corpus", corpus)

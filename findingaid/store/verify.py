@@ -99,7 +99,7 @@ def _records(store: Store, dim: int) -> Iterator[str]:
         rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True
     )
     yield from named(
-        "artifacts published from another version than the ledger states",
+        "artifacts published from another version than the ledger states (run `findingaid index`)",
         {k[:2] for k in keys if wanted.get(k[:2], k[2]) != k[2]},
     )
 

@@ -70,6 +70,30 @@ def test_an_older_copy_of_the_ledger_is_brought_up_to_date(make_aid: MakeAid, ba
     assert make_aid().verify() == []
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_ledger_put_back_with_its_source_does_not_serve_what_was_indexed_after_them(
+    make_aid: MakeAid, source: MemorySource, tmp_path: Path, compacted: bool
+) -> None:
+    make_aid().index()
+    shutil.copytree(tmp_path / "index", tmp_path / "backup")
+    older = source.payloads["vector.md"]
+    source.payloads["vector.md"] = str(older).replace("vector", "vortex")
+    make_aid().index()
+    source.payloads["vector.md"] = older
+    put_back(tmp_path / "backup", "ledger")
+    if compacted:
+        make_aid().store.compact()
+
+    assert any("another version than the ledger states" in line for line in make_aid().verify())
+    report = make_aid().index().corpora["docs"]
+
+    assert report.changed == 1
+    assert "vortex" not in make_aid().read("vector.md").text
+    assert all("vortex" not in hit.text for hit in make_aid().search("vortex", 50))
+    assert make_aid().verify() == []
+    assert not make_aid().index().corpora["docs"].active
+
+
 def test_a_whole_store_put_back_is_as_it_was(make_aid: MakeAid, backup: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "index")
     shutil.copytree(backup, tmp_path / "index")
