@@ -65,6 +65,17 @@ class StatSource(Source, Protocol):
 
 
 @runtime_checkable
+class SettlingSource(Source, Protocol):
+    """A source with many artifacts in one file, which another program may be writing just now."""
+
+    def settle(self) -> bool:
+        """Return whether what was listed last is whole: no program goes on writing to it. This may take a second.
+
+        A run asks it before it deletes artifacts that are no longer listed.
+        """
+
+
+@runtime_checkable
 class LocalSource(Source, Protocol):
     """A source that may be in files of this machine, whose changes the system reports."""
 

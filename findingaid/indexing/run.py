@@ -44,7 +44,7 @@ from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
-from findingaid.protocols import Embedder, Source
+from findingaid.protocols import Embedder, SettlingSource, Source
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid.sources.patterns import exclude_patterns
 from findingaid.store import Lease, Leases, Store
@@ -58,6 +58,8 @@ LOGGER = logging.getLogger("findingaid")
 
 ID_BYTES = 4096
 """Most bytes of an artifact's id, the length of the longest path on Linux. Each of its records has the id."""
+
+UNSETTLED = "the source is being written: nothing is deleted until a later run"
 
 ProgressOf = Callable[[str], Progress]
 """Function from the name of a corpus to the callback that reports progress on its artifacts and texts."""
@@ -132,6 +134,8 @@ class Run:
         found = _discover(indexer.of.source)
         waiting = indexer.waiting(found.listings)
         plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped, waiting)
+        if plan.deleted and isinstance(indexer.of.source, SettlingSource) and not indexer.of.source.settle():
+            plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])
         if not allow_loss:
             refuse_loss(plan, len(known), indexer.of.max_loss)
         return replace(plan, allow_loss=allow_loss)

@@ -41,6 +41,9 @@ CSV_FIELD_LIMIT = 2**31 - 1
 WRITING_SECONDS = 60
 """Age in seconds up to which a file that does not end in a line end counts as still being written."""
 
+SETTLING_SECONDS = 1.0
+"""Time without a change after which a file that has lost rows counts as whole."""
+
 MARK_BYTES = 4
 """Bytes of the longest byte order mark."""
 
@@ -128,6 +131,15 @@ class RecordFile:
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from error
 
+    def settle(self) -> bool:
+        """Return whether the file stays as it was read until it has not changed for `SETTLING_SECONDS`."""
+        try:
+            age = time.time() - os.stat(self.path).st_mtime
+            time.sleep(min(max(SETTLING_SECONDS - age, 0), SETTLING_SECONDS))
+            return _stamp(os.stat(self.path)) in self._tables
+        except OSError:
+            return False
+
     def _table(self) -> _Table:
         """Return the rows. The file is read again if it has changed."""
         try:
@@ -136,7 +148,7 @@ class RecordFile:
                 found = os.fstat(opened)
                 if not stat.S_ISREG(found.st_mode):
                     raise SourceError(f"source.path: {self.path}: not a regular file")
-                stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+                stamp = _stamp(found)
                 if stamp not in self._tables:
                     self._tables.clear()
                     with open(opened, "rb", closefd=False) as file:
@@ -161,6 +173,10 @@ class RecordFile:
     @cached_property
     def _tables(self) -> dict[tuple[int, ...], _Table]:
         return {}
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -12,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from findingaid import Source, SourceError
+from findingaid import Corpus, FindingAid, Source, SourceError
 from findingaid.errors import ConfigError, ReadError
 from findingaid.sources import SOURCES
 from findingaid.sources.records import BLOCKS, WRITING_SECONDS, RecordFile, Records
+from findingaid.store import Store
+from findingaid.strategies import WholeText
+from findingaid.testing import HashEmbedder
 from findingaid.text.decoding import decode
 from tests.conftest import Cli
 from tests.sources.test_files import LFS
@@ -292,6 +296,32 @@ def test_a_file_that_is_written_while_it_is_read_deletes_nothing(
 
     assert ([x.artifact_id for x in found.listings], found.unknown) == (["a"], ("",))
     assert "changed while it was read" in found.notes[0]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_a_file_that_is_rewritten_line_by_line_loses_no_row_that_is_not_written_yet(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {
+        "a.jsonl": [f'{{"id": "{i}", "text": "Row {i} of many."}}\n' for i in "abcd"],
+        "a.csv": ["id,text\n", *(f"{i},Row {i} of many.\n" for i in "abcd")],
+    }[name]
+    path = put(tmp_path, name, "".join(rows))
+    corpus = Corpus("docs", RecordFile(path, text="text"), WholeText())
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": corpus})
+    aid.index()
+
+    put(tmp_path, name, "".join(rows[:-1]))
+    with monkeypatch.context() as patched:
+        writer = SimpleNamespace(time=time.time, sleep=lambda _: path.write_text("".join(rows)))
+        patched.setattr("findingaid.sources.records.time", writer)
+        report = aid.index().corpora["docs"]
+    assert (report.deleted, report.waits) == (0, ["the source is being written: nothing is deleted until a later run"])
+    assert len(aid.artifacts()) == 4
+
+    put(tmp_path, name, "".join(rows[:-1]))
+    assert aid.index().corpora["docs"].deleted == 1
+    assert len(aid.artifacts()) == 3
 
 
 @pytest.mark.parametrize(
