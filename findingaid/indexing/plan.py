@@ -262,12 +262,14 @@ def _among(column: pa.ChunkedArray, ids: Iterable[str]) -> pa.ChunkedArray:
 
 
 def refuse_loss(plan: CorpusPlan, known: int, max_loss: float) -> None:
-    """Raise SourceShrunkError if the source lists nothing, or lost more than the share `max_loss` of known artifacts.
+    """Raise SourceShrunkError if the source lost more than the share `max_loss` of known artifacts.
 
-    A plan that deletes nothing passes.
+    It also does so if the source has none of the known artifacts, and fewer others that can be listed: the folder may
+    be the place of a disk that is not mounted. A plan that deletes nothing passes.
     """
     loss = known - plan.artifacts
-    if not plan.deleted or loss <= 0 or (plan.artifacts and loss <= max_loss * known):
+    emptied = 0 < known <= len(plan.deleted) and plan.artifacts - len(plan.failures) < known
+    if not plan.deleted or not (emptied or loss > max_loss * known):
         return
     raise SourceShrunkError(
         f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {len(plan.deleted)}."
