@@ -79,4 +79,5 @@ def _called(session: Session, said: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(method, str) or unknown:
         reason = f"unknown key {unknown[0][:80]!r}" if unknown else "method must name a capability"
         raise InputError(f"{reason}: a request has id, method and params")
-    return session.call(method, said.get("params", {}))
+    params = said.get("params")
+    return session.call(method, {} if params is None else params)

@@ -269,3 +269,13 @@ def test_the_call_that_reads_on_is_of_the_version_that_was_read(aid: FindingAid,
 
     with pytest.raises(NotFoundError, match="changed since"):
         eval(part["next"], calls)
+
+
+def test_a_source_that_raises_anything_breaks_the_link_to_it_and_not_the_trace(
+    aid: FindingAid, source: MemorySource
+) -> None:
+    del source.payloads["a.md"]
+
+    (link,) = aid.why("a.md")
+
+    assert [each.broken for each in link.walk() if each.what == "source"] == ["KeyError: 'a.md'"]

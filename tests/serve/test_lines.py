@@ -204,3 +204,10 @@ def test_inputs_that_models_and_forms_fill_with_nothing_change_no_result(session
     assert session.call("search", {"query": "ferry", **filled}) == plain
     assert shown["artifact_id"] == "b.md"
     assert len(listed["corpora"]) == 2
+
+
+@pytest.mark.parametrize("params", [b"", b', "params": null', b', "params": {}'])
+def test_a_request_without_params_may_leave_them_out_or_say_null(session: Session, params: bytes) -> None:
+    (line,) = spoken(session, b'{"id": 1, "method": "corpora"%s}' % params)
+
+    assert [each["corpus"] for each in json.loads(line)["result"]["corpora"]] == ["docs", "more"]

@@ -11,7 +11,7 @@ NUMBERS = rf"{NAMED}\d{{1,3}}(?:\s{{0,3}}(?:,|;|&|and|[-\u2010-\u2014])\s{{0,3}}
 
 BRACKETED = re.compile(
     rf"\s{{0,3}}(?:<sup>)?[\[({{\u3010\u3014\u27e6\uff08\uff3b]\s{{0,3}}({NUMBERS})(?:\u2020[^\]\u3011]{{0,40}})?\s{{0,3}}"
-    r"[\])}\u3011\u3015\u27e7\uff09\uff3d](?:</sup>)?|\s{0,3}<sup>(\d{1,3})</sup>",
+    r"[\])}\u3011\u3015\u27e7\uff09\uff3d](?:\(https?://[^\s()]{1,300}\))?(?:</sup>)?|\s{0,3}<sup>(\d{1,3})</sup>",
     re.IGNORECASE,
 )
 SUPERSCRIPT = re.compile(
@@ -30,6 +30,9 @@ BOUND = re.compile(
 
 BARE = re.compile(r"(?:(?<=[.!?])\s{0,3}|\s)(\d{1,3})(?=[.!?]?\s{0,3}\Z)")
 """Number behind a sentence, or its last word."""
+
+LONGEST_RANGE = 20
+"""Most pieces of evidence that a range such as 2-4 stands for; a longer one is only its two ends."""
 
 DIGITS = re.compile(r"\d{1,3}")
 MARK = re.compile(
@@ -88,5 +91,6 @@ def _listed(text: str) -> Sequence[int]:
     """Return the numbers in a mark, with those between the ends of a range."""
     numbers = [int(number) for number in DIGITS.findall(unicodedata.normalize("NFKC", text))]
     if len(numbers) == 2 and re.search(r"\d\s*[-\u2010-\u2014]", text):
-        return range(numbers[0], numbers[1] + 1)
+        first, last = numbers
+        return range(first, last + 1) if last - first < LONGEST_RANGE else numbers
     return numbers

@@ -14,7 +14,7 @@ import orjson
 from findingaid.claims.eligible import NEITHER
 from findingaid.claims.model import Claim, Tier
 from findingaid.corpus import Corpus
-from findingaid.errors import FindingAidError, NotFoundError
+from findingaid.errors import FindingAidError, NotFoundError, one_line
 from findingaid.model import CLAIM, SUMMARY
 from findingaid.query.answers.evidence import best_tier, claim_from_row
 from findingaid.query.lookup.absences import find_absences
@@ -232,8 +232,9 @@ class Provenance:
         location = _location(corpus, kept, self.places)
         try:
             now = artifact_version(corpus.source.read(key[1]))
-        except FindingAidError as error:
-            return Link("source", location, "", str(error) if self.places else "it cannot be read now")
+        except Exception as error:  # noqa: BLE001  # a source may raise anything
+            said = str(error) if isinstance(error, FindingAidError) else one_line(error)
+            return Link("source", location, "", said if self.places else "it cannot be read now")
         return Link("source", location, "", "" if now == kept.version else "its content has changed since")
 
     # -- impact ----------------------------------------------------------------------------------------

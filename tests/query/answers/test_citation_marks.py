@@ -32,6 +32,8 @@ SAID = "The ferry leaves at nine."
         ("The ferry leaves at nine [1][3].", [1, 3]),
         ("The ferry leaves at nine [1-3].", [1, 2, 3]),
         ("The ferry leaves at nine\u00b9.", [1]),
+        ("The ferry leaves at nine [1](http://x).", [1]),
+        ("The ferry leaves at nine. [1](https://harbour.example/a#b)", [1]),
         ("The ferry leaves at nine<sup>1</sup>.", [1]),
         ("The ferry leaves at nine. 1", []),
         ("The ferry leaves at nine 1.", []),
@@ -98,3 +100,8 @@ def test_an_answer_with_marks_among_other_words_cites_its_evidence() -> None:
         (written,) = answerer.write("When?", {"a": EVIDENCE[1], "b": EVIDENCE[2]}, 400)
 
     assert (written.text, list(written.cited_ids)) == (SAID, ["a"])
+
+
+def test_a_long_range_is_its_two_ends_and_not_every_piece_of_evidence_between() -> None:
+    assert cited_numbers(["1-999"]) == [1, 999]
+    assert cited_numbers(["2-4"]) == [2, 3, 4]
