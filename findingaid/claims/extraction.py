@@ -30,7 +30,6 @@ CLAIM_EXTRACTORS: Registry[ClaimExtractor] = Registry(
     {
         "custom": "findingaid.claims.extraction:CustomClaims",
         "extractive": "findingaid.claims.extraction:ExtractiveClaims",
-        "local": "findingaid.claims.local_claims:LocalClaims",
         "openai": "findingaid.claims.openai_claims:OpenAIClaims",
     },
 )

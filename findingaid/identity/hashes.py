@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,9 +11,6 @@ import orjson
 DIGEST_BYTES = 16
 """128 bits: the chance that any two of a billion contents share an id is 1e-20."""
 
-
-SAMPLES, SAMPLE_BYTES = 1_024, 1 << 16
-"""Larger files of weights than these samples together, 64 MB, are not read whole, or every start would take seconds."""
 
 JSON_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -27,27 +23,6 @@ def text_hash(text: str) -> str:
 def bytes_hash(content: bytes | memoryview) -> str:
     """Return the id of bytes, 32 hexadecimal digits."""
     return _digest(content)
-
-
-def weights_hash(model: Path) -> str:
-    """Return the id of a model: of its one file, or of all files in its folder.
-
-    A large file counts by its size and by samples at equal distances, both ends included. Other weights differ in them,
-    since training changes whole layers.
-    """
-    files = [model] if model.is_file() else sorted(path for path in model.rglob("*") if path.is_file())
-    return content_hash(*((path.relative_to(model.parent).as_posix(), _file_hash(path)) for path in files))
-
-
-def _file_hash(path: Path) -> str:
-    size = path.stat().st_size
-    digest = hashlib.blake2b(str(size).encode(), digest_size=DIGEST_BYTES)
-    distance = max(SAMPLE_BYTES, (size - SAMPLE_BYTES) // (SAMPLES - 1))
-    with path.open("rb") as file:
-        for start in range(0, size, distance):
-            file.seek(start)
-            digest.update(file.read(SAMPLE_BYTES))
-    return digest.hexdigest()
 
 
 def content_hash(*parts: Any) -> str:

@@ -14,7 +14,7 @@ import orjson
 
 from findingaid.errors import SynthesisError
 from findingaid.llm.completions import parse_completion
-from findingaid.llm.endpoint import Connection, ModelEndpoint, connection_of
+from findingaid.llm.endpoint import Connection, Endpoint, connection_of
 from findingaid.llm.prompts import BYTES_A_TOKEN, Messages, Prompt, estimate_tokens
 from findingaid.llm.rate_limits import SUBJECT, Limits, NotWantedError, Wanted, always
 from findingaid.llm.tracing import chat_span
@@ -106,7 +106,7 @@ class Caller:
     Calls run in a background thread, so that programs with or without an event loop may use it.
     """
 
-    endpoint: ModelEndpoint
+    endpoint: Endpoint
     limits: Limits
     request: ChatRequest
     kept: dict[str, CallResult[Any]] = field(default_factory=dict, init=False, repr=False)

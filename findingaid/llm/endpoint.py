@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -36,45 +36,6 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _LOCK = threading.Lock()
 
 
-class Connection(Protocol):
-    """Connection to a model: the loop that its calls run on, and the process that made it."""
-
-    process: int
-    loop: BackgroundLoop
-
-    async def post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        tokens: int = 0,
-        most: Usage = NO_USAGE,
-        wanted: Wanted = always,
-        probe: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Send a request and return the JSON of its answer. Raises SynthesisError, NotWantedError.
-
-        `tokens` is the estimated size of the request, for the rate limit. Each attempt is paid for as `most`, until its
-        usage is known. An error that the answer reports in place of a result is raised. `probe` is the body of a
-        request that only an endpoint that is down fails: without one, it counts as down when requests about several
-        subjects fail in a row.
-        """
-
-
-class ModelEndpoint(Protocol):
-    """Place where a model runs."""
-
-    @property
-    def where(self) -> str:
-        """Name of the place, for messages."""
-
-    @property
-    def attributes(self) -> Mapping[str, str]:
-        """Attributes of the place in spans and metrics, by the conventions of OpenTelemetry."""
-
-    def connect(self, limits: Limits) -> Connection:
-        """Return a new connection that keeps to the limits."""
-
-
 @dataclass(frozen=True)
 class Endpoint:
     """An address, by default $OPENAI_BASE_URL, else OpenAI itself, and the key, if there is one."""
@@ -99,10 +60,8 @@ class Endpoint:
 
     @property
     def attributes(self) -> Mapping[str, str]:
+        """Attributes of the place in spans and metrics, by the conventions of OpenTelemetry."""
         return {"gen_ai.provider.name": "openai", "server.address": self.where}
-
-    def connect(self, limits: Limits) -> Connection:
-        return HttpConnection(self, limits)
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments of an openai client. They include the key.
@@ -136,7 +95,7 @@ class Endpoint:
         return [_plain(value).strip() for value in (key, *self.default_headers.values())]
 
 
-class HttpConnection:
+class Connection:
     """Thread, sender and client of one endpoint."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
@@ -166,7 +125,13 @@ class HttpConnection:
         wanted: Wanted = always,
         probe: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Send a request, with retries."""
+        """Send a request and return the JSON of its answer. Raises SynthesisError, NotWantedError.
+
+        `tokens` is the estimated size of the request, for the rate limit. Each attempt is paid for as `most`, until its
+        usage is known. An error that the answer reports in place of a result is raised. `probe` is the body of a
+        request that only an endpoint that is down fails: without one, it counts as down when requests about several
+        subjects fail in a row.
+        """
 
         async def request(body: Mapping[str, Any]) -> Any:
             client = self.client  # before it is paid for
@@ -181,7 +146,7 @@ class HttpConnection:
         return await self.sender.send(partial(request, body), tokens, wanted, asked)
 
 
-def connection_of(owner: Any, endpoint: ModelEndpoint, limits: Limits) -> Connection:
+def connection_of(owner: Any, endpoint: Endpoint, limits: Limits) -> Connection:
     """Return the one connection of `owner`, made on first use.
 
     A forked process makes its own, since it inherits no threads.
@@ -189,7 +154,7 @@ def connection_of(owner: Any, endpoint: ModelEndpoint, limits: Limits) -> Connec
     with _LOCK:
         connection: Connection | None = owner.__dict__.get("_connection")
         if connection is None or connection.process != os.getpid():
-            connection = endpoint.connect(limits)
+            connection = Connection(endpoint, limits)
             owner.__dict__["_connection"] = connection
             weakref.finalize(owner, connection.loop.close)
     return connection

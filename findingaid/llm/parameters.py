@@ -28,8 +28,8 @@ LEAST_CONTEXT = 2_000
 OWN_KEYS = frozenset({"messages", "model", "n", "response_format", "stream"})
 """Keys that `extra` may not set, because the parsing of answers depends on them."""
 
-OPENAI, LOCAL = "openai", "local"
-"""Beginnings of the ids of all producers that ask a language model."""
+OPENAI = "openai"
+"""Beginning of the ids of all producers that ask a language model."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class EndpointParameters:
 
 
 @dataclass(frozen=True)
-class ModelParameters:
-    """Parameters of a producer by a model, wherever the model runs.
+class ProducerParameters(EndpointParameters):
+    """Parameters of a producer that a run calls: OpenAI, Azure, vLLM, Ollama, llama.cpp and other servers of this API.
 
     `prompt` is a file that says what to write. The instructions that texts are data, and the form of the answer, are
-    always added to it. With `structured` the answer is JSON that follows a schema. Raises ConfigError for invalid
-    parameters.
+    always added to it. With `structured` the answer is JSON that follows a schema, a feature that the server must
+    support. `extra` is added to each request as it is. Raises ConfigError for invalid parameters.
     """
 
     prompt: ConfigPath | None = None
@@ -83,10 +83,27 @@ class ModelParameters:
     seed: int | None = None
     max_output_tokens: Annotated[int, Gt(0)] | None = 4096
     context_tokens: Annotated[int, Ge(LEAST_CONTEXT)] = 16_000
+    reasoning_effort: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    concurrency: Annotated[int, Gt(0)] = AT_ONCE
+    requests_per_minute: Annotated[int, Gt(0)] | None = None
+    tokens_per_minute: Annotated[int, Gt(0)] | None = None
+    timeout: Annotated[float, Gt(0)] = 120.0
+    retries: Annotated[int, Ge(0)] = 5
+    too_long: ClassVar[str] = "lower context_tokens"
+    batch_from: Annotated[int, Gt(0)] | None = None
 
     def __post_init__(self) -> None:
+        if own := OWN_KEYS & set(self.extra):
+            raise ConfigError(f"extra.{min(own)}: cannot be set by extra")
+        super().__post_init__()
         if self._own_task is not None and not self._own_task.strip():
             raise ConfigError(f"prompt: {self.prompt} is empty")
+
+    def refuse_batches(self, reason: str) -> None:
+        """Raise ConfigError if `batch_from` is set."""
+        if self.batch_from is not None:
+            raise ConfigError(f"batch_from: {reason}")
 
     def task(self, default: str) -> str:
         """Return the text of the prompt file, or else of the shipped prompt `default`."""
@@ -103,52 +120,12 @@ class ModelParameters:
             reason = getattr(error, "strerror", None) or "is not UTF-8 text"
             raise ConfigError(f"prompt: {self.prompt} cannot be read: {reason}") from None
 
-    def caller_of(self, response_format: Mapping[str, Any]) -> Caller:
-        """Return a caller of the model. It asks for the `response_format` only if answers are structured."""
-        raise NotImplementedError
-
-    def producer_id(self, version: int, *prompt: object) -> str:
-        """Return an id from the model, `version`, the parts of the `prompt`, and the parameters that change the output.
-
-        It leaves out `max_output_tokens`: too low a limit only makes a call fail, and failures are retried anyway.
-        """
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class ProducerParameters(ModelParameters, EndpointParameters):
-    """Parameters of a producer that a run calls: OpenAI, Azure, vLLM, Ollama, llama.cpp and other servers of this API.
-
-    `structured` answers are a feature that the server must support. `extra` is added to each request as it is. See
-    `ModelParameters` for the others.
-    """
-
-    reasoning_effort: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    concurrency: Annotated[int, Gt(0)] = AT_ONCE
-    requests_per_minute: Annotated[int, Gt(0)] | None = None
-    tokens_per_minute: Annotated[int, Gt(0)] | None = None
-    timeout: Annotated[float, Gt(0)] = 120.0
-    retries: Annotated[int, Ge(0)] = 5
-    too_long: ClassVar[str] = "lower context_tokens"
-    batch_from: Annotated[int, Gt(0)] | None = None
-
-    def __post_init__(self) -> None:
-        if own := OWN_KEYS & set(self.extra):
-            raise ConfigError(f"extra.{min(own)}: cannot be set by extra")
-        EndpointParameters.__post_init__(self)
-        ModelParameters.__post_init__(self)
-
-    def refuse_batches(self, reason: str) -> None:
-        """Raise ConfigError if `batch_from` is set."""
-        if self.batch_from is not None:
-            raise ConfigError(f"batch_from: {reason}")
-
     @property
     def limits(self) -> Limits:
         return Limits(self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries)
 
     def caller_of(self, response_format: Mapping[str, Any]) -> Caller:
+        """Return a caller of the model. It asks for the `response_format` only if answers are structured."""
         request = ChatRequest(
             self.model,
             response_format if self.structured else None,
@@ -161,10 +138,11 @@ class ProducerParameters(ModelParameters, EndpointParameters):
         return Caller(self.endpoint, self.limits, request)
 
     def producer_id(self, version: int, *prompt: object) -> str:
-        """Return an id as `ModelParameters` describes it.
+        """Return an id from the model, `version`, the parts of the `prompt`, and the parameters that change the output.
 
-        It also leaves out `base_url` and `default_headers`: the same model behind another address writes the same, and
-        moving a gateway should not cost everything again.
+        It leaves out `base_url` and `default_headers`: the same model behind another address writes the same, and
+        moving a gateway should not cost everything again. It leaves out `max_output_tokens`, too: too low a limit only
+        makes a call fail, and failures are retried anyway.
         """
         parameters = (self.temperature, self.seed, self.reasoning_effort, self.extra, self.context_tokens)
         return f"{OPENAI}-{self.model}-{content_hash(version, content_hash(*prompt), *parameters)[:12]}"

@@ -14,7 +14,6 @@ SYNTHESIZERS: Registry[Synthesizer] = Registry(
         "custom": "findingaid.synthesis.custom:Custom",
         "extractive": "findingaid.synthesis.extractive:Extractive",
         "openai": "findingaid.synthesis.openai_chat:OpenAISynthesizer",
-        "local": "findingaid.synthesis.local_chat:LocalSynthesizer",
         "none": "findingaid.synthesis.none:NoSynthesizer",
     },
 )

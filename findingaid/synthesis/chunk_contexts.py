@@ -16,7 +16,7 @@ import orjson
 from findingaid.identity.hashes import text_hash, to_json
 from findingaid.llm.caller import Caller
 from findingaid.llm.completions import short_text
-from findingaid.llm.parameters import ModelParameters
+from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, as_data, estimate_tokens, load_template, split_text
 from findingaid.llm.rate_limits import Wanted
 from findingaid.model import CallResult, Shown, Synopsis, Usage
@@ -38,7 +38,7 @@ class ChunkContexts:
     It is a synthesizer whose text is one of the `inputs`: a document and a chunk of it, as JSON.
     """
 
-    of: ModelParameters
+    of: ProducerParameters
     version: ClassVar[int] = 1
 
     @property
@@ -75,7 +75,7 @@ class ChunkContexts:
         return self._caller.request.most_of([self.estimate(text)])
 
     @cached_property
-    def _asking(self) -> ModelParameters:
+    def _asking(self) -> ProducerParameters:
         """Parameters of the synthesizer, for answers that are plain text."""
         return replace(self.of, structured=False, prompt=None)
 

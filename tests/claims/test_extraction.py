@@ -306,7 +306,7 @@ def test_a_function_that_gives_no_statements_fails_with_its_name() -> None:
         ({"claims": 3}, "corpora.docs.claims: expected true, false, a kind or keys and values, got 3"),
         (
             {"claims": "wrong"},
-            "corpora.docs.claims.kind: unknown claim extractor 'wrong'. Known: custom, extractive, local, openai",
+            "corpora.docs.claims.kind: unknown claim extractor 'wrong'. Known: custom, extractive, openai",
         ),
         ({"claims": {"longest": 9000}}, "corpora.docs.claims.shortest: expected 10 <= shortest <= longest <= 600"),
         ({"claims": {"near": 2}}, "corpora.docs.claims.near: must be less than or equal to 1"),
@@ -337,10 +337,8 @@ def test_keys_of_an_extractor_are_shown_to_nobody(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", CLAIM_EXTRACTORS.known())
-def test_every_extractor_that_ships_is_one(name: str, tmp_path: Path) -> None:
-    weights = tmp_path / "weights.gguf"
-    weights.write_bytes(b"read at the first call")
-    needed = {"openai": {"model": "m"}, "custom": {"function": every_line}, "local": {"path": str(weights)}}
+def test_every_extractor_that_ships_is_one(name: str) -> None:
+    needed = {"openai": {"model": "m"}, "custom": {"function": every_line}}
     parameters = needed.get(name, {})
 
     extractor = CLAIM_EXTRACTORS.create({"kind": name, **parameters}, "claims")

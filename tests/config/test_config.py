@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
         (
             "synthesizer.kind",
             "llm",
-            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, local, none, openai",
+            "synthesizer.kind: unknown synthesizer 'llm'. Known: anchored, custom, extractive, none, openai",
         ),
         (
             "corpora.docs.sourc",

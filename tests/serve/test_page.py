@@ -21,6 +21,7 @@ from findingaid.testing import OpenAIServer, faults
 from tests.conftest import Cli, openai, text_about
 from tests.support.deployment import ROOT, until
 from tests.support.left_out import FAILED, NOTED, SKIPPED, UNREAD, write_every_format
+from tests.support.serving import listens
 
 pytestmark = [
     pytest.mark.slow,
@@ -1139,11 +1140,6 @@ def served(config: Path, *options: str) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(SOON)
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as there:
-        return there.connect_ex(("127.0.0.1", port)) == 0
 
 
 def choose(control: Any, label: str) -> None:

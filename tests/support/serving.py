@@ -100,6 +100,12 @@ def served(session: Session, token: str | None = None, mcp: bool = False, **sett
             thread.join()
 
 
+def listens(port: int) -> bool:
+    """Return whether something listens on a port of this machine."""
+    with socket.socket() as there:
+        return there.connect_ex(("127.0.0.1", port)) == 0
+
+
 def post(address: str, name: str, given: Any, **headers: str) -> httpx2.Response:
     """Call a capability over HTTP and return its response."""
     return http_post(f"{address}/v1/{name}", json=given, headers=headers)

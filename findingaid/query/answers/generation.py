@@ -214,8 +214,5 @@ ANSWERERS: Registry[Answerer] = Registry(
     "kind",
     Answerer,
     "findingaid.answerers",
-    {
-        "local": "findingaid.query.answers.local_answerer:LocalAnswerer",
-        "openai": "findingaid.query.answers.generation:OpenAIAnswerer",
-    },
+    {"openai": "findingaid.query.answers.generation:OpenAIAnswerer"},
 )

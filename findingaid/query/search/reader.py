@@ -355,10 +355,9 @@ class Reader:
     @cached_property
     def summarized_by_model(self) -> frozenset[str]:
         """Corpora with summary records, such as synopses, that a language model wrote."""
-        from findingaid.llm.parameters import LOCAL, OPENAI
+        from findingaid.llm.parameters import OPENAI
 
-        by_model = " OR ".join(f"producer_id LIKE '%{beginning}-%'" for beginning in (OPENAI, LOCAL))
-        written = f"({by_model}) AND granularity <> 'chunk'"
+        written = f"producer_id LIKE '%{OPENAI}-%' AND granularity <> 'chunk'"
         found = self.records.to_table(columns=["corpus"], filter=both(equals("claim_id", ""), written))
         return frozenset(found["corpus"].unique().to_pylist())
 
