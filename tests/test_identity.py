@@ -699,13 +699,13 @@ def test_the_ids_of_shipped_producers_are_these() -> None:
         "anchored-1-extractive-v2",
         "extractive-3-v2",
         "none",
-        "openai-m-38aec651f302",
+        "openai-m-455a34e6f9f8",
         "extractive-v2",
-        "openai-m-3eb00c714e66",
+        "openai-m-25de0af94fe3",
         "extractive-15-400-v2",
-        "openai-m-35da8234a78c",
+        "openai-m-d7ab3d88621e",
         "extractive-5-v1",
-        "openai-m-26b92d589354",
+        "openai-m-e991ac748a90",
     ]
 
 
