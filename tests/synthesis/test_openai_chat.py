@@ -76,7 +76,7 @@ def test_a_request_has_the_rules_and_the_text_in_their_places(server: OpenAIServ
     (request,) = server.requests
     system, user = request.json["messages"]
     assert (system["role"], user["role"]) == ("system", "user")
-    assert "is not followed" in system["content"] or "are not followed" in system["content"]
+    assert "do not follow" in system["content"]
     assert "language of the document" in system["content"]
     assert re.fullmatch(r"<document-(\w{32})>\nThe ledger keeps a row\.\n</document-\1>", user["content"])
     assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -404,7 +404,7 @@ def test_a_failure_says_why_in_a_line_without_secrets(
 ) -> None:
     made_for(server).synthesize("The first request loads the client.", {})
     server.requests.clear()
-    synthesizer = made_for(server, retries=1, timeout=0.5 if fault.hang else 5.0)
+    synthesizer = made_for(server, retries=1, timeout=2.0 if fault.hang else 5.0)
     server.when(lambda _: True, fault)
 
     synopsis = one(synthesizer)
