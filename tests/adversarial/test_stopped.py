@@ -30,15 +30,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 import lance
-from findingaid.indexing import group_commit, indexer, plan, run
+from findingaid.indexing import plan, run
 from findingaid.errors import StoreError
-from findingaid.store import Leases, Store
+from findingaid.store import Leases, Store, store
 from tests.indexing.test_crash import aid_of, payloads
 
 plan.BATCH_ARTIFACTS = 1000
 run.Leases = partial(Leases, ttl=timedelta(seconds={ttl}))
-# One table after the other: else another thread may stop with a lock, for which everybody waits.
-indexer.ThreadPoolExecutor = group_commit.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
+# One table after the other: else another thread may stop inside its commit, or with a lock, for which everybody waits.
+store.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
 steps = {{}}
 
 def stopping(method, table_of):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 import pytest
@@ -15,7 +15,7 @@ from dagster._core.execution.backfill import (
     BulkActionStatus,
     PartitionBackfill,
 )
-from dagster._core.scheduler.instigation import ScheduleInstigatorData
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
 from findingaid.sources import files
 from tests.conftest import Cli, text_about
@@ -111,7 +111,9 @@ def a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(
     (location.cli.docs / "vector.md").unlink()
 
     start_at_once(location, dagster, "docs_backfill")
-    backfill = until(lambda: ended_backfill(location), "the schedule launches no backfill")
+    until(lambda: backfills(location), "the schedule launches no backfill")
+    stop(location, "docs_backfill")
+    backfill = until(lambda: ended_backfill(location), "the backfill does not end")
 
     brought = {"added.md", "brought.md", "ledger.md"}
     targeted = backfill.asset_backfill_data.target_subset.get_partitions_subset(dg.AssetKey(["docs", "records"]))
@@ -120,9 +122,14 @@ def a_schedule_backfills_exactly_the_stale_missing_and_failed_partitions(
     assert location.events() - before == Counter({(stage, key): 1 for stage in STAGES for key in brought})
 
 
+def backfills(location: Location) -> Sequence[PartitionBackfill]:
+    """Return the backfills of the schedule, newest first."""
+    return location.instance.get_backfills(BulkActionsFilter(tags={"dagster/schedule_name": "docs_backfill"}))
+
+
 def ended_backfill(location: Location) -> PartitionBackfill | None:
     """Return the first backfill of the schedule if it has ended."""
-    found = location.instance.get_backfills(BulkActionsFilter(tags={"dagster/schedule_name": "docs_backfill"}))
+    found = backfills(location)
     return found[-1] if found and found[-1].status in BULK_ACTION_TERMINAL_STATUSES else None
 
 
@@ -133,6 +140,7 @@ def a_schedule_brings_only_what_is_stale(location: Location, dagster: Deployment
 
     start_at_once(location, dagster, "docs_schedule")
     run = until(lambda: scheduled(dagster), "the schedule starts no run")
+    stop(location, "docs_schedule")
 
     assert dagster.ended(str(run["runId"])) == "SUCCESS"
     assert location.events() - before == Counter({(stage, "reader.md"): 1 for stage in STAGES})
@@ -146,8 +154,17 @@ def scheduled(dagster: Deployment) -> dict[str, object] | None:
 
 
 def start_at_once(location: Location, dagster: Deployment, schedule: str) -> None:
-    """Start a schedule as if a minute ago, so that its first tick is due, and until it has ticked once."""
+    """Start a schedule as if a minute ago, so that its first tick is due."""
     dagster.start(schedule)
-    (state,) = (found for found in location.instance.all_instigator_state() if found.name == schedule)
     earlier = ScheduleInstigatorData(EVERY_MINUTE, time.time() - 60)
-    location.instance.update_instigator_state(state.with_data(earlier))
+    location.instance.update_instigator_state(state_of(location, schedule).with_data(earlier))
+
+
+def stop(location: Location, schedule: str) -> None:
+    """Stop a schedule, whose next tick would do the work that another schedule is to do."""
+    location.instance.update_instigator_state(state_of(location, schedule).with_status(InstigatorStatus.STOPPED))
+
+
+def state_of(location: Location, schedule: str) -> InstigatorState:
+    (state,) = (found for found in location.instance.all_instigator_state() if found.name == schedule)
+    return state
