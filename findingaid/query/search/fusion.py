@@ -89,23 +89,26 @@ def merge_rankings(reader: Reader, request: Request, found: Sequence[Ranking]) -
 def fuse_rankings(reader: Reader, request: Request, found: Sequence[Ranking]) -> tuple[list[RowHit], list[RowHit]]:
     """Fuse several rankings; return the fused part with ties in order, and the deeper records behind it."""
     if len(found) > 1 and request.blend is not None:
-        found = [*_add_similarities(reader, request, found)]
+        found = [*_with_similarities(reader, request, found)]
     first, behind = fuse(found, request, [reader.max_bm25(query) for query in request.queries])
     return reader.in_order(first) if len(found) > 1 else first, behind
 
 
-def _add_similarities(reader: Reader, request: Request, found: Sequence[Ranking]) -> Iterator[Ranking]:
+def _with_similarities(reader: Reader, request: Request, found: Sequence[Ranking]) -> Iterator[Ranking]:
     """Yield the rankings, and after each dense one the scores of records that only other rankings have found.
 
-    Without them a blend would count a record at rank 101 as having nothing in common with the query.
+    Without them a blend would count a record at rank 101 as having nothing in common with the query. All cosines are
+    computed in one way: those of Lance differ in the last digit, by which records of the same text would not tie.
     """
-    fused = {f.rowid for ranking in found for f in ranking.found[:CANDIDATES]}
+    fused = sorted({f.rowid for ranking in found for f in ranking.found[:CANDIDATES]})
     for ranking in found:
-        yield ranking
-        missing = fused - {f.rowid for f in ranking.found[:CANDIDATES]}
-        if ranking.ranker == "dense" and missing:
-            vector = reader.embed(request.queries[ranking.query])
-            yield Ranking("dense", ranking.query, reader.similarities(vector, sorted(missing)), ranked=False)
+        if ranking.ranker != "dense" or not fused:
+            yield ranking
+            continue
+        similar = {f.rowid: f for f in reader.similarities(reader.embed(request.queries[ranking.query]), fused)}
+        first = [f._replace(score=similar.pop(f.rowid).score) for f in ranking.found[:CANDIDATES]]
+        yield ranking._replace(found=[*first, *ranking.found[CANDIDATES:]])
+        yield Ranking("dense", ranking.query, list(similar.values()), ranked=False)
 
 
 def fuse(found: Sequence[Ranking], request: Request, max_bm25: Sequence[float]) -> tuple[list[RowHit], list[RowHit]]:

@@ -20,6 +20,7 @@ from findingaid import ConfigError, Corpus, FindingAid, QueryError, StoreError
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.model import Mode
 from findingaid.query.search import Recency, Request
+from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.fusion import CANDIDATES, Ranking, fuse
 from findingaid.query.search.reader import RowHit
 from findingaid.store import Store, schemas
@@ -478,6 +479,18 @@ def test_pages_are_cut_from_one_order(crowd: FindingAid, mode: Any, how: dict[st
     assert [hit.record_id for page in pages for hit in page] == every
     scores = [hit.score for page in pages for hit in page]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_equal_texts_stand_in_one_order_whether_vectors_are_in_memory_or_in_the_table(crowd: FindingAid) -> None:
+    """The last digit of their similarity differs between the two."""
+    table = FindingAid(crowd.store, crowd.embedder, crowd.corpora, search_defaults=SearchDefaults(memory=0))
+    memory = crowd.searcher.reader().memory
+    assert memory
+    memory.load()
+
+    for how in ({}, {"per_artifact": True}):
+        orders = [[hit.record_id for hit in aid.search("which record says what", 440, **how)] for aid in (crowd, table)]
+        assert orders[0] == orders[1]
 
 
 def test_the_best_hit_of_an_artifact_stands_for_it(crowd: FindingAid) -> None:
