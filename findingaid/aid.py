@@ -491,8 +491,8 @@ class FindingAid:
         answer, and each of its sentences is checked against the evidence it cites. `llm` is True for the configured
         model, or a kind, a spec or an object. If no evidence answers the query, by its words and its dense score, the
         answer is "". If that is so, or its relevance is low, it names the passages that a search finds. With
-        `numbered`, citations are numbers instead of ids; `max_chars` counts them as they are. With `fresh`, a remark
-        stands behind each sentence whose source has changed, in addition to `max_chars`.
+        `numbered`, citations are numbers instead of ids; `max_chars` counts them as they are. With `fresh`,
+        sentences whose source has changed get a note, which `max_chars` does not count.
 
         Raises QueryError for an invalid query, StoreError if nothing is published, ConfigError if no model is
         configured, and ModelError if the model fails.

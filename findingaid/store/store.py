@@ -197,7 +197,7 @@ class Store:
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """Say in errors of the first run that is missing, not of a table that it would create. Raises StoreError."""
+        """Raise StoreError for a store without any index in it, in place of errors that name a missing table."""
         try:
             yield
         except StoreError as error:
