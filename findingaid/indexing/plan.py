@@ -265,10 +265,12 @@ def refuse_loss(plan: CorpusPlan, known: int, max_loss: float) -> None:
     """Raise SourceShrunkError if the source lost more than the share `max_loss` of known artifacts.
 
     It also does so if the source has none of the known artifacts, and fewer others that can be listed: the folder may
-    be the place of a disk that is not mounted. A plan that deletes nothing passes.
+    be the place of a disk that is not mounted. With a `max_loss` of 1, it does so only if the source lists nothing. A
+    plan that deletes nothing passes.
     """
     loss = known - plan.artifacts
-    emptied = 0 < known <= len(plan.deleted) and plan.artifacts - len(plan.failures) < known
+    fewer = plan.artifacts - len(plan.failures) < known
+    emptied = 0 < known <= len(plan.deleted) and (not plan.artifacts or (max_loss < 1 and fewer))
     if not plan.deleted or not (emptied or loss > max_loss * known):
         return
     raise SourceShrunkError(

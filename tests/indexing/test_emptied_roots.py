@@ -69,7 +69,7 @@ def test_a_root_without_anything_that_it_had_deletes_nothing_unless_loss_is_allo
     tmp_path: Path, make: Callable[[Path, Sequence[str]], Source]
 ) -> None:
     root = tmp_path / f"root-{make.__name__.replace('_', '-')}"
-    corpus = Corpus("docs", make(root, NAMES), WholeText(), max_loss=1)
+    corpus = Corpus("docs", make(root, NAMES), WholeText(), max_loss=0.99)
     aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": corpus})
     aid.index()
     make(root, ())
@@ -80,6 +80,17 @@ def test_a_root_without_anything_that_it_had_deletes_nothing_unless_loss_is_allo
 
     assert aid.index(allow_loss=True).corpora["docs"].deleted == 3
     assert not {artifact_id for (_, artifact_id), _ in aid.artifacts()} & {*NAMES}
+
+
+def test_a_corpus_that_may_lose_everything_is_refused_only_if_nothing_is_listed(tmp_path: Path) -> None:
+    corpus = Corpus("docs", folder(tmp_path / "root", NAMES), WholeText(), max_loss=1)
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": corpus})
+    aid.index()
+
+    folder(tmp_path / "root", ())
+    assert "run again with --allow-loss" in (aid.index().corpora["docs"].error or "")
+    folder(tmp_path / "root", ("other.md",))
+    assert aid.index().corpora["docs"].deleted == 3
 
 
 def test_a_folder_whose_files_are_all_renamed_is_indexed_under_the_new_names(tmp_path: Path) -> None:
