@@ -416,7 +416,8 @@ def _print_history(found: Sequence[Decision]) -> None:
     table = plain_table(">#", "at", "actor", "action", "claim", "reason")
     for d in found:
         what = f"{d.action} {d.truth or d.undoes or ''}".rstrip()
-        claim = d.claim_id[:SHORT_ID] + (f"\nby {d.other_id[:SHORT_ID]}" if d.other_id else "")
+        other = [f"by {d.other_id[:SHORT_ID]}"] if d.other_id else []
+        claim = lines(d.claim_id[:SHORT_ID], *other)
         reason = "(redacted)" if d.reason is None else d.reason
         table.add_row(str(d.seq), f"{d.at:%Y-%m-%d %H:%M}", escape(d.actor), what, claim, escape(reason))
     say(table if found else "no decisions")

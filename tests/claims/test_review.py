@@ -365,7 +365,7 @@ def test_the_command_line_reviews_by_ids_and_by_files(reviewing: Reviewing) -> N
     assert contested[0]["contested_by"] == [MODEL.claim_id]
     assert "approve actionable" in shown
     assert "one of them" in shown
-    assert f"by {MODEL.claim_id[:10]}" in shown
+    assert any(line.split() == ["by", MODEL.claim_id[:10]] for line in shown.splitlines()), "on a line of its own"
     assert "approved, contested" in listed
     assert "pending, not indexed yet" in listed
     assert reviewing.run("reject", TRUSTED.claim_id, "--reason", "wrong").count("rejected") == 1
