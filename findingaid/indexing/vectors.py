@@ -49,11 +49,16 @@ def dimensions_of(embedder: Embedder, store: Store) -> int:
 
     So an endpoint is asked once for each store, and a model that another one replaced is noticed.
     """
-    found = None
+    return len(_cached_vector(embedder, store)) or embedder.dim
+
+
+def _cached_vector(embedder: Embedder, store: Store) -> Sequence[float]:
+    """Return one vector of an embedder from the cache, empty if the cache has none."""
+    where = equals("producer_id", embedder.id)
     with suppress(StoreError, OSError, ValueError, RuntimeError):  # no table yet, or a damaged one
-        where = equals("producer_id", embedder.id)
         found = store.dataset("embeddings").to_table(columns=["vector"], filter=where, limit=1)["vector"]
-    return len(found[0]) if found else embedder.dim
+        return found[0].as_py() if len(found) else ()
+    return ()
 
 
 class Embeddings:
@@ -162,10 +167,8 @@ class Embeddings:
     @cached_property
     def _cached(self) -> NDArray[Any]:
         """One vector of this embedder in the cache, shape (1, dim), or (0, dim) without any."""
-        where = equals("producer_id", self.embedder.id)
-        found = self._store.dataset("embeddings").to_table(columns=["vector"], filter=where, limit=1)["vector"]
-        rows = [vector for vector in found.to_pylist() if len(vector) == self.dim]
-        return np.asarray(rows, np.float32).reshape(-1, self.dim)
+        vector = _cached_vector(self.embedder, self._store)
+        return np.asarray([vector] if len(vector) == self.dim else [], np.float32).reshape(-1, self.dim)
 
     def _forget(self, vector: NDArray[Any]) -> None:
         """Delete a vector that tells nothing from the cache, whatever texts it was stored for."""

@@ -30,7 +30,7 @@ UNFINISHED = frozenset({"cancelled", "failed", "in_progress", "incomplete", "que
 """Statuses of the Responses API for an answer that is not whole, which gateways pass on."""
 
 FILTERS = frozenset({"content_filter_result", "content_filter_results", "prompt_filter_results"})
-"""Fields in which filters, such as those of Azure, say what they found; `filtered` says that they kept it back."""
+"""Fields with the findings of content filters, such as Azure's; `filtered` in them says that words were withheld."""
 
 CALLED = frozenset({"function_call", "tool_call", "tool_calls", "tool_use"})
 

@@ -262,7 +262,7 @@ class Ledger:
         return found
 
     def _of_other_version(self, corpus: str) -> set[str]:
-        """Return the artifacts of which the table has another version than the ledger, where none is being written."""
+        """Return the artifacts whose version in the table differs from the ledger's, except those being written."""
         where = equals("corpus", corpus)
         there = self._store.rows("artifacts", ["artifact_id", "version"], where)
         rows = self._store.rows("ledger", ["artifact_id", "artifacts"], f"{where} AND recipe <> ''")
