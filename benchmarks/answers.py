@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
+from benchmarks.beir import load_set, read_lines
 from findingaid import Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
-from findingaid.metrics import load_cases, load_set
+from findingaid.metrics import load_cases
 from findingaid.query.answers import compose as composing
 from findingaid.query.answers.compose import compose
 from findingaid.query.answers.evidence import Question, find_evidence
@@ -54,10 +54,6 @@ class Measured:
 
 
 Set = tuple[Mapping[str, str], Sequence[Asked]]
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def beir(folder: Path, rng: random.Random, documents: int = 200) -> Set:
@@ -96,7 +92,7 @@ def sessions(folder: Path, rng: random.Random, conversations: int = 2) -> Set:
 
 
 def clapnq(folder: Path, rng: random.Random) -> Set:
-    rows = lines(folder / "questions.jsonl")
+    rows = read_lines(folder / "questions.jsonl")
     rng.shuffle(rows)
     texts: dict[str, str] = {}
     for row in rows[:180]:
@@ -107,7 +103,9 @@ def clapnq(folder: Path, rng: random.Random) -> Set:
 
 
 def wice(folder: Path, rng: random.Random) -> Set:
-    rows = [row for row in lines(folder / "dev.jsonl") if len(row["evidence"]) < 60 and row["label"] == "supported"]
+    rows = [
+        row for row in read_lines(folder / "dev.jsonl") if len(row["evidence"]) < 60 and row["label"] == "supported"
+    ]
     rng.shuffle(rows)
     half = len(rows) // 2
     texts = {str(number): "\n\n".join(row["evidence"]) for number, row in enumerate(rows[:half])}

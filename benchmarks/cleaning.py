@@ -1,4 +1,4 @@
-"""The figures of "Cleaner texts" in docs/evaluation.md: `python -m benchmarks.cleaning [--store DIR]`.
+"""The figures of "Cleaner texts" in benchmarks/RESULTS.md: `python -m benchmarks.cleaning [--store DIR]`.
 
 Installed packages are indexed with and without `clean`. Of READMEs of more than MOST characters only those that answer
 a question are taken, and int8 vectors are used, so that a first run takes minutes. A later one with the same --store
@@ -43,7 +43,7 @@ def measured(store: Path, clean: bool) -> Iterator[Evaluation]:
     records = sum(corpus.records for corpus in aid.index().corpora.values())
     print(f"{'with' if clean else 'without'} `clean`: {records} records were written")
     for way, asked in WAYS.items():
-        yield evaluate(aid, cases, name=f"{way}{', clean' if clean else ''}", folder=store, **asked)
+        yield evaluate(aid, cases, name=f"{way}{', clean' if clean else ''}", **asked)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The figures of "Identifiers and other scripts" in docs/evaluation.md: `python -m benchmarks.lexical [--data DIR]`.
+"""The figures of "Identifiers and other scripts" in benchmarks/RESULTS.md: `python -m benchmarks.lexical [--data DIR]`.
 
 Lexical search alone is measured twice: with words split at blanks and punctuation only, and as it is. DIR
 (or $FINDINGAID_DATA) holds sets in BEIR's layout. The other sets are made here: functions of Python's standard library,
@@ -19,10 +19,10 @@ from unittest.mock import patch
 
 import yaml
 
-from findingaid import FindingAid, evaluate
+from benchmarks.beir import BeirSet, index_set, load_set
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.metrics import BeirSet, Case, Cases, Evaluation, load_set
-from findingaid.store import Store
+from findingaid.metrics import Case, Cases, Evaluation, evaluate_search
+from findingaid.strategies.whole_text import WholeText
 from findingaid.text.analyzer import BORDER, Searchable
 
 SENTENCES = Path(__file__).with_name("sentences.yaml")
@@ -98,8 +98,8 @@ def sentence_sets() -> Iterator[BeirSet]:
 
 
 def measured(folder: Path, given: BeirSet, name: str) -> Evaluation:
-    aid = FindingAid(Store(str(folder / "none")), HashEmbedder(), {})
-    return evaluate(aid, given, folder=folder, name=f"{given.cases.name}: {name}", mode="lexical")
+    aid = index_set(given, folder / given.corpus, HashEmbedder(), WholeText())
+    return evaluate_search(aid, given.cases.expecting(), asked={"mode": "lexical"}, name=f"{given.cases.name}: {name}")
 
 
 def compare(folder: Path, given: BeirSet) -> str:

@@ -1,4 +1,4 @@
-"""The quality figures of docs/evaluation.md: `python -m benchmarks.quality --data DIR [--store DIR]`.
+"""The quality figures of benchmarks/RESULTS.md: `python -m benchmarks.quality --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds sets in BEIR's layout, a folder each. The first run embeds every text in four cuts,
 some minutes per thousand documents; with --store a second run takes seconds.
@@ -11,17 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import findingaid
-from findingaid import Corpus, FindingAid
+from benchmarks.beir import BeirSet, index_set, load_set
 from findingaid.embedding.minilm import MiniLM
-from findingaid.metrics import BeirSet, Evaluation, load_set
-from findingaid.store import Store
+from findingaid.metrics import Evaluation, evaluate_search
 from findingaid.strategies import bound
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.whole_text import WholeText
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis.extractive import Extractive
-from findingaid.testing import MemorySource
 
 SHOWN = ("nDCG@10", "Recall@10")
 
@@ -51,14 +48,10 @@ ROUTES: Sequence[tuple[str, str, Mapping[str, Any]]] = (
 
 def measured(folder: Path, given: BeirSet, ways: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Iterator[Evaluation]:
     embedder = MiniLM()
-    corpora = {
-        f"cut{number}": Corpus(f"cut{number}", MemorySource(), bound(strategy, embedder))
-        for number, strategy in enumerate(CUTS.values())
-    }
-    aid = FindingAid(Store(str(folder / "none")), embedder, corpora)
     for cut, way, asked in ways:
-        named = [f"cut{list(CUTS).index(cut)}"]
-        found = findingaid.evaluate(aid, given, corpora=named, folder=folder, name=f"{cut}: {way}", **asked)
+        of_cut = folder / given.corpus / f"cut{list(CUTS).index(cut)}"
+        aid = index_set(given, of_cut, embedder, bound(CUTS[cut], embedder))
+        found = evaluate_search(aid, given.cases.expecting(), asked=asked, name=f"{cut}: {way}")
         print(given.corpus, found.name, *(f"{name} {found.score(name)}" for name in SHOWN), file=sys.stderr)
         yield found
 
@@ -84,7 +77,9 @@ def main() -> None:
         if given.only and folder.name not in given.only:
             continue
         found = load_set(folder)
-        print(f"\n**{folder.name}**: {len(found.documents):,} documents, {len(found.cases.cases):,} queries\n")
+        print(
+            f"\n**{folder.name}**: {len(found.documents):,} documents, {len(found.cases.expecting().cases):,} queries\n"
+        )
         for base, ways in ((3, WHOLE), (0, ROUTES))[: 1 if given.whole else 2]:
             evaluations = list(measured(given.store, found, ways))
             print(f"| hybrid unless said | {' | '.join(SHOWN)} | nDCG@10 beside {evaluations[base].name} |")

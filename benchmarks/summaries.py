@@ -14,13 +14,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-import orjson
-
+from benchmarks.beir import BeirSet, load_set, read_lines
 from benchmarks.quality import SHOWN, row
 from findingaid import Corpus, FindingAid
 from findingaid.embedding.minilm import MiniLM
 from findingaid.evaluation.searches import sample_cases
-from findingaid.metrics import BeirSet, Evaluation, evaluate_search, load_set
+from findingaid.metrics import Evaluation, evaluate_search
 from findingaid.model import Artifact, Hit, Surface, SurfacePlan
 from findingaid.store import Store
 from findingaid.strategies.with_synopsis import with_synopsis
@@ -74,16 +73,8 @@ class SearchOfParts:
     corpus: str
 
     @property
-    def store(self) -> Store:
-        return self.aid.store
-
-    @property
     def embedder(self) -> Any:
         return self.aid.embedder
-
-    @property
-    def search_defaults(self) -> Any:
-        return self.aid.search_defaults
 
     def search(self, query: str, k: int, **asked: Any) -> Sequence[Hit]:
         hits = self.aid.search(query, k, **asked | {"surfaces": ["chunk"], "per_artifact": False})
@@ -106,8 +97,7 @@ def index(given: BeirSet, strategy: Any, folder: Path) -> FindingAid:
 
 
 def measure(given: BeirSet, folder: Path) -> Iterator[Evaluation]:
-    lines = (given.folder / "synopses.jsonl").read_bytes().splitlines()
-    synopses = {synopsis["_id"]: synopsis["text"] for synopsis in map(orjson.loads, lines)}
+    synopses = {synopsis["_id"]: synopsis["text"] for synopsis in read_lines(given.folder / "synopses.jsonl")}
     writers: Mapping[str, Any] = {"by a model": Given(synopses), "extractive": Extractive()}
     aids = {
         name: index(given, with_synopsis(Parts(), writer), folder / given.corpus / name.replace(" ", "-"))

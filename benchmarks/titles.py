@@ -1,4 +1,4 @@
-"""The figures of "Titles" in docs/evaluation.md: `python -m benchmarks.titles --data DIR [--store DIR]`.
+"""The figures of "Titles" in benchmarks/RESULTS.md: `python -m benchmarks.titles --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds clapnq and scifact. Titles are metadata here, apart from the texts. Of scifact, all
 documents that answer a claim are taken, and OTHERS more. int8 vectors are used, so that a first run takes minutes.
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.beir import load_set
 from benchmarks.quality import row
 from findingaid import Corpus, FindingAid, evaluate
 from findingaid.embedding.minilm import MiniLM
-from findingaid.metrics import Cases, Evaluation, load_cases, load_set
+from findingaid.metrics import Cases, Evaluation, load_cases
 from findingaid.metrics.cases import Case
 from findingaid.protocols import Source
 from findingaid.sources.files import Files
@@ -61,7 +62,7 @@ def measured(name: str, source: Source, cases: Cases, store: Path) -> Iterator[E
         aid = FindingAid(Store(str(store / name)), embedder, corpora)
         aid.index()
         for mode in ("hybrid", "dense", "lexical"):
-            yield evaluate(aid, cases, name=f"{cut}, {mode}", folder=store, mode=mode)
+            yield evaluate(aid, cases, name=f"{cut}, {mode}", mode=mode)
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ class FindingAid:
     """Price of each model, by name."""
 
     evaluations: Path | None = None
-    """Folder where evaluations keep rankings and query vectors; with None they keep neither."""
+    """Folder where evaluations keep the vectors of queries; with None they keep none."""
     search_defaults: SearchDefaults = field(default_factory=SearchDefaults)
     """Defaults of every search, which its arguments override."""
     context_defaults: ContextDefaults = field(default_factory=ContextDefaults)
@@ -275,7 +275,7 @@ class FindingAid:
         def searching(store: Store) -> FindingAid:
             return replace(self, store=store).remembering()
 
-        return Release(self.store, self.embedder, self.corpora, self.publisher, searching, self.evaluations)
+        return Release(self.store, self.embedder, self.corpora, self.publisher, searching)
 
     @property
     def publisher(self) -> Publisher:

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     "words",
     multiple=True,
     callback=join_overrides,
-    metavar="DIR|FILE|KEY=VALUE",
-    help="Cases to evaluate: a folder in BEIR's layout, or a file. With an =: a search option, such as mode=dense, or a"
-    " setting.",
+    metavar="FILE|KEY=VALUE",
+    help="File of cases to evaluate. With an =: a search option, such as mode=dense, or a setting.",
 )
 @click.option(
     "--versus",
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     help="Compare with other options and settings, or with the findingaid.yaml of another configuration.",
 )
 @click.option("--metric", "measures", multiple=True, help="Only this measure, e.g. ndcg@10; may be repeated.")
-@click.option("--split", help="Split of the qrels, if a set has several. Default: test, else the only one.")
-@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets and for rankings.")
-@click.option("--plot", type=click.Path(), help="Plot the measures and their intervals to this PNG file.")
 @click.option(
     "--seed", default=0, type=click.IntRange(0), show_default=True, help="Random seed of the intervals and the tests."
 )
@@ -58,38 +54,32 @@ def evaluate(
     words: tuple[str, ...],
     config: str | None,
     others: tuple[str, ...],
-    split: str | None,
-    plot: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure how well searches find the expected artifacts for known questions, in the published index or in a set.
+    """Measure how well searches of the published index find the expected artifacts for known questions.
 
-    The documents of a set are indexed whole, or cut like those of the given corpus. Earlier indexes, embeddings and
-    rankings are reused. Intervals are 95 % intervals; p is from a paired randomisation test.
+    Intervals are 95 % intervals; p is from a paired randomisation test.
 
     \b
     Examples:
       findingaid eval --set cases.yaml
-      findingaid eval --set scifact --versus mode=dense --versus mode=lexical --plot scifact.png
-      findingaid eval --set scifact --corpus docs --set mode=dense --versus other.yaml --json
-      findingaid eval answers --set qmsum -n 50
+      findingaid eval --set cases.yaml --versus mode=dense --versus mode=lexical
+      findingaid eval --set cases.yaml --corpus docs --set mode=dense --versus other.yaml --json
+      findingaid eval answers --set cases.yaml -n 50
       findingaid eval generate --corpus docs -n 50 -o cases.yaml
     """
     from findingaid.evaluation import searches as evaluating
-    from findingaid.metrics import BeirSet
-    from findingaid.metrics.plots import draw
+    from findingaid.metrics import load_cases
 
     if context.invoked_subcommand:
         return None
     path, told = evaluating.split_words(words)
-    cases = evaluating.load_questions(path, split)
-    setups = evaluating.setups(config, told, others, indexes=isinstance(cases, BeirSet))
+    cases = load_cases(path)
+    setups = evaluating.setups(config, told, others)
     with progress_bars(enabled=not as_json) as progress:
         evaluations = [evaluating.evaluate_as(setup, cases, progress, **given) for setup in setups]
     comparisons = [evaluations[0].versus(other) for other in evaluations[1:]]
-    if plot:
-        draw(evaluations, plot)
     if as_json:
         return say_json(
             {"evaluations": [e.to_dict() for e in evaluations], "comparisons": [c.to_dict() for c in comparisons]}
@@ -134,7 +124,6 @@ def generate(aid: FindingAid, corpus: str, count: int, output: str, seed: int, p
 @click.argument("path", metavar="CASES")
 @corpus_option
 @click.option("--metric", "measure", default="ndcg@10", show_default=True, help="Measure to improve.")
-@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets and for rankings.")
 @click.option(
     "--seed", default=0, type=click.IntRange(0), show_default=True, help="Random seed of the intervals and the tests."
 )
@@ -144,13 +133,10 @@ def tune(
     corpora: tuple[str, ...],
     path: str,
     measure: str,
-    folder: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
-    """Find the best search settings for CASES, and print the lines to put into the configuration.
-
-    CASES is a file of cases, or a folder in BEIR's layout.
+    """Find the best search settings for a file of CASES, and print the lines to put into the configuration.
 
     Compares the configured search with other blends, then with routes. A change is recommended only if its p value,
     multiplied by the number of settings tried, is at most 0.05. No model is called, unless searches use one.
@@ -160,13 +146,11 @@ def tune(
       findingaid eval tune cases.yaml
       findingaid eval tune cases.yaml --corpus docs --metric recall@10
     """
-    from findingaid.evaluation.searches import load_questions
     from findingaid.evaluation.tuning import tune as tuned
+    from findingaid.metrics import load_cases
 
     with progress_bars(enabled=not as_json) as progress:
-        found = tuned(
-            aid, load_questions(path), measure, corpora=corpora or None, seed=seed, folder=folder, progress=progress
-        )
+        found = tuned(aid, load_cases(path), measure, corpora=corpora or None, seed=seed, progress=progress)
     if as_json:
         return say_json(found.to_dict())
     return _print_tuning(found)
@@ -179,8 +163,8 @@ def tune(
     "words",
     multiple=True,
     callback=join_overrides,
-    metavar="DIR|FILE|KEY=VALUE",
-    help="Set or file of cases, as in `eval`. With an =: a setting.",
+    metavar="FILE|KEY=VALUE",
+    help="File of cases, as in `eval`. With an =: a setting.",
 )
 @click.option("-n", "count", type=click.IntRange(1), help="Number of questions, drawn by the seed. Default: all.")
 @click.option(
@@ -188,14 +172,11 @@ def tune(
 )
 @click.option("--max-chars", default=4000, show_default=True, help="Maximum characters of an answer.")
 @click.option("--llm", is_flag=True, help="Let the configured model write the answers.")
-@click.option("--claims/--no-claims", default=True, show_default=True, help="Whether a set is indexed with claims.")
 @click.option(
     "--judge",
     metavar="KIND|SPEC",
     help="Verifier that judges each sentence too: a kind, or a mapping such as '{kind: openai, model: gpt-5-mini}'.",
 )
-@click.option("--split", help="Split of the qrels, if a set has several. Default: test, else the only one.")
-@click.option("--store", "folder", type=click.Path(), help="Folder for indexes of sets.")
 @click.option("--seed", default=0, show_default=True, help="Random seed of the draw and the intervals.")
 @json_option
 @config_option
@@ -204,21 +185,18 @@ def grade(
     words: tuple[str, ...],
     config: str | None,
     corpora: tuple[str, ...],
-    split: str | None,
     judge: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Measure how good answers are: whether they cite the right sentences, and refuse questions without an answer.
 
-    The documents of a set are indexed with claims, cut like those of the given corpus. Intervals are 95 % intervals.
-    docs/answers.md explains each measure and its limits.
+    Intervals are 95 % intervals. docs/answers.md explains each measure and its limits.
 
     \b
     Examples:
       findingaid eval answers --set cases.yaml
-      findingaid eval answers --set clapnq --no-claims
-      findingaid eval answers --set qmsum -n 50 --depth 5 --json
+      findingaid eval answers --set cases.yaml -n 50 --depth 5 --json
     """
     import findingaid
     from findingaid.config.loading import parse_override
@@ -229,11 +207,10 @@ def grade(
     with progress_bars(enabled=not as_json) as progress:
         found = evaluating.evaluate_answers(
             aid,
-            evaluating.load_questions(path, split),
+            path,
             corpora=corpora or None,
             name=path,
             progress=partial(progress("answers"), "questions") if progress else None,
-            indexing=progress,
             judge=_verifier(judge) if judge else None,
             **given,
         )
@@ -267,37 +244,6 @@ def _print_tuning(found: Tuning) -> None:
         return say("\nKeep the configuration: no gain is more than chance.")
     say(escape(f"\nPut this into the configuration (p = {found.corrected_p:.2g} after correction):\n"))
     return say_plain(found.lines.rstrip())
-
-
-@evaluate.command("verifier")
-@click.option("--set", "path", required=True, type=click.Path(), help="File of claims with evidence and labels.")
-@click.option(
-    "--verifier", "spec", default="lexical", show_default=True, metavar="KIND|SPEC", help="Verifier to judge."
-)
-@click.option("--seed", default=0, show_default=True, help="Random seed of the intervals.")
-@json_option
-@one_line_errors
-def verifier(path: str, spec: str, seed: int, as_json: bool) -> None:
-    """Measure how well a verifier of answers tells supported claims from unsupported ones.
-
-    Each line of the file is a JSON object with `claim`, `evidence` (a list of sentences) and `label`: "supported", or
-    any other text for claims that are not. The last two measures are baselines: always the more frequent label, and
-    the best threshold on the share of the claim's words that the evidence has. Intervals are 95 % intervals.
-
-    \b
-    Examples:
-      findingaid eval verifier --set wice/dev.jsonl
-      findingaid eval verifier --set wice/dev.jsonl --verifier '{kind: cross-encoder, model: models/nli}'
-    """
-    from findingaid.evaluation.verifiers import evaluate_verifier, load_judged_claims
-
-    found = evaluate_verifier(_verifier(spec), load_judged_claims(path), seed)
-    if as_json:
-        return say_json(found.to_dict())
-    table = plain_table("measure", ">claims", ">value, 95 %")
-    for measure, score in found.scores.items():
-        table.add_row(measure, f"{len(found.supported):,}", str(score))
-    return say(table)
 
 
 def _verifier(spec: str) -> Verifier:

@@ -76,7 +76,7 @@ class Config:
 
     @property
     def evaluations(self) -> Path:
-        """The folder where evaluations cache their work."""
+        """The folder where evaluations keep the vectors of queries."""
         return self.base / EVALUATIONS
 
     @cached_property

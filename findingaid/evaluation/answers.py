@@ -34,7 +34,6 @@ import numpy as np
 from findingaid.aid import FindingAid
 from findingaid.claims.extraction import locate_quote
 from findingaid.errors import CasesError
-from findingaid.evaluation.verifiers import share_of
 from findingaid.metrics import Case, Score
 from findingaid.metrics.measures import Numbers, auroc, interval, interval_of
 from findingaid.protocols import Verifier
@@ -117,6 +116,11 @@ class Grading:
                 {"id": g.case.id, "grades": dict(g.grades), **g.answer.to_dict()} for g in self.graded
             ],
         }  # fmt: skip
+
+
+def share_of(of: Numbers, those: Numbers) -> float:
+    """Return the share of `those` among the cases of `of`; NaN if there are none."""
+    return float((of * those).sum() / of.sum()) if of.sum() else float("nan")
 
 
 def _auroc(relevance: Numbers, unanswerable: Numbers) -> float:

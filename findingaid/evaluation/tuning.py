@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,7 +12,7 @@ import yaml
 from findingaid.aid import FindingAid
 from findingaid.evaluation.searches import evaluate
 from findingaid.indexing.run import ProgressOf
-from findingaid.metrics import BeirSet, Cases, Difference, Evaluation, measure_name
+from findingaid.metrics import Cases, Difference, Evaluation, measure_name
 
 BLENDS: Sequence[float | str] = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0, "rrf")
 """Blends that are compared: from 0, which ranks by words alone, to 1, which ranks by meaning alone."""
@@ -71,12 +70,11 @@ class Tuning:
 
 def tune(
     aid: FindingAid,
-    cases: Cases | BeirSet,
+    cases: Cases,
     measure: str = "nDCG@10",
     *,
     corpora: Sequence[str] | None = None,
     seed: int = 0,
-    folder: str | Path | None = None,
     progress: ProgressOf | None = None,
 ) -> Tuning:
     """Evaluate the configured search, then each blend, then each route with the best blend.
@@ -88,9 +86,7 @@ def tune(
     def measured(asked: Mapping[str, Any]) -> tuple[Mapping[str, Any], Evaluation]:
         name = ", ".join(f"{key} {value}" for key, value in asked.items()) or "as configured"
         bar = partial(progress(name), "queries") if progress else None
-        found = evaluate(
-            aid, cases, measures=[measure], corpora=corpora, name=name, seed=seed, folder=folder, progress=bar, **asked
-        )
+        found = evaluate(aid, cases, measures=[measure], corpora=corpora, name=name, seed=seed, progress=bar, **asked)
         return asked, found
 
     configured = measured({})

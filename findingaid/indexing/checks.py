@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -356,14 +355,14 @@ class Checker:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
 
-def measure_quality(corpus: str, of: Quality, searching: Searching, folder: Path | None) -> CheckResult:
+def measure_quality(corpus: str, of: Quality, searching: Searching) -> CheckResult:
     """Run the quality check: put the cases to the records that `searching` reads."""
     try:
         cases = load_cases(of.cases).of_corpus(corpus)
         if not cases.cases:
             return CheckResult(QUALITY, corpus, facts={"cases": 0})
         corpora = None if of.everywhere else [corpus]
-        found = evaluate_search(searching, cases, [of.metric], corpora=corpora, folder=folder)
+        found = evaluate_search(searching, cases, [of.metric], corpora=corpora)
     except (CasesError, ConfigError, QueryError) as error:
         return CheckResult(QUALITY, corpus, [str(error)])
     score = found.score(of.metric)

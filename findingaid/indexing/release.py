@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from findingaid.corpus import Corpus
@@ -56,8 +55,7 @@ class _Checked:
 class Release:
     """Release of the newest records of a store to its readers.
 
-    `searching` returns the object that searches a store, for quality checks. `evaluations` is the folder where these
-    keep rankings and query vectors.
+    `searching` returns the object that searches a store, for quality checks.
     """
 
     store: Store
@@ -65,7 +63,6 @@ class Release:
     corpora: Mapping[str, Corpus]
     publisher: Publisher
     searching: Callable[[Store], Searching]
-    evaluations: Path | None = None
 
     def publish_changes(self, corpora: Sequence[str] = (), lease: Lease | None = None) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.
@@ -197,7 +194,7 @@ class Release:
         if not due:
             return []
         searching = self.searching(self.store.showing(tables))
-        return [measure_quality(name, quality, searching, self.evaluations) for name, quality in due.items()]
+        return [measure_quality(name, quality, searching) for name, quality in due.items()]
 
     def _unfit(self, checker: Checker, checks: Sequence[CheckResult]) -> str | None:
         """Return the reason why the checked records must not be published, else None."""

@@ -42,7 +42,6 @@ from findingaid.indexing.release import Release, ReleaseResult
 from findingaid.indexing.synopses import synthesizers_of
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
-from findingaid.metrics import forget_runs
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
 from findingaid.protocols import Embedder, SettlingSource, Source
 from findingaid.reports import BatchReport, CorpusReport, Report
@@ -348,8 +347,6 @@ class Run:
         if problem := next(chain(incomplete(self.store, decisions), self._unwritten()), None):
             raise StoreError(f"not purged: {problem} first")
         scrub(self.store, decisions, extractors(self.corpora.values()))
-        if self.release.evaluations:
-            forget_runs(self.release.evaluations)
         return purge(self.store, self.corpora, self.embedder.id, synthesizers_of(self.corpora.values()), lease)
 
     def _unwritten(self) -> Iterator[str]:

@@ -1,9 +1,7 @@
-"""Evaluation cases, questions with known answers: a file of cases over corpora, or a data set in BEIR's layout."""
+"""Evaluation cases: a file of questions with known answers."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +14,10 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from findingaid.errors import CasesError
 from findingaid.identity.hashes import content_hash
 from findingaid.registry import one_line
-from findingaid.store.sql import any_of, equals, quoted
 
 CASES_SUFFIXES = {".yaml": "YAML", ".yml": "YAML", ".jsonl": "JSON lines", ".ndjson": "JSON lines"}
 
 ID_DIGITS = 12
-
-TEXTS = ("title", "text")
-"""Document fields of a data set that are indexed, joined by a blank line."""
-
-GROUP, PARENT = "group", "parent"
-"""A query with the first field is put only to documents whose second field has the same value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +59,6 @@ class Cases:
         return Cases(self.name, kept, self.generated_by)
 
 
-@dataclass(frozen=True)
-class BeirSet:
-    """Data set of documents, each with `_id`, and the cases about them. It is indexed under the name `corpus`."""
-
-    corpus: str
-    folder: Path
-    documents: Sequence[Mapping[str, Any]]
-    cases: Cases
-
-    @property
-    def text(self) -> tuple[str, ...]:
-        """Fields that are indexed."""
-        return tuple(name for name in TEXTS if name in self._fields)
-
-    @property
-    def metadata(self) -> tuple[str, ...]:
-        """Fields that filters can name."""
-        return tuple(name for name in self._fields if name not in {"_id", "text"})
-
-    @property
-    def _fields(self) -> dict[str, None]:
-        return dict.fromkeys(name for document in self.documents for name in document)
-
-
 def _expected(given: Any) -> Any:
     """Convert one id or a list of ids to ids with grade 1; leave ids with grades as they are."""
     if isinstance(given, str):
@@ -125,7 +92,7 @@ def load_cases(path: str | Path) -> Cases:
     """
     path = Path(path)
     if path.suffix.lower() not in CASES_SUFFIXES:
-        raise CasesError(f"{path}: unknown suffix. Known: {', '.join(CASES_SUFFIXES)}, or a folder in BEIR's layout")
+        raise CasesError(f"{path}: unknown suffix. Known: {', '.join(CASES_SUFFIXES)}")
     generated_by = ""
     if CASES_SUFFIXES[path.suffix.lower()] == "YAML":
         generated_by, given = _yaml(path)
@@ -195,67 +162,6 @@ def _yaml(path: Path) -> tuple[str, list[tuple[str, Any]]]:
     return generated_by, list(zip(places, values, strict=True))
 
 
-def load_set(folder: str | Path, split: str | None = None) -> BeirSet:
-    """Load a data set in BEIR's layout: corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv or qrels.tsv.
-
-    Queries for which the qrels name no relevant document are left out, except those that say `"answerable": false`. A
-    query's `kind` groups it in reports; answers are compared with its `answer` and `gold_sentences`. Raises CasesError.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise CasesError(f"{folder}: no such file or folder")
-    documents = _by_id(folder / "corpus.jsonl")
-    queries = _by_id(folder / "queries.jsonl")
-    name = folder.resolve().name
-    corpus = re.sub(r"[^0-9A-Za-z_]", "_", name) or "set"
-    grades = _qrels(_qrels_file(folder, split), documents, queries)
-    cases = [
-        _of_query(corpus, place, values, grades.get(i, {}))
-        for i, (place, values) in queries.items()
-        if i in grades or values.get("answerable") is False
-    ]
-    if not grades:
-        raise CasesError(f"{folder}: no query has a document that answers it")
-    kept = [
-        {key: value for key, value in values.items() if value not in ("", None, {})} for _, values in documents.values()
-    ]
-    return BeirSet(corpus, folder, kept, Cases(name, cases))
-
-
-def _of_query(corpus: str, place: str, values: Mapping[str, Any], grades: Mapping[str, int]) -> Case:
-    query = values.get("text")
-    if not isinstance(query, str) or not query.strip():
-        raise CasesError(f"{place}: no text: a query must be a text that is not blank")
-    where = _within(str(values[GROUP])) if values.get(GROUP) else None
-    expected = {f"{corpus}/{document}": grade for document, grade in grades.items()}
-    kind, answer = (str(values.get(name) or "") for name in ("kind", "answer"))
-    gold = values.get("gold_sentences") or []
-    if not isinstance(gold, list) or not all(isinstance(sentence, str) for sentence in gold):
-        raise CasesError(f"{place}: gold_sentences: expected a list of texts")
-    answerable = bool(expected)
-    return Case(str(values["_id"]), query, expected, kind, "", where, place, answer, tuple(gold), answerable)
-
-
-def _within(group: str) -> str:
-    """Return the condition of documents whose parent is a group, or is below it as `group/…`."""
-    return any_of(equals(PARENT, group), f"starts_with({PARENT}, {quoted(group + '/')})")
-
-
-def _by_id(path: Path) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return _id -> (place, values) for the lines of a file."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for place, values in _lines(path):
-        if not isinstance(values, dict) or not isinstance(values.get("_id"), str | int) or values["_id"] == "":
-            raise CasesError(f"{place}: expected a JSON object with _id")
-        key = str(values["_id"])
-        if key in found:
-            raise CasesError(f"{place}: duplicate _id {key!r} (first at {found[key][0]})")
-        found[key] = place, values
-    if not found:
-        raise CasesError(f"{path}: is empty")
-    return found
-
-
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (path:line, value) for each line of a JSONL file that is not blank."""
     for number, line in enumerate(_read(path).split("\n"), 1):
@@ -265,48 +171,6 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"{path}:{number}", orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise CasesError(f"{path}:{number}: not JSON: {error.msg}") from None
-
-
-def _qrels_file(folder: Path, split: str | None) -> Path:
-    """Return the qrels file of a split; without `split`, that of `test` or the only one."""
-    files = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
-    if not split and (folder / "qrels.tsv").is_file() and not files:
-        return folder / "qrels.tsv"
-    chosen = split or ("test" if "test" in files or len(files) != 1 else next(iter(files)))
-    if chosen not in files:
-        known = f"Known splits: {', '.join(files)}" if files else "There are neither qrels/*.tsv nor qrels.tsv"
-        raise CasesError(f"{folder}: no qrels of split {chosen!r}. {known}")
-    return files[chosen]
-
-
-def _qrels(path: Path, documents: Mapping[str, Any], queries: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return query -> document -> grade, without grades below 1."""
-    grades: dict[str, dict[str, int]] = defaultdict(dict)
-    seen: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(_read(path).splitlines(), 1):
-        if not line.strip() or (number == 1 and line.split("\t")[-1].strip() == "score"):
-            continue
-        query, document, grade = _qrel(f"{path}:{number}", line)
-        for what, name, known in (("query", query, queries), ("document", document, documents)):
-            if name not in known:
-                raise CasesError(f"{path}:{number}: unknown {what} {name!r}")
-        if (query, document) in seen:
-            raise CasesError(
-                f"{path}:{number}: duplicate pair {query!r} and {document!r} (first at line {seen[query, document]})"
-            )
-        seen[query, document] = number
-        if grade > 0:
-            grades[query][document] = grade
-    return grades
-
-
-def _qrel(place: str, line: str) -> tuple[str, str, int]:
-    cells = [cell.strip() for cell in line.split("\t")]
-    try:
-        query, document, grade = cells
-        return query, document, int(grade)
-    except ValueError:
-        raise CasesError(f"{place}: expected query-id, corpus-id and a whole number, separated by tabs") from None
 
 
 def _read(path: Path) -> str:

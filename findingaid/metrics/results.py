@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,13 +176,9 @@ def evaluate_search(
     asked: Mapping[str, Any] | None = None,
     name: str = "",
     seed: int = 0,
-    folder: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate the search of `searching` on cases, over `corpora` or all, with the search options `asked`.
-
-    Rankings that `folder` has from an earlier run over the same records are reused.
-    """
+    """Evaluate the search of `searching` on cases, over `corpora` or all, with the search options `asked`."""
     if measures is None:
         measures = MEASURES + ((f"{PASSAGE}@{TOP}",) if any(case.passage for case in cases.cases) else ())
     rankings = rank(
@@ -192,7 +187,6 @@ def evaluate_search(
         depth_of(measures),
         corpora=corpora,
         asked=asked,
-        folder=folder,
         progress=progress,
     )
     return Evaluation(name or cases.name, cases.cases, rankings, measures, seed)

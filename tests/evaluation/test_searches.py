@@ -15,57 +15,19 @@ import yaml
 from scipy import stats
 
 import findingaid
-from findingaid import CasesError, ConfigError, FindingAid
+from findingaid import ConfigError, FindingAid
 from findingaid.evaluation.generated_cases import generate
 from findingaid.indexing.checks import QUALITY
-from findingaid.metrics import load_cases, load_set, measure_name
+from findingaid.metrics import load_cases, measure_name
 from findingaid.metrics.measures import interval, p_value, scores
 from findingaid.metrics.rankings import contains_passage
 from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
-from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
+from findingaid.testing import MemorySource, OpenAIServer, faults
 from findingaid.testing.http import Request
 from tests.conftest import Cli, ReadyMade, error_of, text_about
 
 Make = Callable[..., FindingAid]
-
-DOCUMENTS = [
-    {"_id": "d1", "title": "Ledgers", "text": "A ledger records the loans of the archive.", "parent": "office"},
-    {"_id": "d2", "title": "Boxes", "text": "Boxes are kept in the cold store room.", "parent": "store"},
-    {"_id": "d3", "title": "Letters", "text": "Letters of the lighthouse keeper, in a box.", "parent": "store"},
-    {"_id": "d4", "title": "", "text": "Opening hours of the reading room.", "parent": "office"},
-]
-QUERIES = [
-    {"_id": "q1", "text": "ledger loans", "kind": "fact"},
-    {"_id": "q2", "text": "lighthouse", "kind": "fact"},
-    {"_id": "q3", "text": "reading", "kind": "broad"},
-    {"_id": "unjudged", "text": "who"},
-]
-QRELS = ["q1\td1\t1", "q2\td3\t2", "q2\td1\t1", "q3\td2\t1", "q3\td4\t0"]
-
-
-def write_set(folder: Path, **changed: Any) -> Path:
-    """A small set in BEIR's layout, with some of its lines as given."""
-    lines = {
-        "corpus.jsonl": list(map(json.dumps, DOCUMENTS)),
-        "queries.jsonl": list(map(json.dumps, QUERIES)),
-        "qrels/test.tsv": ["query-id\tcorpus-id\tscore", *QRELS],
-    }
-    for name, content in (lines | {key.replace("__", "/"): value for key, value in changed.items()}).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("\n".join(content) + "\n")
-    return folder
-
-
-@pytest.fixture
-def small_set(tmp_path: Path) -> Path:
-    return write_set(tmp_path / "archive-2")
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    return tmp_path / "kept"
-
 
 # -- measures --------------------------------------------------------------------------------------------
 
@@ -135,122 +97,7 @@ def test_a_text_holds_a_passage_however_both_are_cut(text: str, passage: str, he
     assert contains_passage(text, passage) is held
 
 
-# -- sets and cases --------------------------------------------------------------------------------------
-
-
-def test_a_set_is_indexed_into_a_store_of_its_own_and_measured(aid: FindingAid, small_set: Path, kept: Path) -> None:
-    found = findingaid.evaluate(aid, small_set, folder=kept, mode="lexical")
-
-    assert [case.id for case in found.cases] == ["q1", "q2", "q3"]
-    assert [list(ranking.artifacts) for ranking in found.rankings] == [
-        ["archive_2/d1"], ["archive_2/d3"], ["archive_2/d4"],
-    ]  # fmt: skip
-    # q2 has its best of two, q3 something that answers nothing.
-    gain = 2 / (2 + 1 / math.log2(3))
-    assert found.scores["nDCG@10"].tolist() == pytest.approx([1, gain, 0])
-    assert found.scores["Recall@100"].tolist() == [1, 0.5, 0]
-    assert found.score("MRR").value == pytest.approx(2 / 3)  # type: ignore[union-attr]  # there are cases
-    assert found.kinds == ["broad", "fact"]
-    assert found.score("success@1", "fact").value == 1  # type: ignore[union-attr]  # as above
-    assert not aid.store.exists()
-
-
-def test_a_second_evaluation_embeds_nothing_and_asks_nothing(
-    make_aid: Make, small_set: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = findingaid.evaluate(make_aid(), small_set, folder=kept)
-    fresh = CountingEmbedder()
-    monkeypatch.setattr(CountingEmbedder, "embed_query", lambda *_: pytest.fail("a query was embedded"))
-
-    findingaid.evaluate(make_aid(embedder=fresh), small_set, folder=kept, mode="dense")
-    monkeypatch.setattr(FindingAid, "search", lambda *_, **__: pytest.fail("a query was put"))
-    second = findingaid.evaluate(make_aid(embedder=fresh), small_set, folder=kept)
-
-    assert fresh.seen == []
-    assert second.to_dict() == first.to_dict()
-
-
-def test_a_changed_document_is_embedded_alone_and_ranked_anew(make_aid: Make, small_set: Path, kept: Path) -> None:
-    before = findingaid.evaluate(make_aid(), small_set, folder=kept, mode="lexical")
-    documents = [*DOCUMENTS[:3], {"_id": "d4", "text": "Nothing about that any more."}]
-    write_set(small_set, corpus__jsonl=[], **{"corpus.jsonl": list(map(json.dumps, documents))})
-    embedder = CountingEmbedder()
-
-    after = findingaid.evaluate(make_aid(embedder=embedder), small_set, folder=kept, mode="lexical")
-
-    assert embedder.seen == ["Nothing about that any more."]
-    assert (before.rankings[2].artifacts, after.rankings[2].artifacts) == (["archive_2/d4"], [])
-
-
-def test_another_cut_of_a_set_takes_the_vectors_over(make_aid: Make, small_set: Path, kept: Path) -> None:
-    findingaid.evaluate(make_aid(), small_set, folder=kept)
-    embedder = CountingEmbedder()
-
-    found = findingaid.evaluate(make_aid(embedder=embedder), small_set, corpora=["docs"], folder=kept)
-
-    assert len(found.rankings) == 3
-    assert all(text.startswith("Synopsis of") for text in embedder.seen)  # the chunks are the whole texts again
-
-
-def test_queries_of_a_group_are_put_to_the_documents_of_it(aid: FindingAid, tmp_path: Path, kept: Path) -> None:
-    queries = [{"_id": "q1", "text": "box", "group": "office"}, {"_id": "q2", "text": "box", "group": "store"}]
-    qrels = ["query-id\tcorpus-id\tscore", "q1\td4\t1", "q2\td2\t1"]
-    folder = write_set(tmp_path / "s", **{"queries.jsonl": list(map(json.dumps, queries)), "qrels/test.tsv": qrels})
-
-    found = findingaid.evaluate(aid, folder, folder=kept, mode="lexical")
-
-    assert [sorted(ranking.artifacts) for ranking in found.rankings] == [[], ["s/d2", "s/d3"]]
-
-
-def test_the_qrels_may_lie_beside_the_queries_or_in_splits(small_set: Path) -> None:
-    lines = (small_set / "qrels" / "test.tsv").read_text().splitlines()
-    (small_set / "qrels" / "dev.tsv").write_text("\n".join(lines[:2]))
-
-    assert len(load_set(small_set).cases.cases) == 3
-    assert len(load_set(small_set, "dev").cases.cases) == 1
-    for path in (small_set / "qrels").iterdir():
-        path.unlink()
-    (small_set / "qrels.tsv").write_text("\n".join(lines[1:]))  # without a header
-    assert len(load_set(small_set).cases.cases) == 3
-
-
-@pytest.mark.parametrize(
-    ("file", "lines", "message"),
-    [
-        ("corpus.jsonl", ['{"_id": "a"}', '{"_id": '], "corpus.jsonl:2: not JSON"),
-        ("corpus.jsonl", ['{"_id": "d1"}', "", '{"_id": "d1"}'], "corpus.jsonl:3: duplicate _id 'd1' (first at"),
-        ("corpus.jsonl", ['{"text": "no id"}'], "corpus.jsonl:1: expected a JSON object with _id"),
-        ("corpus.jsonl", ["[]"], "corpus.jsonl:1: expected a JSON object with _id"),
-        ("corpus.jsonl", [], "corpus.jsonl: is empty"),
-        ("queries.jsonl", ['{"_id": "q1", "text": " "}', *map(json.dumps, QUERIES[1:])], "queries.jsonl:1: no text"),
-        ("qrels/test.tsv", ["q1\td9\t1"], "test.tsv:1: unknown document 'd9'"),
-        ("qrels/test.tsv", ["q9\td1\t1"], "test.tsv:1: unknown query 'q9'"),
-        ("qrels/test.tsv", ["q1\td1\t1", "q1\td1\t1"], "test.tsv:2: duplicate pair 'q1' and 'd1' (first at line 1)"),
-        ("qrels/test.tsv", ["q1 d1 1"], "test.tsv:1: expected query-id, corpus-id and a whole number"),
-        ("qrels/test.tsv", ["q1\td1\tmuch"], "test.tsv:1: expected query-id, corpus-id and a whole number"),
-        ("qrels/test.tsv", ["q1\td1\t0"], "no query has a document that answers it"),
-    ],
-)
-def test_what_is_wrong_in_a_set_is_one_line_with_its_place(
-    cli: Cli, tmp_path: Path, file: str, lines: list[str], message: str
-) -> None:
-    folder = write_set(tmp_path / "set", **{file: lines})
-
-    result = cli.run("eval", "--set", str(folder))
-
-    assert result.exit_code == 1
-    assert message in error_of(result)
-
-
-def test_a_file_that_is_missing_is_named(small_set: Path) -> None:
-    (small_set / "queries.jsonl").unlink()
-    with pytest.raises(CasesError, match=r"queries\.jsonl cannot be read: No such file"):
-        load_set(small_set)
-    with pytest.raises(CasesError, match="no such file or folder"):
-        load_set(small_set / "nowhere")
-    (small_set / "qrels" / "test.tsv").unlink()
-    with pytest.raises(CasesError, match="cannot be read"):
-        load_set(small_set)
+# -- cases -----------------------------------------------------------------------------------------------
 
 
 def test_cases_are_yaml_or_json_lines(tmp_path: Path) -> None:
@@ -336,7 +183,6 @@ def test_cases_over_a_corpus_are_measured_by_kind(indexed: Cli) -> None:
     assert found["scores"]["success@1"]["value"] == 1
     assert {kind: part["n"] for kind, part in found["kinds"].items()} == {f"about {topic}": 1 for topic in TOPICS}
     assert found["cases"][0]["found"][0] == "docs/ledger.md"
-    assert (indexed.folder / ".findingaid" / "evaluations" / "runs").is_dir()
 
 
 def test_a_passage_is_found_where_a_hit_holds_it(indexed: Cli) -> None:
@@ -357,10 +203,9 @@ def test_a_passage_is_found_where_a_hit_holds_it(indexed: Cli) -> None:
 
 def test_two_ways_of_asking_are_compared(indexed: Cli) -> None:
     cases = write_cases(indexed, *map(asking_for, TOPICS))
-    picture = indexed.folder / "plot.png"
     arguments = ["eval", "--set", cases, "--set", "mode=lexical", "--versus", "mode=dense", "--metric", "mrr"]
 
-    told = indexed.json(*arguments, "--plot", str(picture))
+    told = indexed.json(*arguments)
     shown = indexed.run(*arguments)
 
     lexical, dense = told["evaluations"]
@@ -369,7 +214,6 @@ def test_two_ways_of_asking_are_compared(indexed: Cli) -> None:
     assert (comparison["name"], comparison["versus"]) == ("mode=lexical", "mode=dense")
     assert difference["value"] == pytest.approx(lexical["scores"]["MRR"]["value"] - dense["scores"]["MRR"]["value"])
     assert difference["low"] <= difference["value"] <= difference["high"]
-    assert picture.read_bytes().startswith(b"\x89PNG")
     assert "mode=lexical compared with mode=dense" in shown.stdout
     assert told == indexed.json(*arguments)
 
@@ -388,35 +232,10 @@ def test_another_configuration_is_compared_by_its_file(indexed: Cli) -> None:
     assert told["comparisons"][0]["differences"]["MRR"]["value"] == 0
 
 
-def test_another_cut_of_a_set_is_compared_on_the_command_line(cli: Cli, small_set: Path) -> None:
-    told = cli.json(
-        "eval", "--set", str(small_set), "--corpus", "docs", "--set", "mode=lexical",
-        "--versus", "corpora.docs.strategy={name: WholeText, kind: page} surfaces=[page]", "--metric", "mrr",
-    )  # fmt: skip
-
-    assert [found["scores"]["MRR"]["value"] for found in told["evaluations"]] == pytest.approx([2 / 3, 2 / 3])
-    assert told["comparisons"][0]["differences"]["MRR"]["p"] == 1
-    stores = (cli.folder / ".findingaid" / "evaluations" / "sets").glob("*/*")
-    assert len(list(stores)) == 2
-
-
-def test_rankings_that_are_kept_are_bounded_and_purged(indexed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("findingaid.metrics.rankings.KEPT_RUNS", 2)
-    cases = write_cases(indexed, asking_for("ledger"))
-    runs = indexed.folder / ".findingaid" / "evaluations" / "runs"
-
-    for mode in ("dense", "lexical", "hybrid"):
-        indexed.run("eval", "--set", cases, "--set", f"mode={mode}")
-
-    assert len(list(runs.iterdir())) == 2
-    assert indexed.run("purge").exit_code == 0
-    assert not runs.exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "mode=dense"], "--set: expected one folder in BEIR's layout or one file of cases, got none"),
+        (["--set", "mode=dense"], "--set: expected one file of cases, got none"),
         (["--versus", "corpora.docs.strategy.name=WholeText"], "the published index is evaluated unchanged"),
         (["--versus", "embedder={kind: hash, dim: 8}"], "the published index is evaluated unchanged"),
         (["--versus", "mode"], "--set: expected key=value, got 'mode'"),
@@ -426,7 +245,6 @@ def test_rankings_that_are_kept_are_bounded_and_purged(indexed: Cli, monkeypatch
         (["--set", "taste=sweet"], "taste: neither a search option nor a setting. Known: mode"),
         (["--metric", "taste"], "unknown metric 'taste'"),
         (["--corpus", "nope"], "unknown corpus 'nope'"),
-        (["--plot", "no/such/folder.png"], "--plot no/such/folder.png: No such file"),
         (["--set", "store=elsewhere"], "nothing is published in"),
     ],
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
-from findingaid.cli import main
 from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.protocols import Bullet, Draft, Member, NodeProducer
@@ -498,65 +496,48 @@ def test_an_answer_without_sentences_says_whether_there_is_no_claim_or_no_room(a
     assert "no sentence fits" in asked.run("answer", "ledger row", "--max-chars", "10").stdout
 
 
-def test_answers_are_graded_over_a_set(asked: Cli, tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    (folder / "corpus.jsonl").write_text(
-        f'{{"_id": "a", "title": "", "text": "{TOKENS}"}}\n{{"_id": "l", "title": "", "text": "{LEDGER}"}}\n'
-    )
-    (folder / "queries.jsonl").write_text(
-        '{"_id": "1", "text": "ledger row?", "answer": "one row an artifact"}\n{"_id": "2", "text": "rotating zebra"}\n'
-    )
-    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tl\t1\n2\ta\t1\n")
+def write_cases(asked: Cli, *cases: Mapping[str, Any]) -> str:
+    path = asked.folder / "cases.yaml"
+    path.write_text(yaml.safe_dump(list(cases)))
+    return str(path)
 
-    found = asked.json("eval", "answers", "--set", str(folder))
+
+def test_answers_are_graded_by_known_evidence(asked: Cli) -> None:
+    cases = write_cases(
+        asked,
+        {"query": "ledger row?", "expected": "docs/ledger.md", "answer": "one row an artifact"},
+        {"query": "rotating zebra", "expected": ["docs/auth.md", "docs/old.md"]},
+    )
+
+    found = asked.json("eval", "answers", "--set", cases)
 
     scores = {name: score["value"] for name, score in found["scores"].items() if score}
     assert scores == {
         "supported": 1.0, "evidence": 1.0, "cited well": 1.0, "gaps right": 1.0, "reference": 1.0, "answered": 1.0
     }  # fmt: skip
     assert found["scores"]["reference"]["n"] == 1
-    assert "supported" in asked.run("eval", "answers", "--set", str(folder), "-n", "1").stdout
+    assert "supported" in asked.run("eval", "answers", "--set", cases, "-n", "1").stdout
 
 
-def test_citations_and_refusals_are_measured_by_gold_sentences(asked: Cli, tmp_path: Path) -> None:
-    folder = tmp_path / "gold"
-    folder.mkdir()
-    (folder / "corpus.jsonl").write_text(json.dumps({"_id": "a", "text": f"{TOKENS} {HOURS} {LEDGER}"}) + "\n")
-    queries: list[dict[str, Any]] = [
-        {"_id": "1", "text": "auth token", "gold_sentences": [TOKENS]},
-        {"_id": "2", "text": "ledger row", "gold_sentences": [LEDGER, HOURS]},
-        {"_id": "3", "text": "kubernetes billing", "answerable": False},
+def test_citations_and_refusals_are_measured_by_gold_sentences(cli: Cli) -> None:
+    cli.write("a.md", f"{TOKENS} {HOURS} {LEDGER}")
+    cli.run("index")
+    cases: list[dict[str, Any]] = [
+        {"query": "auth token", "expected": "docs/a.md", "gold_sentences": [TOKENS]},
+        {"query": "ledger row", "expected": "docs/a.md", "gold_sentences": [LEDGER, HOURS]},
+        {"query": "kubernetes billing", "answerable": False},
     ]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
-    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n2\ta\t1\n")
+    path = write_cases(cli, *cases)
 
-    found = asked.json("eval", "answers", "--set", str(folder), "--no-claims", "--judge", "lexical", "--depth", "2")
+    found = cli.json("eval", "answers", "--set", path, "--judge", "lexical", "--depth", "2")
 
     values = {name: score["value"] for name, score in found["scores"].items() if score}
     assert (values["citation precision"], values["citation recall"]) == (0.75, 0.75)
     assert (values["AUROC"], values["refusal precision"], values["refusal recall"]) == (1, 1, 1)
     assert values["judged"] == 1
-    assert asked.json("eval", "--set", str(folder))["evaluations"][0]["n"] == 2
-    queries[0]["gold_sentences"] = ["Nobody said this."]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
-    refused = asked.run("eval", "answers", "--set", str(folder), "--no-claims")
+    assert cli.json("eval", "--set", path)["evaluations"][0]["n"] == 2
+    refused = cli.run(
+        "eval", "answers", "--set", write_cases(cli, cases[0] | {"gold_sentences": ["Nobody said this."]})
+    )
     assert "gold sentence 'Nobody said this.' is in none of the expected artifacts" in refused.output
     assert refused.exit_code
-
-
-def test_a_verifier_is_measured_beside_what_needs_none(tmp_path: Path) -> None:
-    claims = [
-        {"claim": "Tokens expire after one hour.", "evidence": [HOURS], "label": "supported"},
-        {"claim": "Tokens expire after two days.", "evidence": [HOURS], "label": "not_supported"},
-        {"claim": "The ledger keeps one row.", "evidence": [TOKENS, LEDGER], "label": "supported"},
-    ]
-    path = tmp_path / "claims.jsonl"
-    path.write_text("".join(json.dumps(claim) + "\n" for claim in claims))
-
-    found = json.loads(CliRunner().invoke(main, ["eval", "verifier", "--set", str(path), "--json"]).stdout)
-
-    assert (found["model"], found["n"]) == ("lexical", 3)
-    assert [round(score["value"], 3) for score in found["scores"].values()][:4] == [1, 1, 1, 0.667]
-    path.write_text('{"claim": "x", "evidence": []}\n')
-    assert f"{path}:1: evidence:" in CliRunner().invoke(main, ["eval", "verifier", "--set", str(path)]).output
