@@ -7,13 +7,10 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus, Schedule
-from findingaid.errors import ConfigError, SourceError, SynthesisError
+from findingaid.errors import ConfigError, SourceError
 from findingaid.identity.hashes import content_hash
-from findingaid.indexing.batch_jobs import BatchSynthesizer, find_ended
-from findingaid.indexing.synopses import synthesizers_of
-from findingaid.indexing.vectors import dimensions_of
 from findingaid.model import Stage
-from findingaid.store import Ledger, OpenBatch
+from findingaid.store import Ledger
 from findingaid_dagster.assets import (
     add_partitions,
     asset_key,
@@ -225,56 +222,6 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
         return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=served)
 
     return look
-
-
-def finished_batches(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
-    """Return the sensor that starts a run when a batch of synopses is done."""
-
-    @dg.sensor(
-        name=name,
-        job=job,
-        minimum_interval_seconds=300,
-        required_resource_keys={resource_key},
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Starts a run of the job when a batch of synopses is finished.",
-    )
-    def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        """Start a run when batches of synopses are done, once for each set of them: the cursor remembers the set."""
-        if _under_way(context.instance, job):
-            yield dg.SkipReason("a run of the index job is under way and stores finished batches")
-            return
-        done, reasons = _done(opened(context.resources, resource_key))
-        cursor = content_hash(sorted((batch.tag, str(batch.at)) for batch in done))
-        if not done:
-            yield dg.SkipReason("; ".join(reasons) or "no batch is finished")
-        elif cursor == context.cursor:
-            yield dg.SkipReason("a run was started for the finished batches and has not stored them: see that run")
-        else:
-            yield dg.RunRequest(run_config=run_config(sorted({batch.corpus for batch in done})))
-            context.update_cursor(cursor)
-
-    return look
-
-
-def sends_batches(aid: FindingAid) -> bool:
-    """Check whether any corpus may have its synopses written by batch jobs."""
-    return any(
-        isinstance(s, BatchSynthesizer) and s.batch_from is not None
-        for s in synthesizers_of(aid.corpora.values()).values()
-    )
-
-
-def _done(aid: FindingAid) -> tuple[list[OpenBatch], list[str]]:
-    """Return the batches that are done, and a reason for each endpoint that failed to answer."""
-    aid.store.inspect(dimensions_of(aid.embedder, aid.store))
-    done: list[OpenBatch] = []
-    reasons: list[str] = []
-    for synthesizer in synthesizers_of(aid.corpora.values()).values():
-        try:
-            done += [batch for batch in find_ended(aid.store, synthesizer) if batch.corpus in aid.corpora]
-        except SynthesisError as error:
-            reasons.append(str(error))
-    return done, reasons
 
 
 def run_config(corpora: list[str]) -> dict[str, object]:

@@ -14,11 +14,9 @@ from findingaid_dagster.pipelines.automation import (
     backfill_schedules,
     changed_sources,
     check_schedules,
-    finished_batches,
     observe_sources,
     published_elsewhere,
     schedules,
-    sends_batches,
 )
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import index_job, steps_key
@@ -84,7 +82,6 @@ def build_definitions(
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
             published_elsewhere(f"{lead}published_elsewhere", key),
-            *([finished_batches(f"{lead}finished_batches", job, key)] if sends_batches(aid) else []),
         ],
         executor=execution.executor if "executor" in config.settings.model_fields_set else None,
         resources={key: resource, steps_key(key): execution.io_manager},

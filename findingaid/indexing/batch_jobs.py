@@ -8,19 +8,20 @@ A process that dies in between leaves its row, and repeating a step does no harm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from findingaid.errors import SynthesisError
 from findingaid.indexing.budget import BATCH_PRICE, Spending
+from findingaid.llm.batch_api import BatchClient
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import CheckingSynthesizer, Synthesizer
 from findingaid.store import Leases, OpenBatch, OpenBatches, Store, schemas
 from findingaid.store.sql import equals
+from findingaid.synthesis.openai_chat import OpenAISynthesizer
 
 UNAVAILABLE = "unavailable"
 
@@ -29,43 +30,6 @@ DOWN = frozenset({"timeout", "transport", "auth"})
 
 LOST_AFTER = timedelta(days=2)
 """Age after which a batch that the endpoint does not know counts as lost. A batch ends within a day."""
-
-
-class BatchState(Protocol):
-    """Progress of a batch."""
-
-    @property
-    def known(self) -> bool: ...
-    @property
-    def ended(self) -> bool: ...
-    @property
-    def results(self) -> Mapping[str, Synopsis]: ...
-
-
-class BatchAPI(Protocol):
-    """A batch API; `findingaid.llm.batch_api.BatchClient` documents each method."""
-
-    def takes(self, text: str) -> bool: ...
-    def inputs(self, shown: Iterable[tuple[str, Shown]]) -> Iterator[Any]: ...
-    def tag(self, keys: Iterable[str]) -> str: ...
-    def find(self, tag: str) -> str | None: ...
-    def submit(self, batch: Any) -> str: ...
-    def withdraw(self, tag: str) -> None: ...
-    def ended(self, batch_id: str) -> bool: ...
-    def poll(self, batch_id: str, keys: Iterable[str] = ()) -> BatchState: ...
-    def clean(self, batch_id: str) -> None: ...
-
-
-@runtime_checkable
-class BatchSynthesizer(Protocol):
-    """A synthesizer that supports a batch API."""
-
-    @property
-    def batch_from(self) -> int | None:
-        """Number of missing synopses from which the batch API is used; None means never."""
-
-    def batches(self) -> BatchAPI:
-        """Return the batch API to send to."""
 
 
 def cached_synopses(store: Store, synthesizer: Synthesizer, keys: Collection[str]) -> dict[str, Synopsis]:
@@ -100,7 +64,7 @@ def choose_for_batch(synthesizer: Synthesizer, missing: Mapping[str, Shown]) -> 
 
     None are sent if the synthesizer uses no batch API, or if they are fewer than its `batch_from`.
     """
-    if not isinstance(synthesizer, BatchSynthesizer) or synthesizer.batch_from is None:
+    if not isinstance(synthesizer, OpenAISynthesizer) or synthesizer.batch_from is None:
         return {}
     api = synthesizer.batches()
     taken = {key: shown for key, shown in missing.items() if api.takes(shown.text)}
@@ -113,22 +77,9 @@ def waiting_by_key(store: Store, synthesizer: Synthesizer, keys: Collection[str]
     return {key: batch for batch in batches for key in set(keys).intersection(batch.keys)}
 
 
-def find_ended(store: Store, synthesizer: Synthesizer) -> list[OpenBatch]:
-    """Return the batches of a synthesizer that have ended or were never sent. Raises SynthesisError."""
-    if not isinstance(synthesizer, BatchSynthesizer):
-        return []
-    api = synthesizer.batches()
-
-    def over(batch: OpenBatch) -> bool:
-        batch_id = batch.batch_id or api.find(batch.tag)
-        return api.ended(batch_id) if batch_id else not Leases(store).held(_lease(batch.tag))
-
-    return [batch for batch in OpenBatches(store).of(producer_id=synthesizer.id) if over(batch)]
-
-
 def collect_unwanted(synthesizer: Synthesizer, spending: Spending) -> None:
     """Collect batches that no artifact waits for any more, since it was deleted or changed, so that none stays open."""
-    if not isinstance(synthesizer, BatchSynthesizer):
+    if not isinstance(synthesizer, OpenAISynthesizer):
         return
     batches = OpenBatches(spending.store).of(producer_id=synthesizer.id)
     if batches and not spending.store.count("ledger", equals("synopsis_outcome", Outcome.PENDING)):
@@ -141,7 +92,7 @@ class BatchJobs:
     """Batch jobs of one synthesizer in one run."""
 
     synthesizer: Synthesizer
-    api: BatchAPI
+    api: BatchClient
     spending: Spending
     looked_at: dict[str, str] = field(default_factory=dict)
     """Maps the tag of an unfinished batch to its status message; each batch is polled once a run."""
@@ -150,7 +101,7 @@ class BatchJobs:
     """Failures by key in batches that ended; the next run requests these synopses again."""
 
     @classmethod
-    def of(cls, synthesizer: Synthesizer, api: BatchAPI, spending: Spending) -> BatchJobs:
+    def of(cls, synthesizer: Synthesizer, api: BatchClient, spending: Spending) -> BatchJobs:
         """Return the batches of this run; the same account gives the same object."""
         return spending.kept(synthesizer.id, lambda: cls(synthesizer, api, spending))
 

@@ -294,8 +294,8 @@ class Spending:
 
 
 @dataclass
-class Purse:
-    """Account from which the requests of one synthesizer are paid in one run; see `findingaid.llm.metering`.
+class Account:
+    """Account from which the requests of one synthesizer are paid in one run: a `Purse` of `findingaid.llm.metering`.
 
     If other processes share the budget, the possible usage is recorded in the store before it is spent. If this process
     is killed, the others count it as spent.

@@ -18,17 +18,17 @@ from findingaid.identity.hashes import call_key, content_hash
 from findingaid.indexing.batch_jobs import (
     UNAVAILABLE,
     BatchJobs,
-    BatchSynthesizer,
     cached_synopses,
     choose_for_batch,
     keep_synopses,
     waiting_by_key,
 )
-from findingaid.indexing.budget import BATCH_PRICE, Bounded, Purse, Spending, estimate_of, total
+from findingaid.indexing.budget import BATCH_PRICE, Account, Bounded, Spending, estimate_of, total
 from findingaid.llm.caller import UNREAD
 from findingaid.llm.metering import OVER_BUDGET, UNPAID, paying_from
 from findingaid.model import NO_USAGE, Outcome, Shown, Stage, Synopsis, Usage
 from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Resuming, Synthesizer
+from findingaid.synthesis.openai_chat import OpenAISynthesizer
 
 Progress = Callable[[str, int, int], None]
 """Callback with a stage, the number of artifacts or texts added to its total, and the number of them newly done."""
@@ -151,11 +151,11 @@ class CachedCalls:
         return CallResults(self.found | self.made | pending, len(self.made), 0, self.usage, cost, waiting)
 
     @cached_property
-    def _purse(self) -> Purse:
-        return Purse(self.spending, self.synthesizer)
+    def _account(self) -> Account:
+        return Account(self.spending, self.synthesizer)
 
     def _call(self, missing: Mapping[str, Shown]) -> None:
-        sent = self._by_batch(self.synthesizer, missing) if isinstance(self.synthesizer, BatchSynthesizer) else {}
+        sent = self._by_batch(self.synthesizer, missing) if isinstance(self.synthesizer, OpenAISynthesizer) else {}
         waits = self._one_by_one({key: shown for key, shown in missing.items() if key not in sent})
         self.pending |= {key: sent.get(key, waits) for key in missing if key not in self.made}
 
@@ -178,7 +178,7 @@ class CachedCalls:
     def _affordable(self, mosts: Sequence[Usage]) -> int:
         return self.spending.affordable(self.synthesizer, mosts)
 
-    def _by_batch(self, synthesizer: BatchSynthesizer, missing: Mapping[str, Shown]) -> dict[str, str]:
+    def _by_batch(self, synthesizer: OpenAISynthesizer, missing: Mapping[str, Shown]) -> dict[str, str]:
         """Return key -> the batch that it waits for; results of batches that have ended go to `made`."""
         batches = BatchJobs.of(self.synthesizer, synthesizer.batches(), self.spending)
         sent = batches.waiting(missing)
@@ -201,7 +201,7 @@ class CachedCalls:
         if not self.spending.bounded:
             self._in_groups(missing, mosts)
             return
-        with self._purse.holding(sum((mosts[key] for key in missing), NO_USAGE)), paying_from(self._purse):
+        with self._account.holding(sum((mosts[key] for key in missing), NO_USAGE)), paying_from(self._account):
             self._in_groups(missing, mosts)
 
     def _in_groups(self, missing: Mapping[str, Shown], mosts: Mapping[str, Usage]) -> None:
@@ -230,9 +230,9 @@ class CachedCalls:
 
     def _keep(self, group: Mapping[str, Synopsis], mosts: Mapping[str, Usage]) -> None:
         keep_synopses(self.spending.store, self.synthesizer, group)
-        used = self._purse.drain()
+        used = self._account.drain()
         self.spending.enter(self.corpus, self.synthesizer, used)
-        if not (self._purse.began and isinstance(self.synthesizer, Bounded)):
+        if not (self._account.began and isinstance(self.synthesizer, Bounded)):
             said = sum((self._used(synopsis, mosts[key]) for key, synopsis in group.items()), NO_USAGE)
             self.spending.spend(self.corpus, self.synthesizer, said)
             used += said

@@ -147,11 +147,6 @@ class BatchClient:
             if file_id := self._find_file(tag):
                 self._client.files.delete(file_id)
 
-    def ended(self, batch_id: str) -> bool:
-        """Return whether a job will get no further results. Raises SynthesisError."""
-        with self._errors_converted():
-            return self._client.batches.retrieve(batch_id).status in ENDED
-
     def poll(self, batch_id: str, keys: Iterable[str] = ()) -> BatchJobState:
         """Return the progress of a job, with its results once it has ended, even if it ended early.
 

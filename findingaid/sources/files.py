@@ -25,7 +25,8 @@ from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, r
 from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
-from findingaid.sources.remote import HIDDEN, UNSELECTED, Remote, TreeFilter
+from findingaid.sources.remote import Remote
+from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 from findingaid.text.file_metadata import file_metadata

@@ -40,6 +40,7 @@ from findingaid.sources.limits import (
     ListingLimits,
 )
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
+from findingaid.sources.tree_filter import TreeFilter
 
 if TYPE_CHECKING:
     import pygit2
@@ -124,19 +125,10 @@ class Listed:
     unlisted: dict[str, BaseException] = field(default_factory=dict)
 
 
-class Wanted(Protocol):
-    """Filter for the folders and files of a tree, by their paths below its root."""
-
-    def folder(self, path: str) -> bool:
-        """Return whether to look into a folder; its path ends in "/"."""
-
-    def file(self, path: str) -> bool: ...
-
-
 class Tree(Protocol):
     """Files below a root, or the root itself as the only file. Every method may raise any exception."""
 
-    def listed(self, wanted: Wanted) -> Listed: ...
+    def listed(self, wanted: TreeFilter) -> Listed: ...
 
     def size(self, path: str) -> int | None: ...
 
@@ -197,7 +189,7 @@ class Bucket:
         self._store = from_url(f"{scheme}://{bucket}", config=config, client_options=client or None)
         self._root = key.strip("/")
 
-    def listed(self, wanted: Wanted) -> Listed:
+    def listed(self, wanted: TreeFilter) -> Listed:
         prefix = f"{self._root}/" if self._root else ""
         found: list[Any] = []
         limits = ListingLimits()
@@ -267,7 +259,7 @@ class FileSystem:
         # fsspec reuses instances, and these cache their listings: one from an earlier run would show no changes.
         self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True)
 
-    def listed(self, wanted: Wanted) -> Listed:
+    def listed(self, wanted: TreeFilter) -> Listed:
         if self._is_file:
             name = self._name
             return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
@@ -485,7 +477,7 @@ class Git:
         if folder := folder.strip("/"):
             self._tree = self._at(folder).peel(pygit2.Tree)
 
-    def listed(self, wanted: Wanted) -> Listed:
+    def listed(self, wanted: TreeFilter) -> Listed:
         listed, limits = Listed(), ListingLimits()
         for entry in self._entries(self._tree, "", wanted, listed.unlisted, limits):
             listed.entries.append(entry)
@@ -504,7 +496,7 @@ class Git:
         self,
         folder: pygit2.Tree,
         prefix: str,
-        wanted: Wanted,
+        wanted: TreeFilter,
         unlisted: dict[str, BaseException],
         limits: ListingLimits,
     ) -> Iterator[Entry]:
@@ -574,7 +566,7 @@ class Archive(FileSystem):
         else:
             _plain_names_of_zip(self._fs.zip)
 
-    def listed(self, wanted: Wanted) -> Listed:
+    def listed(self, wanted: TreeFilter) -> Listed:
         listed = super().listed(wanted)
         listed.entries += [Entry(name) for name in self._outside_names() if wanted.file(_inside(name))]
         return listed

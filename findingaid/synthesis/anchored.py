@@ -15,8 +15,9 @@ from findingaid.model import Outcome, Segment, Shown, Synopsis, Usage
 from findingaid.protocols import Resuming
 from findingaid.registry import checked
 from findingaid.synthesis import SUMMARIZERS
-from findingaid.synthesis.anchored_summary import AnchoredSummary, Bounding, Metered, Summarizer
+from findingaid.synthesis.anchored_summary import AnchoredSummary, Summarizer
 from findingaid.synthesis.extractive_summary import ExtractiveSummarizer
+from findingaid.synthesis.openai_summary import OpenAISummarizer
 
 HASH_DIGITS = 12
 
@@ -101,11 +102,11 @@ class Anchored:
 
     def estimate(self, text: str) -> Usage:
         """Return the expected usage of one call, without a call."""
-        return self.summarizer.estimate(text) if isinstance(self.summarizer, Metered) else Usage(calls=1)
+        return self.summarizer.estimate(text) if isinstance(self.summarizer, OpenAISummarizer) else Usage(calls=1)
 
     def most(self, text: str) -> Usage | None:
         """Return the maximum usage of one call; None if nothing limits the length of its answer."""
-        return self.summarizer.most(text) if isinstance(self.summarizer, Bounding) else self.estimate(text)
+        return self.summarizer.most(text) if isinstance(self.summarizer, OpenAISummarizer) else self.estimate(text)
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         return run_to_completion(self, Shown("", text, metadata, [Segment(0, "", text)])).text
@@ -136,7 +137,7 @@ class Anchored:
         self, segments: Sequence[Segment], existing: AnchoredSummary | None
     ) -> tuple[AnchoredSummary | Exception, Usage]:
         try:
-            if isinstance(self.summarizer, Metered):
+            if isinstance(self.summarizer, OpenAISummarizer):
                 result = self.summarizer.call(segments, existing)
                 return result.error or result.get(), result.usage
             made: object = self.summarizer.summarize(segments, existing)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, Self, runtime_check
 from annotated_types import Ge
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, field_validator, model_validator
 
-from findingaid.model import CallResult, Segment, Usage
+from findingaid.model import Segment
 
 SCHEMA_VERSION: Final = 1
 
@@ -149,25 +149,3 @@ class Summarizer(Protocol):
         The `iteration` grows by one. If `segments` begin before the end of the last turn in `existing`, that turn has
         changed.
         """
-
-
-@runtime_checkable
-class Metered(Summarizer, Protocol):
-    """Summarizer that knows its usage."""
-
-    def estimate(self, text: str) -> Usage:
-        """Return the expected usage of one call with segments of this text, without a call.
-
-        It counts as an upper bound, unless the summarizer is also `Bounding`.
-        """
-
-    def call(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> CallResult[AnchoredSummary]:
-        """Return the result or the error of `summarize`, with the usage of the call."""
-
-
-@runtime_checkable
-class Bounding(Metered, Protocol):
-    """Summarizer that knows an upper bound as well as a likely estimate; see `findingaid.indexing.budget.Bounded`."""
-
-    def most(self, text: str) -> Usage | None:
-        """Return the maximum usage of one call with segments of this text; None if nothing limits its answer."""

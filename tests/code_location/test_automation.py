@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
 import pytest
 
-from findingaid.testing import OpenAIServer, faults
+from findingaid.testing import OpenAIServer
 from findingaid_dagster.pipelines.automation import FEW
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, openai, text_about
@@ -216,83 +215,6 @@ def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> 
 
     assert all(conditions.values())
     assert graph.get(dg.AssetKey(["docs", "source"])).automation_condition is None
-
-
-class TestFinishedBatches:
-    """The sensor that notices batches of synopses that are done, as the daemon evaluates it."""
-
-    @pytest.fixture
-    def sending(self, location: Location, server: OpenAIServer) -> Location:
-        """A location whose four synopses were sent as a batch."""
-        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
-        assert location.index().success
-        assert len(server.batches.objects) == 1
-        return location
-
-    def tick(self, location: Location, cursor: str | None = None) -> tuple[list[Any], str, str | None]:
-        """(run configurations asked for, reason for none, cursor after)."""
-        sensor = location.definitions.resolve_sensor_def("finished_batches")
-        resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
-        with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
-            data = sensor.evaluate_tick(context)
-            return [request.run_config for request in data.run_requests or ()], data.skip_message or "", data.cursor
-
-    def test_a_batch_that_is_done_starts_one_run_that_takes_it_in(
-        self, sending: Location, server: OpenAIServer
-    ) -> None:
-        """Once no run of the job is under way, and the endpoint answers."""
-        job = sending.definitions.resolve_job_def("index")
-        run = sending.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
-        looks = len(server.requests)
-        assert self.tick(sending)[:2] == ([], "a run of the index job is under way and stores finished batches")
-        assert len(server.requests) == looks
-        sending.instance.report_run_canceled(run)
-        server.when(lambda _: True, faults.server_error())
-        requests, reason, _ = self.tick(sending)
-        assert requests == []
-        assert reason.startswith("500 server_error: The server had an error")
-        server.recover()
-
-        waits = [self.tick(sending) for _ in range(2)]  # each look moves the batch of the server on
-        (config,), _, cursor = self.tick(sending)
-        again = self.tick(sending, cursor)
-
-        assert [(requests, reason) for requests, reason, _ in waits] == [([], "no batch is finished")] * 2
-        assert again[:2] == ([], "a run was started for the finished batches and has not stored them: see that run")
-        assert config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
-        assert job.execute_in_process(run_config=config, instance=sending.instance).success
-        assert sending.aid.status()[0].synopses == {"ok": 4}
-        assert self.tick(sending, cursor)[:2] == ([], "no batch is finished")
-
-    def test_the_same_batch_sent_again_starts_a_run_again(self, sending: Location, server: OpenAIServer) -> None:
-        server.batch_end = "failed"
-        ((_, _, _), (first, _, cursor)) = (self.tick(sending), self.tick(sending))
-        assert not sending.index().success  # reports it
-        assert sending.index().success  # sends it again
-        self.tick(sending, cursor)
-        second, _, _ = self.tick(sending, cursor)
-
-        assert len(server.batches.objects) == 2
-        assert first == second != []
-
-    def test_before_the_first_run_there_is_none(self, location: Location, server: OpenAIServer) -> None:
-        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
-
-        assert self.tick(location)[:2] == ([], "no batch is finished")
-        assert server.requests == []
-
-    def test_it_is_on_by_itself_and_there_only_where_batches_are_sent(
-        self, location: Location, server: OpenAIServer
-    ) -> None:
-        def names() -> set[str]:
-            return {sensor.name for sensor in location.definitions.sensors or ()}
-
-        assert "finished_batches" not in names()
-        location.cli.settings["synthesizer"] = openai(server)
-        assert "finished_batches" not in names()
-        location.cli.settings["synthesizer"] = openai(server, batch_from=2)
-        sensor = location.definitions.resolve_sensor_def("finished_batches")
-        assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
 
 
 def test_synopses_that_are_pending_start_no_run_of_the_sensor_that_looks_at_sources(

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from findingaid import Corpus, FindingAid
-from findingaid.indexing.batch_jobs import LOST_AFTER, choose_for_batch, find_ended
+from findingaid.indexing.batch_jobs import LOST_AFTER, choose_for_batch
 from findingaid.indexing.budget import Budget, Price
 from findingaid.model import Shown, Usage
 from findingaid.reports import CorpusReport
@@ -397,18 +397,6 @@ class TestAskedOtherwise:
         make(temperature=0.7).purge()
 
         assert [batch.producer_id for batch in open_batches(make())] == [writer(server.base_url, temperature=0.7).id]
-
-    def test_what_ended_is_known_without_taking_it_in(self, make: Make, server: OpenAIServer) -> None:
-        aid = make()
-        synthesizer = writer(server.base_url)
-
-        before = find_ended(aid.store, synthesizer)
-        finish(server)
-        after = find_ended(aid.store, synthesizer)
-
-        assert (before, [batch.batch_id for batch in after]) == ([], ["batch_000001"])
-        assert not [r for r in server.requests if r.path.endswith("/content")]
-        assert len(open_batches(aid)) == 1
 
 
 class TestStatus:

@@ -243,7 +243,7 @@ def test_a_batch_that_was_taken_in_has_no_results_any_more(server: OpenAIServer,
     batches.clean(batch_id)
 
     state = batches.poll(batch_id, batch.keys)
-    assert batches.ended(batch_id)
+    assert state.ended
     assert {synopsis.kind for synopsis in state.results.values()} == {"unavailable"}
 
 
