@@ -678,13 +678,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, Together())] == [
-        "Chunked-ae9e35fee0ec",
-        "ClaudeSession-6b945620ba1c",
-        "ClaudeTurn-42295d76be5a",
-        "Package-10409e81f151",
+        "Chunked-2628964be541",
+        "ClaudeSession-a588eb8bc5d6",
+        "ClaudeTurn-b748b41f5bf1",
+        "Package-8b682d2044c0",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-88775968ac00",
+        "WithSynopsis-a3728ee8e320",
         "fields-4b11ef34db01",
         "links-058b310c9a57",
         "together-bc5ad54d1c3a",

@@ -49,9 +49,9 @@ class Chunked:
     and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
     overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
 
-    With `clean`, chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data
-    and link targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a
-    chunk when it is embedded and searched; they take at most a quarter of what the model reads.
+    Chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data and link
+    targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a chunk when
+    it is embedded and searched; they take at most a quarter of what the model reads.
     """
 
     max_tokens: Size = None
@@ -59,7 +59,6 @@ class Chunked:
     overlap: Overlap = None
     text_key: str | None = None
     kind: SurfaceKind = "chunk"
-    clean: bool = True
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
     version: ClassVar[int] = 7
@@ -138,12 +137,9 @@ class Chunked:
 
         If the whole text is noise, it stays as it is.
         """
-        as_they_are = [(start, chunk, None) for start, chunk in chunks]
-        if not self.clean:
-            return [*as_they_are]
         noise = Noise.of(text, media_type)
         cleaned = [(start, chunk, noise.removed(start, start + len(chunk))) for start, chunk in chunks]
-        return [found for found in cleaned if found[2] != ""] or [*as_they_are]
+        return [found for found in cleaned if found[2] != ""] or [(start, chunk, None) for start, chunk in chunks]
 
     def _python(self, text: str) -> Iterable[tuple[int, str]]:
         """Return (start, part) pairs of a Python source.

@@ -24,15 +24,14 @@ class Package:
     """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
 
     Filter fields: name, owner, deps, has_readme. The payload is a mapping of name, description, readme, readme_type,
-    owner and deps; `deps_template` may use {name} and {deps}. Sizes, `clean` and `titles` are as in Chunked; the
-    name is the title.
+    owner and deps; `deps_template` may use {name} and {deps}. Sizes and `titles` are as in Chunked; the name is the
+    title.
     """
 
     max_tokens: Size = None
     chunk_size: Size = None
     overlap: Overlap = None
     embed_deps: bool = False
-    clean: bool = True
     titles: bool = False
     deps_template: str = DEPS_TEMPLATE
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
@@ -83,7 +82,6 @@ class Package:
             self.chunk_size,
             self.overlap,
             kind="readme",
-            clean=self.clean,
             titles=self.titles,
             tokenizer=self.tokenizer,
         )

@@ -129,9 +129,6 @@ class TestChunks:
         assert [chunk.text for chunk in cut.cut(f"{badges}\n\n{'Words. ' * 7}", MARKDOWN)] == [("Words. " * 7).strip()]
         assert [(chunk.text, chunk.searched) for chunk in cut.cut(badges, MARKDOWN)] == [(badges, None)]
 
-    def test_without_clean_everything_is_searched(self) -> None:
-        assert [chunk.searched for chunk in Chunked(chunk_size=500, clean=False).cut(self.README, MARKDOWN)] == [None]
-
     def test_an_index_finds_words_and_shows_the_text_with_its_noise(self, make_aid: Callable[..., FindingAid]) -> None:
         source = MemorySource({"kit.md": self.README})
         aid = make_aid(source=source, strategy=Chunked(chunk_size=500), synthesizer=None)
