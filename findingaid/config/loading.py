@@ -82,7 +82,8 @@ def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Set
         _require_no_nul(settings, "")
         return Settings.model_validate(settings)
     except ValidationError as error:
-        raise ConfigError(f"{file}: {_known_keys(error)}") from None
+        known = list(_group(error.errors()[0]["loc"]).model_fields)
+        raise ConfigError(f"{file}: {one_line(error, '', known)}") from None
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
     except RecursionError:
@@ -181,10 +182,6 @@ def _set(settings: dict[str, Any], key: str, value: Any) -> None:
 
 def _existing(settings: dict[str, Any], key: str) -> str:
     return next((k for k in settings if isinstance(k, str) and k.lower() == key), key)
-
-
-def _known_keys(error: ValidationError) -> str:
-    return one_line(error, "", list(_group(error.errors()[0]["loc"]).model_fields))
 
 
 def _group(location: Sequence[int | str]) -> type[BaseModel]:

@@ -254,7 +254,11 @@ class Provenance:
             {kind: kinds.count(kind) for kind in sorted(set(kinds))},
             self._claims(key, said),
             [d.to_dict() for d in self.decisions if (d.corpus, d.artifact_id) == key or ids & {d.claim_id, d.other_id}],
-            [_node_on(row) for row in rows if row["surface_kind"] == SUMMARY and row["claim_id"]],
+            [
+                Dependant(row["claim_id"], own_text(row))
+                for row in rows
+                if row["surface_kind"] == SUMMARY and row["claim_id"]
+            ],
             find_neighbours(self.reader, view.artifact_id, [view.corpus], self.within),
             find_neighbours(self.reader, view.artifact_id, [view.corpus], self.within, reverse=True),
         )
@@ -271,10 +275,6 @@ class Provenance:
             )
             for row in rows
         ]
-
-
-def _node_on(row: Mapping[str, Any]) -> Dependant:
-    return Dependant(row["claim_id"], own_text(row))
 
 
 def _producer(producer_id: str) -> Link:
