@@ -9,7 +9,7 @@ from findingaid.identity.hashes import content_hash
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
 
-RECORDS_VERSION = "records-7"
+RECORDS_VERSION = "records-8"
 """Part of every records version. Raising it assembles all records again, without a model call."""
 
 

@@ -9,7 +9,17 @@ from functools import cache
 from threading import get_ident
 from typing import Literal, NamedTuple, Protocol
 
-from findingaid.text.folding import DASHES, HYPHENS, RAISED, RAISED_DIGIT, TERMINAL, folded, normalized
+from findingaid.text.folding import (
+    DASHES,
+    HAS_SPELLED_OUT,
+    HYPHENS,
+    RAISED,
+    RAISED_DIGIT,
+    SPELLED_OUT,
+    TERMINAL,
+    folded,
+    normalized,
+)
 
 Language = Literal[
     "Arabic", "Danish", "Dutch", "English", "Finnish", "French", "German", "Greek", "Hungarian", "Italian",
@@ -76,6 +86,17 @@ NUMBER = re.compile(rf"(?<!\w)\d++(?:[{HYPHENS}{DASHES} .,/'’()]{{1,3}}\d++)++
 
 THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,(?:\d\d,)*\d{3}(?:,\d{3})*|([ .'’])\d{3}(?:\1\d{3})*)(?!\d)")  # noqa: RUF001
 """Amount with its digits in groups, as in 1,250,000 or 1.250.000 or 12,50,000."""
+
+NUMBERED = re.compile(r"\b[A-Z]{2,9} \d++\b", re.ASCII)
+"""Name with a number, as in RFC 2119 and PEP 8, which people write without the blank, too."""
+
+SIGNED = re.compile(r"(?<![^\s([{<\"'`])[.#@$][^\W_]\w*+|\b__[^\W_]\w*?__\b|\b\w++(?:\+\+|[#%])(?!\w)")
+"""Word of which a sign is a part: C++, C#, .NET, __init__, 50%."""
+
+COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,64}\b")
+"""Hash in hexadecimal digits, such as the name of a commit, of which people give the first digits."""
+
+SHORT_COMMIT = 7
 
 DIGITS = range(7, 21)
 """Digits of a number that is also found without its separators. With fewer it is a date, a version, a decimal."""
@@ -150,11 +171,14 @@ def searchable(text: str) -> Searchable:
         plain = normalized(text)
         text = folded(plain)
         others += ACCENTED.findall(plain) if text != plain else ()
-    joined = [_joined(found[0]) for form in (COMPOUND, ABBREVIATION) for found in form.finditer(text)]
+        others += (word.translate(SPELLED_OUT) for word in HAS_SPELLED_OUT.findall(plain))
+    joined = [_joined(found[0]) for form in (COMPOUND, ABBREVIATION, NUMBERED) for found in form.finditer(text)]
     others += (word for word in joined if len(word) <= LONGEST and not word.isdigit())
     others += (number for found in NUMBER.finditer(text) for number in _numbers(found[0]))
     addresses = (found[0] for found in ADDRESS.finditer(text) if len(found[0]) <= LONGEST)
     others += (_exact(address) for address in addresses if _is_mixed(address))
+    others += (_exact(found[0]) for found in SIGNED.finditer(text))
+    others += (found[0][:SHORT_COMMIT] for found in COMMIT.finditer(text))
     others += (f"{name}{NAMED}" for name in NAME.findall(text) if name.lower() in NAMES)
     pieces, last = [], 0
     for found, parts in identifiers(text):
@@ -201,9 +225,12 @@ def phrases(text: str) -> list[str]:
 
 
 def _weighted(named: str) -> list[str]:
-    """Return the phrases for a version or the like. An address has the same signs, which a phrase leaves out."""
+    """Return the phrases for a version or the like. An address has the same signs, which a phrase leaves out, and a
+    long number the same digits.
+    """
     phrase = searchable(named).text
-    return [phrase, *[_exact(named)] * VERBATIM_WEIGHT] if _is_mixed(named) else [phrase] * VERBATIM_WEIGHT
+    whole = [_exact(named)] if _is_mixed(named) else [*_numbers(named)][:1] or [phrase]
+    return [phrase, *whole * VERBATIM_WEIGHT]
 
 
 @dataclass(frozen=True, slots=True)

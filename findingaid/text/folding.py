@@ -60,6 +60,14 @@ LETTERS = str.maketrans(
 )
 """Letter that has no accent to remove -> its plain form."""
 
+SPELLED_OUT = str.maketrans(
+    dict(zip("äöüåøÄÖÜÅØ", ("ae", "oe", "ue", "aa", "oe", "Ae", "Oe", "Ue", "Aa", "Oe"), strict=True))
+    | {"ß": "ss", "ẞ": "SS"}
+)
+"""Letter -> two plain letters, as German and Danish names are written where there is no such letter."""
+
+HAS_SPELLED_OUT = re.compile(r"[^\W\d_]*[äöüåøÄÖÜÅØ][^\W\d_]*")
+
 
 def composed(text: str) -> str:
     """Return a text in the Unicode form that people type (NFC): one character for a letter and its accents."""

@@ -60,6 +60,10 @@ TEXTS = {
     "department": "Ask IT about screens.",
     "pronoun": "It rains, it pours, and it is what it is.",
     "colour": "The \x1b[32mflood\x1b[0mgate, B\bBO\bOL\bLD.",
+    "umlaut": "Frau Bürgers Füße.",
+    "spelled out": "Herr Schoenbaecker.",
+    "danish": "Bryggen i Ålborg.",
+    "standard": "By RFC 4180, and SHA256 of it.",
     "names": "Call fetchBerthPlan or fetch_tide_table.",
 }
 
@@ -116,6 +120,14 @@ FOUND = [
     ("qx77z", "part"),
     ("QX 77 Z", "part"),
     ("USSR", "initials"),
+    ("buerger", "umlaut"),
+    ("fuesse", "umlaut"),
+    ("Schönbäcker", "spelled out"),
+    ("aalborg", "danish"),
+    ("RFC4180", "standard"),
+    ("SHA 256", "standard"),
+    (COMMIT[:7], "commit"),
+    (COMMIT[:12], "commit"),
     ("The Who", "band"),
     ("the who", "band"),
     ("who the", "band reversed"),
@@ -183,6 +195,27 @@ def test_what_is_asked_for_verbatim_comes_before_the_same_parts_in_another_order
 ) -> None:
     first = {value: ordered.search(value, 1, mode="lexical")[0].artifact_id for value in ORDERS[kind]}
     assert first == {value: f"{kind} {value}" for value in ORDERS[kind]}
+
+
+SIGNED = [["C++", "C#", "C"], [".NET", "net"], ["__main__", "main"], ["30%", "30"], ["#1201", "1201"]]
+
+
+@pytest.mark.parametrize("values", SIGNED, ids=lambda values: str(values[0]))
+def test_the_signs_of_a_name_count(tmp_path: Path, values: list[str]) -> None:
+    texts = {value: f"On {value} we have {'' if value == values[-1] else LONG}" for value in values}
+    aid = aid_of(tmp_path / "index", texts)
+
+    first = {value: aid.search(f"what about {value}?", 1, mode="lexical")[0].artifact_id for value in values}
+
+    assert first == {value: value for value in values}
+
+
+def test_a_long_number_comes_before_others_with_some_of_its_groups(tmp_path: Path) -> None:
+    texts = {"whole": "It is 9780306406157, as printed.", "others": "The 978-0-306-40616-4, and 978-0-15-306-7."}
+
+    first = aid_of(tmp_path / "index", texts).search("ISBN 978-0-306-40615-7", 1, mode="lexical")[0]
+
+    assert first.artifact_id == "whole"
 
 
 def test_an_identifier_within_a_question_comes_first(ordered: FindingAid) -> None:
