@@ -78,6 +78,14 @@ ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
 
 FRAMES = "//iframe | //frame | //object | //embed"
 
+BLOCKS = (
+    "address", "aside", "button", "center", "details", "dialog", "dir", "fieldset", "figure", "footer", "form", "header",
+    "hgroup", "legend", "main", "menu", "noscript", "optgroup", "option", "search", "select", "summary", "textarea",
+)  # fmt: skip
+"""Elements that a browser sets off from the words before and behind, and markitdown does not."""
+
+TYPED = "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
+
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
@@ -330,8 +338,12 @@ def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
         found = files.get(unquote(href), files.get(href))
         if found is None or item not in items:
             missing += 1
-        elif WORD.search(_visible_text(found)):
+            continue
+        page = _tree(decode(found)[0])
+        body = None if page is None else page.find("body")
+        if body is not None and WORD.search(str(body.text_content())):
             words += 1
+            files[unquote(href) if unquote(href) in files else href] = _as_bytes(page)
         else:
             images += at > 0  # the first is the cover
     packed = io.BytesIO()
@@ -342,32 +354,40 @@ def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
     return packed.getvalue(), _left_out(notes), bool(words)
 
 
-def _visible_text(page: bytes) -> str:
+def _tree(text: str) -> Any | None:
+    """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
     from lxml import etree, html
 
     try:
-        body = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8", huge_tree=True)).find("body")
+        root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
-        return ""
-    return "" if body is None else str(body.text_content())
+        return None
+    for element in root.iter(*BLOCKS):
+        element.tag = "div"
+    return root
+
+
+def _as_bytes(page: Any) -> bytes:
+    from lxml import html
+
+    return bytes(html.tostring(page, encoding="utf-8"))
 
 
 def _html(payload: bytes, max_bytes: int) -> Converted:
-    from lxml import etree, html
-
     text, _, notes = decode(payload)
-    parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
-    try:
-        root = html.document_fromstring(text.encode(), parser=parser)
-    except etree.ParserError:  # lxml raises this for a page without any element
+    page = _tree(text)
+    if page is None:
         return Converted("", {})
-    for element in root.xpath(ASIDE):
+    for element in page.xpath(ASIDE):
         element.drop_tree()
-    left_out = _left_out({"pages within the page (frames), not read": len(root.xpath(FRAMES))})
+    left_out = {
+        "pages within the page (frames), not read": len(page.xpath(FRAMES)),
+        "filled fields of a form, not read": len(page.xpath(TYPED)),
+    }
     # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
     # long page.
-    text, title = _markdown("HtmlConverter", html.tostring(root, encoding="utf-8"), ".html")
-    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out])
+    text, title = _markdown("HtmlConverter", _as_bytes(page), ".html")
+    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *_left_out(left_out)])
 
 
 def _mail(payload: bytes, max_bytes: int) -> Converted:
@@ -400,14 +420,39 @@ def _mail_text(body: Any, max_bytes: int, notes: list[Note]) -> str:
 
 
 def _ipynb(payload: bytes, max_bytes: int) -> Converted:
-    decoded, _, notes = decode(payload)
-    notebook = json.loads(decoded)
+    """Join the cells of a notebook. markitdown would refuse all of it for one that is damaged."""
+    text, _, notes = decode(payload)
+    notebook = json.loads(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise ReadError("not a Jupyter notebook of format 4 or later: it has no list of cells", "parse")
-    text, title = _markdown("IpynbConverter", decoded.encode(), ".ipynb")
-    outputs = sum(bool(cell.get("outputs")) for cell in notebook["cells"])
-    left_out = _left_out({"cells with outputs, which are not read": outputs})
-    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out])
+    match said := notebook.get("metadata"):
+        case {"kernelspec": {"language": str(language)}} | {"language_info": {"name": str(language)}}:
+            pass
+        case _:
+            language = "python"
+    cells = [_cell(cell, language) for cell in notebook["cells"]]
+    left_out = {
+        "cells with outputs, which are not read": sum(
+            isinstance(cell, dict) and bool(cell.get("outputs")) for cell in notebook["cells"]
+        ),
+        "damaged cells, not read": cells.count(None),
+    }
+    title = as_title(str(said.get("title") or "")) if isinstance(said, dict) else ""
+    read = "\n\n".join(cell for cell in cells if cell)
+    return Converted(read, {"title": title, "text_type": "text/markdown"}, [*notes, *_left_out(left_out)])
+
+
+def _cell(cell: Any, language: str) -> str | None:
+    """Return a cell as Markdown, a code cell as a block of code; None for a damaged one."""
+    match cell:
+        case {"cell_type": str(kind), "source": str() | list() as source} if all(isinstance(s, str) for s in source):
+            text = "".join(source)
+        case _:
+            return None
+    if kind == "markdown" or not text.strip():
+        return text
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    return f"{fence}{language if kind == 'code' else ''}\n{text}\n{fence}"
 
 
 CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {

@@ -29,7 +29,7 @@ from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
 
-REVISION = "2"
+REVISION = "3"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.

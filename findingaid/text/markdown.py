@@ -23,7 +23,7 @@ MAYBE_HEADING = re.compile(r"(?:^|\r) {0,3}(?:#{1,6}(?:\s|$)|=+[ \t]*(?:\r|$)|-+
 
 CONTAINERS = frozenset({"BlockQuote", "Item"})
 
-INLINES = frozenset({"Emphasis", "Strong", "Link", "Image"})
+INLINES = frozenset({"Emphasis", "Strong", "Strikethrough", "Link", "Image"})
 """Elements within a block that have a start and an end."""
 
 
@@ -150,5 +150,6 @@ def _parse(text: str, tables: bool) -> tuple[Iterable[Event], Sequence[int]]:
     if not body.isascii():
         begins = np.frombuffer(body, np.int8) >= -64  # whether a character begins with a byte
         places = begin + np.concatenate([[0], np.cumsum(begins)])
-    options = Options.ENABLE_HEADING_ATTRIBUTES  # {#id} behind a heading is none of its words
+    # {#id} behind a heading is none of its words
+    options = Options.ENABLE_HEADING_ATTRIBUTES | Options.ENABLE_STRIKETHROUGH
     return events_with_range(body.decode(), options=options | Options.ENABLE_TABLES if tables else options), places

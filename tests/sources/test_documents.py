@@ -268,7 +268,7 @@ def test_one_of_each_is_found_with_its_page_and_headings(cli: Cli) -> None:
         ("a.ipynb", MADE["study.ipynb"][:-9], "parse", "not a valid Jupyter notebook"),
         ("a.ipynb", b"[]", "parse", "no list of cells"),
         ("a.ipynb", b'{"worksheets": [], "nbformat": 3}', "parse", "no list of cells"),
-        ("a.ipynb", b'{"cells": [1]}', "parse", "not a valid Jupyter notebook"),
+        ("a.ipynb", b'{"cells": [1]}', "no_text", "damaged cells, not read"),
     ],
 )
 def test_what_is_wrong_with_a_document_is_said_in_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 
 import pptx
@@ -222,6 +223,26 @@ def test_a_notebook_and_a_page_name_outputs_and_frames() -> None:
     assert counted(".html", b"<p>text</p><iframe src='b.html'></iframe>") == {
         "pages within the page (frames), not read": 1
     }
+
+
+def test_a_page_names_what_was_typed_into_it_and_keeps_the_words_of_neighbouring_blocks_apart() -> None:
+    page = b"<form><input value='Ada'><input type='hidden' value='x'><input type='submit' value='Send'></form><p>a</p>"
+    assert counted(".html", page) == {"filled fields of a form, not read": 1}
+    for name in ("details", "header", "main", "aside", "fieldset", "option", "textarea", "address"):
+        text = f"<body>alpha<{name}>beta</{name}>gamma</body>"
+        assert convert(".html", text.encode(), LIMIT).text.split() == ["alpha", "beta", "gamma"], name
+        assert convert(".epub", epub(text), LIMIT).text.split()[-3:] == ["alpha", "beta", "gamma"], name
+
+
+def test_a_damaged_cell_of_a_notebook_is_counted_and_the_others_are_read() -> None:
+    cells = ["junk", {"cell_type": "code"}, {"cell_type": "markdown", "source": 5}]
+    cells += [{"cell_type": "markdown", "source": "# Title"}, {"cell_type": "code", "source": ["x <- '```'\n", "y"]}]
+    made = {"cells": cells, "metadata": {"kernelspec": {"language": "R"}}, "nbformat": 4}
+
+    read = convert(".ipynb", json.dumps(made).encode(), LIMIT)
+
+    assert read.text == "# Title\n\n````R\nx <- '```'\ny\n````"
+    assert [(note.words, note.count) for note in read.notes] == [("damaged cells, not read", 3)]
 
 
 # -- PDF ---------------------------------------------------------------------------------------------------
