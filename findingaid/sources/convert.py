@@ -84,7 +84,9 @@ BLOCKS = (
 )  # fmt: skip
 """Elements that a browser sets off from the words before and behind, and markitdown does not."""
 
-TYPED = "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
+TYPED = (
+    "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
+)
 
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
@@ -273,8 +275,8 @@ def _page(text: str) -> str:
 
 def _docx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
-        said = _core_properties(archive)
         made = make_readable(archive)
+    said = _core_properties(made.payload)
     text = _markdown("DocxConverter", made.payload, ".docx", style_map=TITLE_STYLE)[0]
     for word, (name, content) in made.chunks.items():
         text = text.replace(word, _chunk(name, content, max_bytes, made.notes))
@@ -297,8 +299,8 @@ def _chunk(name: str, content: bytes, max_bytes: int, notes: list[Note]) -> str:
 
 def _pptx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
-        said = _core_properties(archive)
         made = make_readable(archive)
+    said = _core_properties(made.payload)
     text = _markdown("PptxConverter", made.payload, ".pptx")[0]
     slides = [slide.strip() for slide in SLIDE.split(text)[1:]]
     scanned = sum(bool(slide) and not _has_words(slide) for slide in slides)
@@ -497,14 +499,15 @@ def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
     return archive
 
 
-def _core_properties(archive: zipfile.ZipFile) -> dict[str, Any]:
+def _core_properties(payload: bytes) -> dict[str, Any]:
     """Return the title and author of an Office document. Its text type is Markdown."""
     from defusedxml.ElementTree import fromstring
 
     found: dict[str, str] = {}
-    if "docProps/core.xml" in archive.namelist():
-        root = fromstring(archive.read("docProps/core.xml"))
-        found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        if "docProps/core.xml" in archive.namelist():
+            root = fromstring(archive.read("docProps/core.xml"))
+            found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
     return {
         "title": _said(found.get("title"), NO_TITLES),
         "author": _said(found.get("creator"), NO_AUTHORS),

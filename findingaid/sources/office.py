@@ -58,6 +58,10 @@ WORDS = re.compile(r"\w+")
 LETTER = re.compile(r"[^\W\d_]")
 
 
+MAIN_PARTS = frozenset({"word/document.xml", "ppt/presentation.xml"})
+"""Parts without which there is nothing to read."""
+
+
 @dataclass
 class Readable:
     """A document that its converter can read.
@@ -107,9 +111,13 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
         if name.endswith("/"):
             continue
         try:
-            parts[name] = archive.read(name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+            content = archive.read(name)
+            if name.endswith((".xml", ".rels")) and name not in MAIN_PARTS:
+                _parsed(content)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, SyntaxError):
             damaged += 1
+        else:
+            parts[name] = content
     if damaged:
         made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
     relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}

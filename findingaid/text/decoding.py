@@ -44,6 +44,9 @@ The script NKo is left out: in Windows-1252, ß before a closing quote has the b
 CUT_CHARACTER = re.compile(rb"(?:[\xe1-\xef][\x80-\xbf]|[\xf1-\xf3][\x80-\xbf]{1,2})\Z")
 """Beginning of a character of UTF-8 at the end of a text."""
 
+RICH_TEXT = b"{\\rtf"
+"""Begin of a file in Rich Text Format, whose words are between commands and not in any encoding."""
+
 HEAD_BYTES = 1024
 DECLARED = (
     re.compile(rb"""\A\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)"""),
@@ -81,7 +84,7 @@ def decode(payload: bytes) -> Decoded:
     for mark, encoding in MARKS:
         if payload.startswith(mark):
             return _decode_marked(payload[len(mark) :], encoding)
-    if b"\x00" in payload:
+    if is_binary(payload):
         raise _not_text()
     declared = _declared(payload)
     try:
@@ -100,7 +103,7 @@ def has_mark(payload: bytes) -> bool:
 
 def is_binary(head: bytes) -> bool:
     """Return whether the beginning of a file shows that it is not text."""
-    return b"\x00" in head and not has_mark(head)
+    return (b"\x00" in head and not has_mark(head)) or head.startswith(RICH_TEXT)
 
 
 def _decode_marked(body: bytes, encoding: str) -> Decoded:

@@ -156,6 +156,16 @@ def test_a_damaged_picture_costs_no_words() -> None:
     assert counted(".docx", broken) == {"damaged parts, not read": 1}
 
 
+@pytest.mark.parametrize("part", ["word/styles.xml", "word/settings.xml", "docProps/core.xml", "word/theme/theme1.xml"])
+def test_a_part_that_is_no_xml_costs_no_words(part: str) -> None:
+    broken = with_part(word(("Install", "words")), part, b"<cut")
+
+    made = convert(".docx", broken, LIMIT)
+
+    assert "words" in made.text
+    assert [(note.words, note.count) for note in made.notes] == [("damaged parts, not read", 1)]
+
+
 def _with_wrong_checksum(payload: bytes, name: bytes) -> bytes:
     """Change the checksum that the directory of a ZIP archive has of a file."""
     at = payload.rindex(name) - 46

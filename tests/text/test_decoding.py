@@ -26,9 +26,10 @@ def test_a_byte_order_mark_decides(encoding: str) -> None:
         "no mark".encode("utf-16-le"),
         codecs.BOM_UTF16_LE + random.Random(1).randbytes(4000),
         b"text\0text",
+        rb"{\rtf1\ansi The herons \b left.}",
     ],
 )
-def test_a_text_with_nulls_or_of_random_bytes_is_none(payload: bytes) -> None:
+def test_a_text_with_nulls_of_random_bytes_or_of_commands_is_none(payload: bytes) -> None:
     with pytest.raises(ReadError, match="not text"):
         decode(payload)
 
