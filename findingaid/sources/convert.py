@@ -79,8 +79,9 @@ ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
 FRAMES = "//iframe | //frame | //object | //embed"
 
 BLOCKS = (
-    "address", "aside", "button", "center", "details", "dialog", "dir", "fieldset", "figure", "footer", "form", "header",
-    "hgroup", "legend", "main", "menu", "noscript", "optgroup", "option", "search", "select", "summary", "textarea",
+    "address", "aside", "button", "center", "details", "dialog", "dir", "fieldset", "figure", "footer", "form",
+    "header", "hgroup", "legend", "main", "menu", "noscript", "optgroup", "option", "search", "select", "summary",
+    "textarea",
 )  # fmt: skip
 """Elements that a browser sets off from the words before and behind, and markitdown does not."""
 

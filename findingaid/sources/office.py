@@ -105,20 +105,9 @@ def _missing(runs: Iterable[str], text: str) -> Iterator[str]:
 def make_readable(archive: zipfile.ZipFile) -> Readable:
     """Rewrite a Word or PowerPoint file. Raises any exception for one whose main parts are damaged."""
     made = Readable()
-    parts: dict[str, bytes] = {}
-    damaged = 0
-    for name in archive.namelist():
-        if name.endswith("/"):
-            continue
-        try:
-            content = archive.read(name)
-            if name.endswith((".xml", ".rels")) and name not in MAIN_PARTS:
-                _parsed(content)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, SyntaxError):
-            damaged += 1
-        else:
-            parts[name] = content
-    if damaged:
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    parts = {name: content for name in names if (content := _part(archive, name)) is not None}
+    if damaged := len(names) - len(parts):
         made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
     relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}
     for name in [*parts]:
@@ -135,6 +124,17 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
             into.writestr(name, content)
     made.payload = packed.getvalue()
     return made
+
+
+def _part(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    """Return the content of a part; None for a damaged one, unless it is a main part."""
+    try:
+        content = archive.read(name)
+        if name.endswith((".xml", ".rels")) and name not in MAIN_PARTS:
+            _parsed(content)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, SyntaxError):
+        return None
+    return content
 
 
 def _embedded(name: str) -> list[str]:
