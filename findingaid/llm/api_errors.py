@@ -16,6 +16,9 @@ from findingaid.llm.prompts import to_one_line
 MESSAGE_CHARACTERS = 300
 CODE_CHARACTERS = 60
 
+SHORTEST_BEGINNING = 8
+"""Fewest characters of the beginning of a secret that are masked."""
+
 PAGE_CHARACTERS = 2_000
 """Characters of an error page in HTML that its words are looked for in."""
 
@@ -87,10 +90,7 @@ class APIError:
 
     def without(self, secrets: Iterable[str]) -> APIError:
         """Return the same error with these secrets masked in its message."""
-        message = self.message
-        for secret in filter(None, map(str.strip, secrets)):
-            message = message.replace(secret, "***")
-        return replace(self, message=message)
+        return replace(self, message=mask_secrets(self.message, secrets))
 
 
 class ReportedError(Exception):
@@ -100,6 +100,14 @@ class ReportedError(Exception):
         super().__init__(status)
         self.status = status
         self.body = body
+
+
+def mask_secrets(message: str, secrets: Iterable[str]) -> str:
+    """Return a message with these secrets masked, also the beginning of one, which is left where words were cut."""
+    for secret in filter(None, map(str.strip, secrets)):
+        for length in range(len(secret), min(len(secret), SHORTEST_BEGINNING) - 1, -1):
+            message = message.replace(secret[:length], "***")
+    return message
 
 
 def interpret_status(status: int, body: Any, headers: Mapping[str, str], too_long: str = "") -> APIError:

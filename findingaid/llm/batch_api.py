@@ -19,7 +19,7 @@ import orjson
 
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity.hashes import content_hash
-from findingaid.llm.api_errors import interpret_exception, interpret_status, server_words
+from findingaid.llm.api_errors import interpret_exception, interpret_status, mask_secrets, server_words
 from findingaid.llm.caller import ChatRequest, Parse
 from findingaid.llm.completions import parse_completion
 from findingaid.llm.endpoint import Endpoint, start_client
@@ -167,7 +167,7 @@ class BatchClient:
                         for key, synopsis in self._read_results(file_id):
                             if key not in results or results[key].outcome is Outcome.FAILED:
                                 results[key] = synopsis
-        message = _status_message(batch)
+        message = mask_secrets(_status_message(batch), self.endpoint.secrets)
         if batch.status in ENDED:
             refused = batch.status == "failed"
             left = Synopsis(
@@ -241,10 +241,11 @@ class BatchClient:
         response, error = line.get("response"), line.get("error")
         if not response:
             said = f"{error.get('code')}: {error.get('message')}" if isinstance(error, Mapping) else server_words(error)
+            said = mask_secrets(said, self.endpoint.secrets)
             return Synopsis(Outcome.FAILED, kind="unavailable", message=f"not tried: {said}")
         status, body = (response.get(key) if isinstance(response, Mapping) else None for key in ("status_code", "body"))
         if status == 200:
-            return parse_completion(body, self.parse).to_synopsis()
+            return parse_completion(body, self.parse, self.endpoint.secrets).to_synopsis()
         if not isinstance(status, int):
             return Synopsis(Outcome.FAILED, kind="parse", message="the result of the batch has no status")
         failure = interpret_status(status, body or error, {}, self.endpoint.too_long)

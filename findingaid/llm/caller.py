@@ -132,7 +132,7 @@ class Caller:
                 observe(completion)
         except SynthesisError as error:
             return CallResult(error=error)
-        return parse_completion(completion, parse)
+        return parse_completion(completion, parse, self.endpoint.secrets)
 
     async def call_each(
         self, requests: Sequence[Messages], parse: Parse[T], wanted: Wanted = always

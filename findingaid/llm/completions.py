@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from findingaid.errors import SynthesisError
-from findingaid.llm.api_errors import interpret_status, reported_error, server_words
+from findingaid.llm.api_errors import interpret_status, mask_secrets, reported_error, server_words
 from findingaid.llm.prompts import estimate_tokens, to_one_line
 from findingaid.llm.thoughts import without_thoughts
 from findingaid.model import CallResult, Usage
@@ -29,8 +30,17 @@ WITHHELD = frozenset(
 UNFINISHED = frozenset({"cancelled", "failed", "in_progress", "incomplete", "queued"})
 """Statuses of the Responses API for an answer that is not whole, which gateways pass on."""
 
+OTHER_REASONS = ("done_reason", "finish_details", "native_finish_reason")
+"""Fields beside the finish reason in which servers and gateways give the reason of the model's provider."""
+
+BROKEN = UNFINISHED | {"error", "malformed_function_call", "malformed_response", "unexpected_tool_call"}
+"""Reasons in such a field for an answer that was broken off. Words that are not known there are no failure."""
+
 FILTERS = frozenset({"content_filter_result", "content_filter_results", "prompt_filter_results"})
 """Fields with the findings of content filters, such as Azure's; `filtered` in them says that words were withheld."""
+
+REFUSED = "the model or a filter refused to write about this text"
+CALLS = "the model called a tool instead of an answer"
 
 CALLED = frozenset({"function_call", "tool_call", "tool_calls", "tool_use"})
 
@@ -53,9 +63,17 @@ NOTHING = re.compile(r"\W{0,9}nothing(?: to say)?\W{0,9}", re.IGNORECASE)
 """Answer of a model that has nothing to say, where it was not asked for JSON."""
 
 MACHINE = re.compile(
-    r'<tool_call>|<(?:!doctype html|html)\b.*>\Z|\{\s?"(?:error|detail)"\s?:', re.IGNORECASE | re.DOTALL
+    r"""
+      <\|?tool_call(?:_begin|s_section_begin)?\|?> | <\|python_tag\|> | \[TOOL_CALLS\] | <function=
+    | <\uff5ctool\u2581calls\u2581begin\uff5c>
+    | \{\s?"name"\s?:\s?"[\w.-]{1,64}",\s?"(?:arguments|parameters)"\s?:
+    | <(?:!doctype\ html|html)\b.*>\Z
+    | \{\s?"(?:error|detail)"\s?:
+    | (?:[\w.]{0,60}(?:error|exception)|litellm\.\w{1,60}):\s
+    """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-"""Answer that is no text: a call of a tool, a web page of a proxy, or an error in JSON."""
+"""Answer that is no text: a call of a tool in the words of any model, a web page of a proxy, or an error."""
 
 PLACE_CHARACTERS = 60
 """Maximum length of the place that an error message names: a key in an answer may be of any length."""
@@ -108,8 +126,7 @@ class _Choice(BaseModel):
 
     @property
     def reason(self) -> str:
-        said = self.finish_reason or (self.stop_reason if isinstance(self.stop_reason, str) else "")
-        return said.strip().lower().replace("-", "_").removeprefix("finish_reason_")
+        return self.finish_reason or (self.stop_reason if isinstance(self.stop_reason, str) else "")
 
 
 class _Completion(BaseModel):
@@ -121,9 +138,15 @@ class _Tokens(BaseModel):
     completion_tokens: int = Field(0, ge=0)
 
 
-def parse_completion(completion: Any, parse: Callable[[str], T]) -> CallResult[T]:
-    """Return the text of a completion as `parse` converts it, with its usage. It never raises a SynthesisError."""
-    return CallResult(completion, completion_usage(completion)).map(lambda answer: parse(answer_text(answer)))
+def parse_completion(completion: Any, parse: Callable[[str], T], secrets: Iterable[str] = ()) -> CallResult[T]:
+    """Return the text of a completion as `parse` converts it, with its usage. It never raises a SynthesisError.
+
+    No error shows these secrets.
+    """
+    result = CallResult(completion, completion_usage(completion)).map(lambda answer: parse(answer_text(answer)))
+    if result.error is None:
+        return result
+    return replace(result, error=SynthesisError(mask_secrets(str(result.error), secrets), result.error.kind))
 
 
 def answer_text(completion: Any) -> str:
@@ -161,15 +184,28 @@ def answer_text(completion: Any) -> str:
 
 def _require_whole(choice: _Choice) -> None:
     """Raise SynthesisError if the model refused, or did not end its answer. A server may give no reason at all."""
-    reason = choice.reason
-    if choice.message.refusal or reason in WITHHELD:
-        raise SynthesisError("the model or a filter refused to write about this text", "refused")
-    if reason in CUT:
+    if choice.message.refusal:
+        raise SynthesisError(REFUSED, "refused")
+    _refuse_reason(choice.reason)
+    if choice.message.call:
+        raise SynthesisError(CALLS, "parse")
+    if choice.reason and _plain_reason(choice.reason) not in WHOLE:
+        raise SynthesisError(f"the answer was broken off: finish_reason is {_named(choice.reason)}", "transport")
+
+
+def _refuse_reason(reason: str) -> None:
+    """Raise SynthesisError for the reason of an answer that was withheld or cut off, or of a call."""
+    plain = _plain_reason(reason)
+    if plain in WITHHELD:
+        raise SynthesisError(REFUSED, "refused")
+    if plain in CUT:
         raise SynthesisError("the answer ends at the token limit: raise max_output_tokens", "truncated")
-    if reason in CALLED or choice.message.call:
-        raise SynthesisError("the model called a tool instead of an answer", "parse")
-    if reason and reason not in WHOLE:
-        raise SynthesisError(f"the answer was broken off: finish_reason is {_named(reason)}", "transport")
+    if plain in CALLED:
+        raise SynthesisError(CALLS, "parse")
+
+
+def _plain_reason(reason: str) -> str:
+    return reason.strip().lower().replace("-", "_").removeprefix("finish_reason_")
 
 
 def _require_finished(completion: Mapping[str, Any]) -> None:
@@ -180,11 +216,25 @@ def _require_finished(completion: Mapping[str, Any]) -> None:
     if any(_is_filtered(level.get(name)) for level in levels for name in FILTERS):
         raise SynthesisError("a filter kept words of this answer back: content_filter_results", "refused")
     for level in levels:
+        for name in OTHER_REASONS:
+            reason = _reason_in(level.get(name))
+            _refuse_reason(reason)
+            if _plain_reason(reason) in BROKEN:
+                raise SynthesisError(f"the answer was broken off: {name} is {_named(reason)}", "transport")
+        if level.get("truncated") is True:
+            raise SynthesisError("the text or the answer was cut off: the server says truncated", "truncated")
         details = level.get("incomplete_details")
-        if details or str(level.get("status")).lower() in UNFINISHED:
-            reason = str(details.get("reason", "") if isinstance(details, Mapping) else details or "")
-            _require_whole(_Choice(message=_Message(), finish_reason=reason or str(level.get("status"))))
+        if details or level.get("done") is False or str(level.get("status")).lower() in UNFINISHED:
+            reason = _reason_in(details) or str(level.get("status") or "not done")
+            _refuse_reason(reason)
             raise SynthesisError(f"the answer was broken off: {_named(reason)}", "transport")
+
+
+def _reason_in(found: Any) -> str:
+    """Return the reason in a field that has it as a text, or as an object with `reason` or `type`; "" without any."""
+    if isinstance(found, Mapping):
+        found = found.get("reason") or found.get("type")
+    return found if isinstance(found, str) else ""
 
 
 def _is_filtered(found: Any) -> bool:
@@ -208,7 +258,7 @@ def _part_text(part: Any) -> str:
     if kind in PART_OF_THOUGHTS:
         return ""
     if kind == "refusal":
-        raise SynthesisError("the model or a filter refused to write about this text", "refused")
+        raise SynthesisError(REFUSED, "refused")
     text = part.get("text") if isinstance(part, Mapping) else None
     if isinstance(text, Mapping):
         text = text.get("value")

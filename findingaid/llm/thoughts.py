@@ -62,11 +62,18 @@ WRAPPER = re.compile(
 """Tags around the whole answer that follows the thoughts."""
 
 FIRST_TOKENS = re.compile(
-    r"(?:<\|(?:assistant|begin_of_text|im_start|start_header_id)\|>\s{0,9}(?:assistant\s{0,9})?"
-    r"(?:<\|end_header_id\|>\s{0,9})?){1,3}|assistant[ \t]{0,9}\n\s{0,9}"
+    r"(?:(?:<\|(?:assistant|begin_of_text|im_start|start_header_id)\|>|\[/INST\]|<\uff5cAssistant\uff5c>)"
+    r"\s{0,9}(?:assistant\s{0,9})?(?:<\|end_header_id\|>\s{0,9})?){1,3}|assistant[ \t]{0,9}\n\s{0,9}"
 )
-LAST_TOKENS = re.compile(r"(?:\s{0,9}(?:<\|[\w-]{1,40}\|>|</s>|<end_of_turn>)){1,5}\Z")
+END = r"(?:<\|[\w-]{1,40}\|>|<\uff5c[\w\u2581]{1,40}\uff5c>|</s>|<end_of_turn>)"
+LAST_TOKENS = re.compile(rf"(?:\s{{0,9}}{END}){{1,5}}\Z")
 """Tokens that begin and end a message, which a server has left in the text."""
+
+NEXT_TURN = re.compile(
+    rf"(?:(?<![`'\"]){END}\s{{0,9}}|\n)"
+    r"(?:<\|(?:im_start|start_header_id|system|user)\|>|<start_of_turn>|<\uff5cUser\uff5c>|\[INST\])"
+)
+"""Beginning of another turn, which a model goes on to write if its server does not stop it."""
 
 FENCE = re.compile(r"```\w{0,20}\s{1,9}")
 """Beginning of a block of code, which may hold the answer in JSON."""
@@ -187,6 +194,8 @@ def _begins_message(text: str, head: re.Match[str], harmony: bool) -> bool:
 
 def _unwrapped(text: str) -> str:
     first = FIRST_TOKENS.match(text)
-    text = LAST_TOKENS.sub("", text[first.end() if first else 0 :])
+    text = text[first.end() if first else 0 :]
+    turn = NEXT_TURN.search(text, _json_end(text, 0))
+    text = LAST_TOKENS.sub("", text[: turn.start()] if turn else text).strip()
     found = WRAPPER.fullmatch(text)
     return (found["xml"] or found["token"] or "").strip() if found else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ from findingaid.llm.api_errors import interpret_status, reported_error
 from findingaid.llm.completions import answer_text, parse_json, short_text
 from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.thoughts import without_thoughts
+from findingaid.model import Outcome, Shown
+from findingaid.synthesis.openai_chat import OpenAISynthesizer
+from findingaid.testing import OpenAIServer, faults
+from findingaid.testing.faults import Fault
 
 ANSWER = "The ferry leaves at nine."
 
@@ -68,6 +73,11 @@ class Form(BaseModel, extra="forbid"):
         f'<think kind="short">Be brief.</think>\n{ANSWER}',
         f"<thought_process>Be brief.</thought_process>\n{ANSWER}",
         f"<|think|>Be brief.<|/think|>{ANSWER}",
+        f"[/INST] {ANSWER}</s>",
+        f"{ANSWER}<\uff5cend\u2581of\u2581sentence\uff5c>",
+        f"{ANSWER}<|im_end|>\n<|im_start|>user\nAnd the other one?",
+        f"{ANSWER}\n<|user|>\nAnd the other one?",
+        f"{ANSWER}<end_of_turn>\n<start_of_turn>user\nAnd the other one?<end_of_turn>",
         f"<unused94>thought\nBe brief.<unused95>{ANSWER}",
         f"The user asks about <think> and how it ends. Be brief.\n</think>\n\n{ANSWER}",
     ],
@@ -92,6 +102,9 @@ def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
         "A harmony prompt has <|channel|> tokens such as <|message|>.",
         "The head of an answer is <|channel|>final<|message|> and its end is <|end|> in harmony.",
         "Answers begin with `<|start|>assistant<|channel|>final<|message|>` and end with `<|return|>`.",
+        "A turn ends with <|im_end|>, and the next begins with <|im_start|>user in ChatML.",
+        "Between `<|im_end|>` and `<|im_start|>` stands nothing; `</s><|user|>` is of another model.",
+        '{"synopsis": "Turns are parted by <|im_end|><|im_start|> tokens."}',
         "<|channel|> names the channel, and <|message|> begins the text.",
         '```json\n{"synopsis": "Models write <think> first.</think>"}\n```',
         '{"synopsis": "It ends\nwith </think>."} I hope that this helps.',
@@ -156,6 +169,16 @@ def test_an_answer_in_the_harmony_format_may_be_about_the_harmony_format(text: s
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, **completion(ANSWER)}, "refused"),
         ({"incomplete_details": {"reason": "stop"}, **completion(ANSWER)}, "transport"),
         (completion(ANSWER, status="incomplete"), "transport"),
+        ({"choices": [{**completion(ANSWER)["choices"][0], "native_finish_reason": "MAX_TOKENS"}]}, "truncated"),
+        ({"choices": [{**completion(ANSWER)["choices"][0], "native_finish_reason": "SAFETY"}]}, "refused"),
+        (
+            {"choices": [{**completion(ANSWER)["choices"][0], "native_finish_reason": "MALFORMED_FUNCTION_CALL"}]},
+            "transport",
+        ),
+        ({"choices": [{**completion(ANSWER)["choices"][0], "finish_details": {"type": "max_tokens"}}]}, "truncated"),
+        ({"done_reason": "length", **completion(ANSWER, None)}, "truncated"),
+        ({"done": False, **completion(ANSWER, None)}, "transport"),
+        ({"truncated": True, **completion(ANSWER)}, "truncated"),
         (completion(ANSWER, "tool_calls"), "parse"),
         (completion(ANSWER, "function_call"), "parse"),
         (completion("I will look that up.", tool_calls=[{"function": {"name": "find"}}]), "parse"),
@@ -183,6 +206,8 @@ def test_an_answer_that_is_none_is_a_failure(answer: Any, kind: str) -> None:
 @pytest.mark.parametrize("finish", ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "COMPLETE", None])
 def test_reasons_of_whole_answers_are_known_and_a_server_may_give_none(finish: str | None) -> None:
     assert answer_text(completion(ANSWER, finish)) == ANSWER
+    native = {"native_finish_reason": "a word of the provider", "done": True, "done_reason": "stop", "truncated": False}
+    assert answer_text({"choices": [{**completion(ANSWER, finish)["choices"][0], **native}], **native}) == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -213,6 +238,13 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
         ('<tool_call>\n{"name": "find"}\n</tool_call>', "parse"),
         ("<html><body>502 Bad Gateway</body></html>", "parse"),
         ('{"error": {"message": "overloaded"}}', "parse"),
+        ('{"name": "find", "arguments": {"words": "ferry"}}', "parse"),
+        ('[TOOL_CALLS][{"name": "find", "arguments": {}}]', "parse"),
+        ('<|python_tag|>{"name": "find", "parameters": {}}', "parse"),
+        ("<function=find>\n<parameter=words>ferry</parameter>\n</function>", "parse"),
+        ("<\uff5ctool\u2581calls\u2581begin\uff5c>function", "parse"),
+        ("Error: the upstream did not answer in time", "parse"),
+        ("litellm.Timeout: the upstream did not answer in time", "parse"),
     ],
 )
 def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
@@ -220,7 +252,8 @@ def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
         short_text(said, 100, "a synopsis")
 
     assert raised.value.kind == kind
-    assert short_text("Sorry is a card game. I cannot say who won.", 100, "a synopsis")
+    for text in ("Sorry is a card game. I cannot say who won.", "Errors of a client: which of them it tries again."):
+        assert short_text(text, 100, "a synopsis") == text
 
 
 # JSON
@@ -348,3 +381,30 @@ def test_json_of_any_depth_is_a_failure_and_no_traceback() -> None:
         nested = {"error": nested}
 
     assert interpret_status(400, nested, {}).message.startswith("400")
+
+
+KEY = "sk-harbour-" + "0123456789abcdefghijklmnopqrstuvwxyz" * 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("cut in the words", 400, {"message": "long " * 55 + KEY}),
+        Fault("cut in the code", 400, {"message": "no", "code": "c" * 45 + KEY}),
+        Fault("no choices", raw=json.dumps({"detail": f"{KEY} has no access"}).encode()),
+        Fault("a reason", raw=json.dumps(completion(ANSWER, f"stopped: {KEY}")).encode()),
+        Fault("a part", raw=json.dumps(completion([{"type": KEY}])).encode()),
+        Fault("a page", raw=f"<title>{'Sign in ' * 5}{KEY}</title>".encode()),
+        faults.content(json.dumps({"error": KEY})),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_no_part_of_a_key_is_shown_wherever_an_answer_repeats_it_and_words_are_cut(fault: Fault) -> None:
+    with OpenAIServer(api_key=KEY) as server:
+        server.when(lambda _: True, fault)
+        synthesizer = OpenAISynthesizer("m", base_url=server.base_url, api_key=KEY, structured=False, retries=0)
+        (_, synopsis), *_ = synthesizer.synthesize_all([Shown("a", "The ferry leaves at nine.", {})])
+
+    assert synopsis.outcome is Outcome.FAILED
+    assert "***" in synopsis.message
+    assert KEY[:12] not in synopsis.message.replace("_", "-")
