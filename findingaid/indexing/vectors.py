@@ -149,11 +149,11 @@ class Embeddings:
     def _require_different(self, texts: Collection[str], vectors: Vectors) -> None:
         """Raise ConfigError if the model gives all texts one vector, by which nothing is found, and forget that vector.
 
-        Texts that hardly differ may have one vector. So if those of a call have, or a single one has that of a text in
-        the cache, the model embeds a text that is unlike them.
+        Texts that hardly differ may have one vector. So if those of a call have, or a single one has that of a text
+        before it, the model embeds a text that is unlike them.
         """
         first = vectors[0]
-        others = vectors[1:] if len(vectors) > 1 else self._cached
+        others = vectors[1:] if len(vectors) > 1 else self._known
         if not len(others) or not sound_rows(vectors[:1])[0] or not same_rows(others, first).all():
             return
         unlike = next((probe for probe in PROBES if probe not in texts), PROBES[0])
@@ -163,6 +163,12 @@ class Embeddings:
                 "embedder: it returned the same vector for different texts: check the model and, of its server, the"
                 " pooling; then run `findingaid index --force`, if anything was indexed with it"
             )
+
+    @property
+    def _known(self) -> NDArray[Any]:
+        """One vector of another text, of this run or in the cache, shape (1, dim), or (0, dim) without any."""
+        made = next(iter(self._vectors.values()), None)
+        return self._cached if made is None else made[None]
 
     @cached_property
     def _cached(self) -> NDArray[Any]:

@@ -104,6 +104,20 @@ def test_one_vector_for_all_texts_is_noticed_in_calls_of_any_size_and_taken_from
     assert store.count("embeddings") == 0
 
 
+class Alone(Constant):
+    """Gives one vector for any number of texts, as a proxy does that keeps the first answer for all requests."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return super().embed(texts)[:1]
+
+
+def test_one_vector_for_all_texts_is_noticed_also_if_texts_are_embedded_one_by_one(store: Store) -> None:
+    with pytest.raises(ConfigError, match="same vector for different texts"):
+        Embeddings(Alone(), store).make({text: text for text in ("Pier one is open.", "The ferry leaves at nine.")})
+
+    assert store.count("embeddings") == 0
+
+
 class Uncased(CountingEmbedder):
     """Gives texts that differ in case or punctuation only one vector."""
 
