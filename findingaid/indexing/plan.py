@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from findingaid.errors import SourceShrunkError
+from findingaid.errors import SourceShrunkError, brief
 from findingaid.identity.hashes import content_hash, embeddings_version
 from findingaid.indexing.retries import NEVER
 from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, Stage
@@ -34,6 +34,10 @@ NO_CLAIMS = ""
 
 COMPARED = ("artifact_id", "stamp", "recipe")
 """Columns of the ledger with which a plan compares the listings of a source."""
+
+
+KEPT = "{} artifacts that are not listed stay, such as {}: what is there cannot be listed"
+"""Note on artifacts below a folder or link that cannot be looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,7 @@ def plan_corpus(
     deleted, forgotten = (
         sorted(i for i in ids if not (hidden and i.startswith(hidden))) for ids in (gone, skipped.keys() - there)
     )
+    kept = min(gone - set(deleted), default="")
     return CorpusPlan(
         corpus,
         len(there) - len(still),
@@ -241,7 +246,7 @@ def plan_corpus(
         lost,
         still,
         forgotten,
-        notes=discovery.notes,
+        notes=[*discovery.notes, *([KEPT.format(len(gone) - len(deleted), brief(kept))] if kept else [])],
         waiting=list(untried.values()),
     )
 

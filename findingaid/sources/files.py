@@ -46,6 +46,9 @@ RACY_NANOSECONDS = 2_000_000_000
 
 EVERYTHING = ("**/*",)
 
+TABLE, VERSIONS = ".lance", "_versions"
+"""End of the name of a folder that is a table of Lance, and the folder in each of them."""
+
 
 @checked
 @dataclass(frozen=True)
@@ -279,6 +282,7 @@ class _Walk:
     def below(self, folder: str, prefix: str, ancestors: tuple[str, ...]) -> None:
         """List a folder. `ancestors` are the folders above it, to detect a link that loops back."""
         folders: list[tuple[str, str]] = []
+        exclude = self.files.exclude
         try:
             with listed(self.root, folder) as entries:
                 self.limits.count(len(entries))
@@ -286,9 +290,11 @@ class _Walk:
                     artifact_id, place = prefix + entry.name, os.path.join(folder, entry.name)
                     if entry.name.startswith(".") and not self.files.hidden:
                         self.left_out[HIDDEN] += 1
-                        if self.files.exclude:
+                        if exclude:
                             self.files._excluded.match(artifact_id + "/" * is_folder(entry))
                         continue
+                    if leads_nowhere(entry) and not (exclude and self.files._excluded.match(artifact_id + "/")):
+                        self._keep_below(artifact_id + "/")
                     if is_folder(entry):
                         folders += self._folder(entry, place, artifact_id + "/", ancestors)
                     elif not self.files._selects(artifact_id):
@@ -308,21 +314,23 @@ class _Walk:
         if self.files.exclude and self.files._excluded.match(prefix):
             self.left_out[UNSELECTED] += 1
             return []
-        if self._is_own(entry, place):
+        if self._is_own(entry, place) or self._is_table(entry, place):
             return []
         real = place
         if entry.is_symlink():
             try:
                 real = real_below(self.root, place)
             except ReadError as error:
-                self._fail(prefix, error.kind, str(error))
+                self._fail_below(prefix, error.kind, str(error))
                 return []
             if real in ancestors or real == ".":
-                self._fail(prefix, "outside_root", f"link loops back to {os.path.join(self.root, real)}: exclude it")
+                loop = f"link loops back to {os.path.join(self.root, real)}: exclude it"
+                self._fail_below(prefix, "outside_root", loop)
                 return []
         self.visits[real] += 1
         if self.visits[real] > MOST_VISITS:
-            self._fail(prefix, "duplicate", f"listed {MOST_VISITS} times already, through links: exclude it")
+            message = f"listed {MOST_VISITS} times already, through links: exclude it"
+            self._fail_below(prefix, "duplicate", message)
             return []
         if len(ancestors) > DEEPEST:
             self._fail_folder(prefix, f"more than {DEEPEST} folders deep: exclude it")
@@ -371,6 +379,10 @@ class _Walk:
                 return entry.stat().st_dev in devices
         return False
 
+    def _is_table(self, entry: os.DirEntry[str], place: str) -> bool:
+        """Return whether a folder is a table, such as those of another store below the root."""
+        return entry.name.endswith(TABLE) and os.path.isdir(os.path.join(self.root, place, VERSIONS))
+
     @cached_property
     def _own_here(self) -> frozenset[str]:
         """Those of the program's own that are below the root, relative to it."""
@@ -390,7 +402,14 @@ class _Walk:
         self.failures.append(Failure(shown_name(artifact_id), "artifacts", kind, shown_name(message)))
 
     def _fail_folder(self, prefix: str, message: str) -> None:
-        self._fail(prefix or ".", "unreadable", f"folder cannot be listed: {message}")
+        self._fail_below(prefix, "unreadable", f"folder cannot be listed: {message}")
+
+    def _fail_below(self, prefix: str, kind: str, message: str) -> None:
+        self._fail(prefix or ".", kind, message)
+        self._keep_below(prefix)
+
+    def _keep_below(self, prefix: str) -> None:
+        """Take nothing below a folder, or a link that may lead to one, for deleted."""
         self.unknown.append(shown_name(prefix))
 
 
@@ -417,6 +436,16 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
+
+
+def leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry cannot be looked at, such as a link to a place that is not mounted."""
+    try:
+        if not entry.is_dir() and entry.is_symlink():
+            entry.stat()
+    except OSError:
+        return True
+    return False
 
 
 def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:

@@ -12,6 +12,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +47,9 @@ SETTLING_SECONDS = 1.0
 
 MARK_BYTES = 4
 """Bytes of the longest byte order mark."""
+
+ZEROS = 0.02
+"""Most zero bytes of a file of rows that is text, as a share; UTF-16 without a mark has many more."""
 
 LINE_ENDS = (b"\n", b"\r")
 
@@ -417,6 +421,10 @@ def _csv(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
 
 
 def _decode(source: RecordFile, payload: bytes) -> tuple[str, Sequence[Note]]:
+    """Decode a file of rows. A few zero bytes in UTF-8, of damaged rows, stay as they are, as in JSON."""
+    if 0 < payload.count(b"\0") <= ZEROS * len(payload) and not has_mark(payload):
+        with suppress(UnicodeDecodeError):
+            return payload.decode("utf-8-sig"), ()
     try:
         text, _, notes = decode(payload)
     except ReadError as error:

@@ -15,7 +15,7 @@ from typing import Any
 from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing, Note
-from findingaid.sources.files import RACY_NANOSECONDS, Files, is_folder
+from findingaid.sources.files import RACY_NANOSECONDS, Files, is_folder, leads_nowhere, shown_name
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
@@ -36,11 +36,11 @@ class Repositories:
         listings: list[Listing] = []
         failures: list[Failure] = []
         try:
-            names = sorted(entry.name for entry in os.scandir(self.root) if is_folder(entry))
+            entries = sorted(os.scandir(self.root), key=lambda entry: entry.name)
         except OSError as error:
             raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
         now = time.time_ns()
-        for name in names:
+        for name in (entry.name for entry in entries if is_folder(entry)):
             if name.startswith("."):
                 continue
             try:
@@ -52,7 +52,7 @@ class Repositories:
             except OSError as error:
                 message = f"folder cannot be listed: {error.strerror or error}"
                 failures.append(Failure(name, "artifacts", "unreadable", message))
-        return Discovery(listings, failures)
+        return Discovery(listings, failures, [shown_name(entry.name) for entry in entries if leads_nowhere(entry)])
 
     def _listing(self, name: str, now: int) -> list[Listing]:
         """Return the listing of a folder, or [] if it has no pyproject.toml.

@@ -15,7 +15,7 @@ import orjson
 from annotated_types import Gt
 
 from findingaid.identity.hashes import bytes_hash
-from findingaid.model import Artifact, Discovery, Listing
+from findingaid.model import Artifact, Discovery, Listing, Note
 from findingaid.registry import checked
 from findingaid.sources.addresses import ConfigRoot, StorageOptions
 from findingaid.sources.files import Files
@@ -113,7 +113,9 @@ class Sessions:
             "branch": transcript.branch,
             "started": started,
         }
-        return Artifact(artifact_id, raw, {**own, "damaged_lines": transcript.damaged})
+        notes = [Note("damaged_lines", "damaged lines, not read", transcript.damaged)]
+        metadata = {**own, "damaged_lines": transcript.damaged}
+        return Artifact(artifact_id, raw, metadata, notes if transcript.damaged else ())
 
     @cached_property
     def _files(self) -> Files:

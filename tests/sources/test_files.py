@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import tarfile
 import time
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,62 @@ def test_a_dangling_link_is_a_failed_artifact(root: Path) -> None:
     (root / "gone.md").symlink_to(root / "nowhere.md")
 
     assert failed(Files(root)) == {"gone.md": "unreadable"}
+
+
+def gone(root: Path) -> None:
+    (root / ".disk").rename(root.parent / "away")
+
+
+def outside(root: Path) -> None:
+    (root / "data").unlink()
+    gone(root)
+    (root / "data").symlink_to(root.parent / "away")
+
+
+def circle(root: Path) -> None:
+    (root / "data").unlink()
+    (root / "data").symlink_to("data")
+
+
+@pytest.mark.parametrize("change", [gone, outside, circle])
+@pytest.mark.parametrize(
+    "source", [{}, {"include": ["**/*.md"]}, {"kind": "skills"}, {"kind": "sessions"}, {"kind": "packages"}]
+)
+def test_what_is_below_a_link_that_leads_nowhere_for_now_is_not_taken_for_deleted(
+    cli: Cli, source: Mapping[str, Any], change: Callable[[Path], None]
+) -> None:
+    kind = source.get("kind", "files")
+    line = json.dumps({"type": "user", "message": {"content": "Fix the basket."}})
+    skill = "---\nname: till\ndescription: Counts money.\n---\nIt counts."
+    one = {
+        "files": ("a.md", "A text."),
+        "skills": ("SKILL.md", skill),
+        "sessions": ("a.jsonl", line),
+        "packages": ("pyproject.toml", '[project]\nname = "till"\ndescription = "Counts money."'),
+    }
+    name, text = one[kind]
+    for folder in ("here", "there", ".disk"):
+        put(cli.docs, f"{folder}/{name}", text)
+    (cli.docs / "data").symlink_to(".disk")
+    root: Mapping[str, Any] = {"roots": ["docs"]} if kind == "skills" else {"root": "docs"}
+    cli.settings["corpora"] = {"docs": {"source": {"kind": kind, **root, **source}}}
+    cli.configure()
+    assert cli.json("index")["corpora"]["docs"]["new"] == 3
+
+    change(cli.docs)
+    report = json.loads(cli.run("index", "--json").output)["corpora"]["docs"]
+
+    assert report["deleted"] == 0
+    assert report["failed"] or any("are not listed stay" in note for note in report["waits"])
+    (cli.docs / "data").unlink()
+    after = cli.json("index")["corpora"]["docs"]
+    assert (after["artifacts"], after["failed"]) == (2, [])
+
+
+def test_an_excluded_link_that_leads_nowhere_keeps_nothing(root: Path) -> None:
+    (root / "data").symlink_to("nowhere")
+
+    assert Files(root, exclude=("data",)).discover().unknown == []
 
 
 def test_artifacts_below_a_folder_without_permission_are_unknown_not_gone(unprivileged: Path) -> None:
@@ -414,6 +472,19 @@ def test_the_program_never_indexes_its_own_files(cli: Cli, where: str, monkeypat
 
     assert (first["new"], first["failed"], first["skipped"]) == (2, [], [])
     assert (second["unchanged"], second["new"], second["changed"], second["skipped"]) == (2, 0, 0, [])
+
+
+def test_the_tables_of_another_store_below_the_root_are_left_out(cli: Cli) -> None:
+    cli.write("a.md", "A text that stays as it is.")
+    cli.settings["store"] = "docs/one"
+    cli.configure()
+    cli.json("index")
+    cli.settings["store"] = "docs/two"
+    cli.configure()
+
+    report = cli.json("index")["corpora"]["docs"]
+
+    assert (report["artifacts"], report["failed"], report["skipped"]) == (1, [], [])
 
 
 def test_a_store_that_is_reached_by_a_link_is_left_out_too(cli: Cli) -> None:

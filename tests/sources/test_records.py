@@ -173,6 +173,16 @@ def test_a_csv_row_of_another_length_fails_alone_by_its_first_line(tmp_path: Pat
     assert failed(source)["a.csv:6"][0] == "parse"
 
 
+def test_a_zero_byte_in_a_row_of_csv_stops_no_other_row(tmp_path: Path) -> None:
+    rows = "".join(f"{n},Row {n} has plain words\n" for n in range(20))
+    source = RecordFile(put(tmp_path, "a.csv", f"\ufeffid,text\n{rows}x,a zero \0 byte\n"), text="text")
+
+    assert len(listed(source)) == 21
+    assert source.read("x").raw == "a zero \0 byte"
+    with pytest.raises(SourceError, match="not text"):
+        RecordFile(put(tmp_path, "b.csv", "id,text\na,words\n".encode("utf-16-le")), text="text").discover()
+
+
 def test_long_fields_are_read_whole(tmp_path: Path) -> None:
     source = RecordFile(put(tmp_path, "a.csv", f"id,text\na,{'x' * 200_000}\n"), text="text")
 

@@ -141,7 +141,9 @@ def test_a_damaged_line_is_counted_and_the_rest_is_read(tmp_path: Path, damage: 
     put(tmp_path, [FIRST[0], damage, *FIRST[1:]])
 
     assert len(turns(tmp_path)) == 1
-    assert Sessions(tmp_path).read(SESSION).metadata["damaged_lines"] == 1
+    read = Sessions(tmp_path).read(SESSION)
+    assert read.metadata["damaged_lines"] == 1
+    assert [(note.kind, note.count) for note in read.notes] == [("damaged_lines", 1)]
 
 
 @pytest.mark.parametrize(
