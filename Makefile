@@ -56,7 +56,7 @@ lint: $(VENV)/.installed
 dev: $(VENV)/.running
 	PYTHONWARNINGS=ignore $(BIN)/dg dev -w workspace.yaml
 
-# The figures of docs/performance.md.
+# The figures of docs/results.md.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 

@@ -33,10 +33,10 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-COMPARISON = Path(__file__).parent.parent / "docs" / "comparison.md"
+RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
 
 
-def write_table(name: str, lines: Iterable[str], page: Path = COMPARISON) -> None:
+def write_table(name: str, lines: Iterable[str], page: Path = RESULTS) -> None:
     """Write a table into a page, between the comments `name` and "end of `name`"."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     shown = "\n".join(lines)

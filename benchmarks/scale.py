@@ -1,6 +1,6 @@
 """Benchmark of growth: the same work over more and more small files, each piece in a process of its own.
 
-`python -m benchmarks.scale 1000 10000 100000` writes the table of docs/scale.md. 100,000 files take some three minutes
+`python -m benchmarks.scale 1000 10000 100000` writes its table in docs/results.md. 100,000 files take some three minutes
 on two cores. Seconds are of the work alone, without starting Python and importing; memory is the peak of the process.
 """
 
@@ -22,7 +22,6 @@ from benchmarks import corpus
 from benchmarks.dagster_storage import OURS, instance
 from benchmarks.figures import machine, settle, timed, write_table
 
-PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 WORDS_A_FILE = 60
 IN_A_FOLDER = 1000
 SEARCHES = 20
@@ -148,7 +147,7 @@ def main(counts: Sequence[int]) -> None:
         f"| {row[0][0]} | {' | '.join(measured for _, measured, _ in row)} | {row[0][2]} |"
         for row in zip(*columns, strict=True)
     ]
-    write_table("growth", lines, PAGE)
+    write_table("growth", lines)
 
 
 if __name__ == "__main__":
