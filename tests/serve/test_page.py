@@ -235,9 +235,9 @@ def driver() -> Iterator[Any]:
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
+    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-quic", "no-first-run"):
         options.add_argument(f"--{argument}")
-    for argument in ("disable-background-networking", "disable-component-update"):
+    for argument in ("disable-sync", "disable-background-networking", "disable-component-update"):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
