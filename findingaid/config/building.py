@@ -67,7 +67,14 @@ class Config:
     def store(self) -> str:
         """The store's URI, or its absolute path."""
         uri = self.settings.store.removeprefix("file://")
-        return uri if "://" in uri else str((self.base / Path(uri).expanduser()).resolve())
+        return uri if "://" in uri else self._path(uri, "store")
+
+    def _path(self, said: str, key: str) -> str:
+        """Return the absolute path of a setting. Raises ConfigError for the home of a user that is not known."""
+        try:
+            return str((self.base / Path(said).expanduser()).resolve())
+        except RuntimeError as error:
+            raise ConfigError(f"{key}: {said}: {error} Write the whole path") from None
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -221,7 +228,7 @@ class Config:
     def _quality(self, settings: CorpusSettings) -> Quality | None:
         """Return the quality floor of a corpus: its own, or the common one, or None."""
         if said := settings.quality or self.settings.quality:
-            cases = str((self.base / Path(said.cases).expanduser()).resolve())
+            cases = self._path(said.cases, "quality.cases")
             return Quality(cases, said.floor, said.metric, everywhere=settings.quality is None)
         return None
 

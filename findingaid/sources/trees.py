@@ -358,7 +358,10 @@ class Web(FileSystem):
         return size
 
     def payload(self, path: str, most: int) -> bytes:
-        content, _ = self._get(self._url(path), most)
+        content, response = self._get(self._url(path), most)
+        page = response.url.name
+        if response.history and "html" in response.headers.get("Content-Type", "") and _stem(page) != _stem(path):
+            raise OSError(f"the server gives the page {page!r} of {response.url.host} instead: does it want a sign-in?")
         return content
 
     def opened(self) -> tuple[IO[bytes], str]:
@@ -721,3 +724,7 @@ def _below(root: str, path: str) -> str:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _stem(path: str) -> str:
+    return _name(path).partition(".")[0]

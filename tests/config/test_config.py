@@ -160,6 +160,11 @@ def test_a_store_may_be_a_uri(file: Path) -> None:
     assert load(file, {"store": "s3://bucket/index"}).store == "s3://bucket/index"
 
 
+def test_a_home_folder_that_nobody_knows_is_one_line(file: Path) -> None:
+    with pytest.raises(ConfigError, match="store: ~nobody-here/index: .* Write the whole path"):
+        _ = load(file, {"store": "~nobody-here/index"}).store
+
+
 def test_the_environment_overrides_the_file_and_an_override_both(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINDINGAID__EMBEDDER__DIM", "16")
     monkeypatch.setenv("FINDINGAID__CORPORA__DOCS__MAX_LOSS", "0.25")

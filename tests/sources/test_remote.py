@@ -393,6 +393,29 @@ def test_a_file_that_a_server_fails_to_give_fails_alone_and_stays(
     assert records(make_aid()) == before
 
 
+def test_a_page_that_a_server_gives_in_place_of_a_file_is_not_its_text(
+    http: Http, make_aid: Callable[..., FindingAid]
+) -> None:
+    for name in ("a.md", "b.html", "c.md"):
+        http.put(name, text_about(name))
+    make_aid(source=source_of(http)).index()
+    before = records(make_aid())
+    http.put("login.html", "<p>Sign in</p>")
+    http.put("b", text_about("b.html"))
+    http.put("copy.md", text_about("a copy"))
+    http.moved = {"/a.md": "/login.html?next=a.md", "/b.html": "/b", "/c.md": "/copy.md"}
+
+    report = make_aid(source=source_of(http, include=["a.md", "b.html", "c.md"])).index()
+
+    failed = {failure.artifact_id: failure.message for failure in docs(report).failed}
+    assert failed.keys() == {"a.md"}
+    assert "gives the page 'login.html'" in failed["a.md"]
+    assert "does it want a sign-in?" in failed["a.md"]
+    after = records(make_aid())
+    assert [row for row in after if "a.md" in str(row)] == [row for row in before if "a.md" in str(row)]
+    assert "a copy" in str(after)
+
+
 def test_a_page_just_written_has_no_stamp_to_trust(http: Http) -> None:
     http.put("a.md", "text")
     now = (http.folder / "a.md").stat().st_atime_ns  # of the clock that files have

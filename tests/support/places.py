@@ -191,6 +191,7 @@ class Http(Folder):
         self.asked: list[tuple[str, str]] = []
         self.failing = re.compile("(?!)")
         self.media_type = ""
+        self.moved: dict[str, str] = {}
 
         class Handler(SimpleHTTPRequestHandler):
             def send_head(self) -> Any:
@@ -199,6 +200,10 @@ class Http(Folder):
                     return self.send_error(401)
                 if place.failing.search(self.path):
                     return self.send_error(503)
+                if to := place.moved.get(self.path):
+                    self.send_response(302)
+                    self.send_header("Location", to)
+                    return self.end_headers()
                 return super().send_head()
 
             def guess_type(self, path: Any) -> str:
