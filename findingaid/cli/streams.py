@@ -47,11 +47,13 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
 def _kept_output() -> Iterator[TextIO]:
     shared = sys.stdout
     own = io.TextIOWrapper(_output(), shared.encoding, shared.errors) if _is_at(shared, 1) else None
-    sys.stdout = sys.stderr
+    sys.stdout = others = sys.stderr
     try:
         yield own or shared
     finally:
-        sys.stdout = shared
+        # click never closes the context of a command whose options it refuses. This then runs at some later time.
+        if sys.stdout is others:
+            sys.stdout = shared
         if own:
             with suppress(OSError):  # its reader is gone
                 own.detach()  # otherwise it closes the descriptor

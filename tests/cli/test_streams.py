@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -152,6 +153,20 @@ def own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 
 @pytest.mark.slow
+def test_a_refused_command_takes_no_output_from_a_later_one() -> None:
+    """The context of a command whose options are refused ends when its garbage is collected."""
+    gc.disable()
+    try:
+        refused = CliRunner().invoke(main, ["search", "ledger", "--json", "-k", "many"])
+        with CliRunner().isolation():
+            mine = sys.stdout
+            del refused
+            gc.collect()
+            assert sys.stdout is mine
+    finally:
+        gc.enable()
+
+
 def test_prints_of_an_own_component_reach_no_client_and_it_reads_no_requests(own: Cli) -> None:
     def run(*command: str, sent: list[Any] | None = None, answers: int = 0) -> list[Any]:
         call = [sys.executable, "-m", "findingaid", *command, "--config", str(own.config)]

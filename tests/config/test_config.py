@@ -161,7 +161,7 @@ def test_a_store_may_be_a_uri(file: Path) -> None:
 
 
 def test_a_home_folder_that_nobody_knows_is_one_line(file: Path) -> None:
-    with pytest.raises(ConfigError, match="store: ~nobody-here/index: .* Write the whole path"):
+    with pytest.raises(ConfigError, match=r"store: ~nobody-here/index: .* Write the whole path"):
         _ = load(file, {"store": "~nobody-here/index"}).store
 
 
