@@ -72,7 +72,7 @@ def logged(location: Location) -> dict[Stage, dict[str, tuple[str, int]]]:
 
 
 def test_a_materialization_can_plan_an_event_an_asset(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planned events are written one by one, as docs/dagster.md advises for Postgres."""
+    """Planned events are written one by one, as docs/dagster-at-scale.md advises for Postgres."""
     monkeypatch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
     location.instance.add_dynamic_partitions("docs", ["ledger.md", "reader.md", "vector.md", "writer.md"])
 

@@ -453,8 +453,8 @@ def test_the_help_of_each_server_names_every_capability(cli: Cli, command: str, 
         assert f"{name} {capability.description[:20]}" in told
 
 
-def test_the_page_on_serving_names_everything_that_is_served_and_set() -> None:
-    page = (ROOT / "docs" / "serving.md").read_text()
+def test_the_pages_on_serving_name_everything_that_is_served_and_set() -> None:
+    page = "".join((ROOT / "docs" / name).read_text() for name in ("serving.md", "mcp.md"))
     kinds = {kind_of(error) for error in STATUS} | {
         "torn",
         "internal",

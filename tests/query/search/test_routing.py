@@ -504,7 +504,7 @@ def test_routes_are_named_or_imported() -> None:
 
 @dataclass(frozen=True)
 class UpAndDown:
-    """Policy of docs/query.md: to the parents of hits, and from there to all their children."""
+    """Policy of docs/routes.md: to the parents of hits, and from there to all their children."""
 
     def step(self, at: Candidate) -> Step:
         return Step(along=["PARENT"]) if at.depth == 0 else Step(emit=at.depth > 1, against=["PARENT"])
