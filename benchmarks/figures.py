@@ -37,12 +37,11 @@ RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
 
 
 def write_table(name: str, lines: Iterable[str], page: Path = RESULTS) -> None:
-    """Write a table into a page, between the comments `name` and "end of `name`"."""
+    """Write a table into a page, between the comments `name` and "end of `name`". Raises ValueError without these."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    shown = "\n".join(lines)
-    before, _, rest = page.read_text("utf-8").partition(begin)
-    after = rest.partition(end)[2]
-    page.write_text(f"{before}{begin}\n\n{shown}\n\n{end}{after}", "utf-8")
+    text = page.read_text("utf-8")
+    start, stop = text.index(begin) + len(begin), text.index(end)
+    page.write_text("\n\n".join([text[:start], "\n".join(lines), text[stop:]]), "utf-8")
 
 
 def machine() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.beir import index_set, load_set
+from benchmarks.figures import write_table
 from benchmarks.verifiers import evaluate_verifier
 from findingaid.metrics import evaluate_search
 from findingaid.query.answers.verification import VERIFIERS
@@ -70,3 +71,15 @@ def test_a_verifier_is_measured_beside_what_needs_none() -> None:
     found = evaluate_verifier(VERIFIERS.create({"kind": "lexical"}, "verifier"), claims)
 
     assert [round(score.value, 3) for score in found.scores.values()][:4] == [1, 1, 1, 0.667]
+
+
+def test_a_table_replaces_the_one_before_and_stands_nowhere_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n<!-- rows -->\n\nold\n\n<!-- end of rows -->\n\nBehind.\n")
+
+    write_table("rows", ["| a |", "| - |"], page)
+
+    assert page.read_text() == "Before.\n\n<!-- rows -->\n\n| a |\n| - |\n\n<!-- end of rows -->\n\nBehind.\n"
+    with pytest.raises(ValueError, match="substring not found"):
+        write_table("columns", ["| b |"], page)
+    assert "| b |" not in page.read_text()

@@ -28,7 +28,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 
 def documented() -> dg.Definitions:
     """The definitions that the page tells to write."""
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "telemetry.md").read_text()
     (code,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "dagster_openlineage" in each)
     scope: dict[str, Any] = {}
     exec(code, scope)

@@ -119,6 +119,12 @@ def test_an_error_of_a_part_of_ones_own_names_the_place_of_its_kind() -> None:
     assert help_on(NoMoreInkError("dry")) == "findingaid help SynthesisError"
 
 
+WRITTEN = re.findall(
+    r"write_table\(\"(\w+)\"", "".join(each.read_text() for each in (ROOT / "benchmarks").glob("*.py"))
+)
+"""Names of the tables that the benchmarks write into pages."""
+
+
 def test_every_kind_of_failure_has_its_place() -> None:
     kinds = re.search(r"machine-readable: (.*?)\.\n", ArtifactError.__doc__ or "", re.DOTALL)
 
@@ -133,3 +139,11 @@ def test_every_test_that_is_named_as_a_proof_is_there() -> None:
 
     assert proofs
     assert not [name for name in proofs if f"def {name}(" not in tests]
+
+
+def test_every_generated_table_stands_once_between_its_comments() -> None:
+    pages = {page.name: re.findall(r"<!-- (.+?) -->", page.read_text()) for page in DOCS.glob("*.md")}
+    marks = [mark for page in pages.values() for mark in page if mark.removeprefix("end of ") in WRITTEN]
+
+    assert marks == [mark for name in marks[::2] for mark in (name, f"end of {name}")]
+    assert sorted(marks[::2]) == sorted(WRITTEN)
