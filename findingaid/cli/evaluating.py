@@ -191,7 +191,7 @@ def grade(
 ) -> None:
     """Measure how good answers are: whether they cite the right sentences, and refuse questions without an answer.
 
-    Intervals are 95 % intervals. docs/answers.md explains each measure and its limits.
+    Intervals are 95 % intervals. docs/evaluation.md explains each measure and its limits.
 
     \b
     Examples:
