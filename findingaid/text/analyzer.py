@@ -19,6 +19,7 @@ from findingaid.text.folding import (
     TERMINAL,
     folded,
     normalized,
+    word_with,
 )
 
 Language = Literal[
@@ -97,6 +98,7 @@ COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,64}\b")
 """Hash in hexadecimal digits, such as the name of a commit, of which people give the first digits."""
 
 SHORT_COMMIT = 7
+"""Digits of a commit that people give at least, as git shows them."""
 
 DIGITS = range(7, 21)
 """Digits of a number that is also found without its separators. With fewer it is a date, a version, a decimal."""
@@ -109,7 +111,7 @@ ADDRESS = re.compile(rf"\b\w++(?:{SIGNS}\w++){{2,}}+")
 """Words with several signs between, which are the same with the same signs only: a.b@c is not a@b.c."""
 
 ACCENT = "\u00c0-\u024f\u1e00-\u1eff"
-ACCENTED = re.compile(rf"[^\W\d_]*[{ACCENT}][^\W\d_]*")
+ACCENTED = word_with(ACCENT)
 """Word of Latin letters with accents. Stemmers know endings only with their accents, as in información."""
 
 NAME = re.compile(r"\b[A-Z]{2,9}\b", re.ASCII)
@@ -225,8 +227,9 @@ def phrases(text: str) -> list[str]:
 
 
 def _weighted(named: str) -> list[str]:
-    """Return the phrases for a version or the like. An address has the same signs, which a phrase leaves out, and a
-    long number the same digits.
+    """Return the phrases for a version or the like.
+
+    An address is also looked for with its signs, which a phrase leaves out, and a long number without its separators.
     """
     phrase = searchable(named).text
     whole = [_exact(named)] if _is_mixed(named) else [*_numbers(named)][:1] or [phrase]

@@ -45,7 +45,7 @@ CUT_CHARACTER = re.compile(rb"(?:[\xe1-\xef][\x80-\xbf]|[\xf1-\xf3][\x80-\xbf]{1
 """Beginning of a character of UTF-8 at the end of a text."""
 
 RICH_TEXT = b"{\\rtf"
-"""Begin of a file in Rich Text Format, whose words are between commands and not in any encoding."""
+"""Beginning of a file in Rich Text Format, in which commands stand between the words and within them."""
 
 HEAD_BYTES = 1024
 DECLARED = (

@@ -114,6 +114,21 @@ class CountingSplitter:
         return self.inner.chunk_indices(text)
 
 
+@pytest.mark.parametrize("unit", ["x", "日", "x1", "__a", "0123abc9", "a "])
+def test_each_letter_of_a_text_with_an_accent_is_looked_at_a_few_times(unit: str) -> None:
+    """A pattern that begins a word anew at each letter takes minutes."""
+    words = f"ü {unit * (1_000_000 // len(unit))}"
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from findingaid.text.analyzer import searchable; searchable(sys.stdin.read())",
+    ]
+
+    done = subprocess.run(command, input=words.encode(), timeout=60, capture_output=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 def test_the_splitter_gets_windows_of_a_text_of_any_shape_and_each_character_about_once(unit: str) -> None:
     size = 100_000
