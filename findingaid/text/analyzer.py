@@ -177,9 +177,9 @@ def searchable(text: str) -> Searchable:
     joined = [_joined(found[0]) for form in (COMPOUND, ABBREVIATION, NUMBERED) for found in form.finditer(text)]
     others += (word for word in joined if len(word) <= LONGEST and not word.isdigit())
     others += (number for found in NUMBER.finditer(text) for number in _numbers(found[0]))
-    addresses = (found[0] for found in ADDRESS.finditer(text) if len(found[0]) <= LONGEST)
-    others += (_exact(address) for address in addresses if _is_mixed(address))
-    others += (_exact(found[0]) for found in SIGNED.finditer(text))
+    exact = [found[0] for found in ADDRESS.finditer(text) if _is_mixed(found[0])]
+    exact += (found[0] for found in SIGNED.finditer(text))
+    others += (_exact(each) for each in exact if len(each) <= LONGEST)
     others += (found[0][:SHORT_COMMIT] for found in COMMIT.finditer(text))
     others += (f"{name}{NAMED}" for name in NAME.findall(text) if name.lower() in NAMES)
     pieces, last = [], 0
