@@ -186,12 +186,18 @@ def reported_error(answer: Any) -> int | None:
     """Return the status of the error that an answer of status 200 reports instead of a result; None if it has none."""
     if not isinstance(answer, Mapping):
         return None
-    choices = answer.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    for part in (answer, first):
+    for part in (answer, first_choice(answer)):
         if isinstance(part, Mapping) and (part.get("error") or part.get("object") == "error"):
             return _status_of(_error_in(part))
     return None
+
+
+def first_choice(completion: Any) -> Any:
+    """Return the choice of index 0, wherever the server puts it, or else the first; None if there are none."""
+    choices = completion.get("choices") if isinstance(completion, Mapping) else None
+    if not isinstance(choices, list) or not choices:
+        return None
+    return next((one for one in choices if isinstance(one, Mapping) and one.get("index") == 0), choices[0])
 
 
 def server_words(body: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from findingaid.errors import SynthesisError
-from findingaid.llm.api_errors import interpret_status, mask_secrets, reported_error, server_words
+from findingaid.llm.api_errors import first_choice, interpret_status, mask_secrets, reported_error, server_words
 from findingaid.llm.prompts import estimate_tokens, to_one_line
 from findingaid.llm.thoughts import without_thoughts
 from findingaid.model import CallResult, Usage
@@ -129,10 +129,6 @@ class _Choice(BaseModel):
         return self.finish_reason or (self.stop_reason if isinstance(self.stop_reason, str) else "")
 
 
-class _Completion(BaseModel):
-    choices: list[_Choice]
-
-
 class _Tokens(BaseModel):
     prompt_tokens: int = Field(0, ge=0)
     completion_tokens: int = Field(0, ge=0)
@@ -157,15 +153,16 @@ def answer_text(completion: Any) -> str:
     if status := reported_error(completion):
         error = interpret_status(status, completion, {})
         raise SynthesisError(error.message, error.kind)
+    first = first_choice(completion)
     try:
-        choice = _Completion.model_validate(completion).choices[0]
-    except (ValidationError, IndexError):
+        choice = _Choice.model_validate(first)
+    except ValidationError:
         said = server_words(completion)
         raise SynthesisError(
             f"the answer is not a chat completion with a choice{said and f': {said}'}", "parse"
         ) from None
     _require_whole(choice)
-    _require_finished(completion)
+    _require_finished(completion, first)
     content = _content_text(choice.message.content)
     if content is None:
         raise SynthesisError("the answer has no content", "parse")
@@ -208,11 +205,9 @@ def _plain_reason(reason: str) -> str:
     return reason.strip().lower().replace("-", "_").removeprefix("finish_reason_")
 
 
-def _require_finished(completion: Mapping[str, Any]) -> None:
+def _require_finished(completion: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
     """Raise SynthesisError if fields beside the finish reason say that the answer was withheld or is not whole."""
-    choice = completion["choices"][0]
-    message = choice["message"]
-    levels = [level for level in (completion, choice, message) if isinstance(level, Mapping)]
+    levels = [level for level in (completion, choice, choice["message"]) if isinstance(level, Mapping)]
     if any(_is_filtered(level.get(name)) for level in levels for name in FILTERS):
         raise SynthesisError("a filter kept words of this answer back: content_filter_results", "refused")
     for level in levels:

@@ -223,6 +223,15 @@ def test_content_in_parts_is_the_text_of_its_parts(content: Any) -> None:
     assert answer_text(completion(content)) == ANSWER
 
 
+def test_of_several_choices_the_one_of_index_0_is_the_answer_in_any_order() -> None:
+    (first,), (other,) = completion(ANSWER)["choices"], completion("No ferry leaves.", "length")["choices"]
+    broken = {"index": 0, "error": {"message": "overloaded", "code": 503}}
+
+    assert answer_text({"choices": [{**other, "index": 1}, {**first, "index": 0}]}) == ANSWER
+    assert answer_text({"choices": [first, other]}) == ANSWER
+    assert reported_error({"choices": [{**first, "index": 1}, broken]}) == 503
+
+
 @pytest.mark.parametrize("said", ["NOTHING", "Nothing.", '"NOTHING"', "**nothing to say**"])
 def test_the_word_nothing_alone_says_nothing(said: str) -> None:
     assert short_text(said, 100, "a synopsis") == ""
