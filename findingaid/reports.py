@@ -128,6 +128,7 @@ class BatchReport:
       the reason `waiting`.
     - `refused` are the claims and summary points that were found but not accepted, with the reason, a line each.
     - `skipped` are the artifacts that the source skips. `turned` are those among them that were indexed before.
+    - `emptied` are the artifacts that had records before and have none now, such as a file that was cut to nothing.
     - `unclaimed` counts the artifacts in which no claim was found, by reason.
     - `noted` are the notes on the artifacts that were read: what was guessed or left out.
     """
@@ -147,6 +148,7 @@ class BatchReport:
     refused: Sequence[str] = ()
     skipped: Sequence[Skipped] = ()
     turned: Sequence[str] = ()
+    emptied: Sequence[str] = ()
     unclaimed: Unclaimed = ALL_CLAIMED
     noted: Sequence[Note] = ()
 
@@ -216,8 +218,8 @@ class CorpusReport(BatchReport):
     @property
     def notes(self) -> list[str]:
         """Lines on skipped artifacts, on records removed, on what was guessed or left out, waits or failed."""
-        named = ", ".join(self.turned[:NAMED]) + (", …" if len(self.turned) > NAMED else "")
-        gone = [f"skipped from now on, so their records are removed: {named}"] if self.turned else []
+        lost = {"skipped from now on": self.turned, "empty from now on": self.emptied}
+        gone = [f"{why}, so their records are removed: {_named(ids)}" for why, ids in lost.items() if ids]
         patterns = json.dumps(self.exclude, ensure_ascii=False)
         remedy = [f"to leave out what cannot be read, add to its source:  exclude: {patterns}"] if self.exclude else []
         return [*skipped_lines(self.skipped), *gone, *note_lines(self.noted), *self.waits, *remedy]

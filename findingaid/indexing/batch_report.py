@@ -80,6 +80,7 @@ def report_of(work: BatchWork, embedder: Embedder) -> BatchReport:
         refused=[line for i in work.versions for line in batch.refused(i)],
         skipped=[Skipped(i, reason) for i, reason in batch.skipped.items()],
         turned=[i for i in batch.skipped if i in work.rows],
+        emptied=[i for i in redo if i in work.rows and work.rows[i].n_records and not batch.count(i)],
         noted=[replace(note, artifact_id=i) for i in work.versions for note in batch.notes.get(i, ())],
         unclaimed=Unclaimed.of({i: why for i in redo if (why := batch.stating(i).absence)}),
     )

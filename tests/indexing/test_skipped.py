@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -89,6 +90,29 @@ def test_a_text_that_becomes_binary_leaves_no_records_and_the_run_says_so(files:
     assert {hit["artifact_id"] for hit in files.json("search", "deploy")} == {"b.md"}
     (status,) = files.json("status")
     assert (status["artifacts"], status["records"]) == (1, 1)
+
+
+def test_what_was_cut_to_nothing_is_named_as_empty_and_leaves_no_records(files: Cli) -> None:
+    line = {"type": "user", "message": {"role": "user", "content": "Who approves a deploy?"}}
+    files.settings["corpora"]["talks"] = {"source": {"kind": "sessions", "root": "docs/talks"}}
+    for name in ("a.md", "b.md", "talks/c.jsonl", "talks/d.jsonl"):
+        files.write(name, json.dumps(line) + "\n")
+    files.write("always.md", "")
+    first = files.run("index")
+    for name in ("a.md", "talks/c.jsonl"):
+        files.write(name, "")
+
+    planned = files.json("plan")["corpora"]
+    done = files.run("index")
+
+    assert "empty" not in first.stdout
+    assert {name: corpus["emptied"] for name, corpus in planned.items()} == {
+        "docs": ["a.md", "talks/c.jsonl"],
+        "talks": ["c"],
+    }
+    assert "talks: empty from now on, so their records are removed: c\n" in done.stdout
+    assert {hit["artifact_id"] for hit in files.json("search", "deploy")} == {"b.md", "talks/d.jsonl", "d"}
+    assert "empty" not in files.run("index").stdout
 
 
 def test_most_artifacts_becoming_binary_at_once_is_refused(files: Cli) -> None:
