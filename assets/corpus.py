@@ -18,13 +18,14 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
+from findingaid.errors import SourceError
 from findingaid.indexing.indexer import BuildOptions, Indexer
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import ReleaseResult
-from findingaid.indexing.run import Run
-from findingaid.model import Listing, Stage
-from findingaid.reports import BatchReport
+from findingaid.indexing.run import BatchBuilt, Finished, Planned, ProgressOf, Published, Run
+from findingaid.model import Stage
+from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report
@@ -168,23 +169,32 @@ def materialize(
         plan = run.begin(_plan(run, corpus, keys, config), force=config.force)
         options = BuildOptions(stages, config.force, pay_again=config.pay_again)
         failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
-        for ids, report in _build(context, aid, run, plan, options):
-            failed += map(str, report.failed)
-            failed += [f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned]
-            done = list(map(Keys().key_of, ids))
-            if logged:
-                sync(context, indexer, done, logged, aid.previews)
-            built += done
-            total += report
+        own = replace(options, progress=_progress(context, run)(corpus))
+        with run.workers() as workers:
+            for batch, unfiltered in workers.build(indexer, plan.steps(), own):
+                ids = [listing.artifact_id for listing in batch]
+                report = filter_report(unfiltered, ids, aid.previews)
+                _log_batch(context, corpus, ids, report)
+                failed += map(str, report.failed)
+                failed += [
+                    f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned
+                ]
+                done = list(map(Keys().key_of, ids))
+                if logged:
+                    sync(context, indexer, done, logged, aid.previews)
+                built += done
+                total += report
         if buckets:
             built = keys
             for gone in plan.removals():
                 indexer.remove(gone)
         else:
             failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
-        before, closed = _publish(context, aid, run, corpus, failed)
+        before = read_published(aid)
+        release = run.close([corpus])
+    _log_failures(context, corpus, failed, release)
     unlogged = [stage for stage in stages if stage not in logged]
-    return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, closed, total)
+    return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, release, total)
 
 
 def _plan(run: Run, corpus: str, keys: Collection[str], config: MaterializeConfig) -> CorpusPlan:
@@ -199,25 +209,33 @@ def index_corpus(
     context: dg.OpExecutionContext, aid: FindingAid, corpus: str, config: MaterializeConfig
 ) -> Materialized:
     """Bring a whole corpus up to date and publish: build what is stale, and remove what its source does not have."""
+    at_once, total, before, release = False, CorpusReport(), {}, ReleaseResult(None, ())
     with aid.open_run(context.run_id, context.log.warning) as run:
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
-        indexer, reports = run.indexer(corpus), []
-        plan = run.begin(run.plan(corpus, force=config.force, allow_loss=config.allow_loss), force=config.force)
-        at_once = has_artifact_partitions(context.instance, indexer.of, plan)
+        indexer = run.indexer(corpus)
+        plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
         options = run.options([corpus], force=config.force, pay_again=config.pay_again)
-        for ids, report in _build(context, aid, run, plan, options):
-            if at_once:
-                sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
-            reports.append(report)
-        for gone in plan.removals():
-            indexer.remove(gone)
-        total = run.finish_corpus(replace(plan, failures=filter_failures(plan.failures, aid.previews)), reports)
-        failed = list(map(str, total.failed))
-        before, closed = _publish(context, aid, run, corpus, failed)
-    sync(context, indexer, previews=aid.previews, visible=closed.visible)
+        for event in run.events([corpus], lambda _: plan, options, _progress(context, run)):
+            match event:
+                case Planned(plan):
+                    at_once = has_artifact_partitions(context.instance, indexer.of, plan)
+                case BatchBuilt(_, ids, report):
+                    _log_batch(context, corpus, ids, filter_report(report, ids, aid.previews))
+                    if at_once:
+                        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                case Finished(_, total):
+                    if total.error:
+                        raise SourceError(total.error)
+                    total = filter_report(total, list(plan.artifact_ids), aid.previews)
+                    before = read_published(aid)
+                case Published(release):
+                    pass
+    failed = list(map(str, total.failed))
+    _log_failures(context, corpus, failed, release)
+    sync(context, indexer, previews=aid.previews, visible=release.visible)
     context.log.info(f"{corpus}: {total}")
-    return Materialized(failed, 0, [], [], before, closed, total)
+    return Materialized(failed, 0, [], [], before, release, total)
 
 
 def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: CorpusPlan) -> bool:
@@ -225,41 +243,23 @@ def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: Corp
     return Keys() == keys_in_use(instance, of, plan.artifacts) == Keys(of.partitions.buckets_for(plan.artifacts))
 
 
-def _build(
-    context: dg.OpExecutionContext, aid: FindingAid, run: Run, plan: CorpusPlan, options: BuildOptions
-) -> Iterator[tuple[list[str], BatchReport]]:
-    """Build the artifacts of a plan batch by batch, and yield the ids and the report of each batch."""
-    corpus, batches = plan.corpus, list(plan.steps())
-    progress = ProgressLog(context.log.info, corpus, run.spending)
-    options = replace(options, progress=progress)
-    progress(Stage.ARTIFACTS.value, sum(map(len, batches)), 0)
-    with run.workers() as workers:
-        done = workers.build(run.indexer(corpus), batches, options)
-        for number, (batch, built) in enumerate(done, 1):
-            count = f"batch {number} of {len(batches)}"
-            context.log.info(f"{corpus}: {count} is built: {len(batch)} artifacts: {named(batch)}")
-            ids = [listing.artifact_id for listing in batch]
-            report = filter_report(built, ids, aid.previews)
-            _warn(context, corpus, report)
-            yield ids, report
+def _progress(context: dg.OpExecutionContext, run: Run) -> ProgressOf:
+    return lambda corpus: ProgressLog(context.log.info, corpus, run.spending)
 
 
-def _publish(
-    context: dg.OpExecutionContext, aid: FindingAid, run: Run, corpus: str, failed: list[str]
-) -> tuple[dict[str, Contents], ReleaseResult]:
-    """Publish, add the reason to `failed` if that was refused, and log all failures.
+def _log_batch(context: dg.OpExecutionContext, corpus: str, ids: Sequence[str], report: BatchReport) -> None:
+    context.log.info(f"{corpus}: a batch is built: {len(ids)} artifacts: {named(ids)}")
+    _warn(context, corpus, report)
 
-    Returns the contents that readers saw before, and the result.
-    """
-    before = read_published(aid)
-    closed = run.close([corpus])
-    if closed.unpublished:
-        failed.append(f"not published, readers keep the previous version: {closed.unpublished}")
-    if closed.held:
+
+def _log_failures(context: dg.OpExecutionContext, corpus: str, failed: list[str], release: ReleaseResult) -> None:
+    """Add the reason to `failed` if publishing was refused, and log all failures."""
+    if release.unpublished:
+        failed.append(f"not published, readers keep the previous version: {release.unpublished}")
+    if release.held:
         context.log.warning(f"{corpus}: {HELD}")
     for line in failed:
         context.log.error(f"{corpus}: {line}")
-    return before, closed
 
 
 def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:
@@ -274,7 +274,6 @@ def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> N
         context.log.warning(f"{corpus}: refused a claim: {line}")
 
 
-def named(listings: Sequence[Listing]) -> str:
+def named(artifact_ids: Sequence[str]) -> str:
     """Format the artifact ids of a batch for a log line; only the first `NAMED` are named."""
-    ids = ", ".join(listing.artifact_id for listing in listings[:NAMED])
-    return ids + (", …" if len(listings) > NAMED else "")
+    return ", ".join(artifact_ids[:NAMED]) + (", …" if len(artifact_ids) > NAMED else "")

@@ -7,11 +7,14 @@ Unless `dagster.previews` is set, events, logs and step outputs name artifacts, 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from findingaid.llm.metering import OVER_BUDGET
 from findingaid.model import Failure, Skipped
 from findingaid.reports import BatchReport
 from findingaid.text.decoding import NOT_TEXT
+
+R = TypeVar("R", bound=BatchReport)
 
 SEE_STATUS = "run `findingaid status --failed` for the reason"
 SEE_STATUS_SKIPPED = "run `findingaid status` for the reason"
@@ -45,8 +48,8 @@ def filter_reason(why: str, previews: bool) -> str:
     return why if known else SEE_INDEX
 
 
-def filter_report(report: BatchReport, artifact_ids: Sequence[str], previews: bool) -> BatchReport:
-    """Return the report of a batch without document text, or unchanged with `previews`.
+def filter_report(report: R, artifact_ids: Sequence[str], previews: bool) -> R:
+    """Return the report of a batch or a corpus without document text, or unchanged with `previews`.
 
     Of each refused claim only the artifact id remains.
     """

@@ -166,11 +166,11 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
         if isinstance(work, _Remove):
             indexer.remove(work.artifact_ids)
             return None
-        count, named_ids = sum(map(len, work.batches)), named(list(chain.from_iterable(work.batches)))
-        context.log.info(f"{work.corpus}: part {work.number}: {count} artifacts: {named_ids}")
+        ids = [listing.artifact_id for listing in chain.from_iterable(work.batches)]
+        context.log.info(f"{work.corpus}: part {work.number}: {len(ids)} artifacts: {named(ids)}")
         progress = ProgressLog(context.log.info, work.corpus, run.spending)
         options = replace(work.options, progress=progress)
-        progress(Stage.ARTIFACTS.value, count, 0)
+        progress(Stage.ARTIFACTS.value, len(ids), 0)
         total = BatchReport()
         with run.workers() as workers:
             for batch, built in workers.build(indexer, work.batches, options):

@@ -13,7 +13,8 @@ after a crash: without the intent in the ledger it would look up to date.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -21,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from findingaid.model import Listing
 from findingaid.reports import BatchReport
 from findingaid.store import Lease, Ledger, LedgerRow, Store
 from findingaid.store.fragments import Fragments
@@ -83,21 +85,20 @@ def _put(ledger: Ledger, corpus: str, rows: Sequence[LedgerRow], lease: Lease) -
 
 @dataclass
 class Group:
-    """Batches of one corpus that are built and not committed yet; `reports` are those of all batches so far."""
+    """Batches of one corpus that are built and not committed yet."""
 
     store: Store
     corpus: str
     lease: Lease
-    reports: list[BatchReport] = field(default_factory=list)
-    _built: list[BuiltBatch] = field(default_factory=list)
+    _built: list[tuple[Sequence[Listing], BuiltBatch]] = field(default_factory=list)
+    _committed: deque[tuple[Sequence[Listing], BatchReport]] = field(default_factory=deque)
     _artifacts: int = 0
     _since: float = field(default_factory=time.monotonic)
 
-    def add(self, batch: BuiltBatch, artifacts: int) -> None:
-        """Add a batch of so many artifacts, and commit if there are many, or the last commit was long ago."""
-        self._built.append(batch)
-        self._artifacts += artifacts
-        self.reports.append(batch.report)
+    def add(self, listings: Sequence[Listing], batch: BuiltBatch) -> None:
+        """Add a batch of these artifacts, and commit if there are many, or the last commit was long ago."""
+        self._built.append((listings, batch))
+        self._artifacts += len(listings)
         if self._artifacts >= GROUP_ARTIFACTS or time.monotonic() - self._since > GROUP_SECONDS:
             self.commit()
 
@@ -105,4 +106,10 @@ class Group:
         """Commit the batches, if there are any."""
         built, self._built, self._artifacts, self._since = self._built, [], 0, time.monotonic()
         if built:
-            commit_group(self.store, self.corpus, built, self.lease)
+            commit_group(self.store, self.corpus, [batch for _, batch in built], self.lease)
+            self._committed += ((listings, batch.report) for listings, batch in built)
+
+    def committed(self) -> Iterator[tuple[Sequence[Listing], BatchReport]]:
+        """Yield the batches, with their reports, that were committed since the last call; also in another thread."""
+        while self._committed:
+            yield self._committed.popleft()

@@ -233,38 +233,50 @@ class Indexer:
         return replace(report, records=report.records + len(work.batch.unwritten))
 
     def build(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BatchReport:
-        """Bring these artifacts up to date in the stages of the options. All earlier stages must be current.
-
-        Other processes of the run may build other artifacts of the corpus. Other runs are waited for.
-        """
-        with self.lease.on(self.corpus, next((listing.artifact_id for listing in listings), "")):
-            return sum(self.build_all(split(listings), options), BatchReport())
+        """Bring these artifacts up to date in the stages of the options. All earlier stages must be current."""
+        return sum(self.build_all(split(listings), options), BatchReport())
 
     def build_all(self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE) -> list[BatchReport]:
-        """Build the batches in order, computing each one while the previous one is written."""
+        """Build the batches in order, and return the reports of all."""
+        return [report for _, report in self.build_each(batches, options)]
+
+    def build_each(
+        self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE
+    ) -> Iterator[tuple[Sequence[Listing], BatchReport]]:
+        """Build the batches in order, computing each one while the previous one is written.
+
+        Yields each batch with its report when its rows are committed; a batch that takes too much memory in parts.
+        Other processes of the run may build other artifacts of the corpus. Other runs are waited for.
+        """
+        batches = iter(batches)
+        first = next(batches, ())
+        if not first:
+            return
         writes: list[Future[None]] = []
-        with self.lease.on(self.corpus), _rare_collections(), ThreadPoolExecutor(1) as writer:
+        with self.lease.on(self.corpus, first[0].artifact_id), _rare_collections(), ThreadPoolExecutor(1) as writer:
             group = Group(self.store, self.corpus, self.lease)
+            computed = (self._compute_in_memory(batch, options) for batch in chain([first], batches))
             try:
-                for part, work in chain.from_iterable(self._compute_in_memory(batch, options) for batch in batches):
+                for part, work in chain.from_iterable(computed):
                     if writes:
-                        writes[-1].result()  # at most two are in memory, and a failed write stops the run
+                        writes.pop().result()  # at most two are in memory, and a failed write stops the run
                     into = telemetry.in_context(self._write_into)
                     writes.append(writer.submit(into, group, part, work, options))
                     if options.progress:
                         options.progress(Stage.ARTIFACTS.value, 0, len(part))
+                    yield from group.committed()
             finally:
                 writes.append(writer.submit(group.commit))  # runs after the writes submitted before it
         for write in writes:
             write.result()
-        return group.reports
+        yield from group.committed()
 
     def _write_into(self, group: Group, listings: Sequence[Listing], work: BatchWork, options: BuildOptions) -> None:
         try:
             built = self._write(work)
         except MemoryError:
             built = None  # as in _compute_in_memory
-        group.add(self._write(self._out_of_memory(listings, options)) if built is None else built, len(listings))
+        group.add(listings, self._write(self._out_of_memory(listings, options)) if built is None else built)
 
     def build_batch(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BuiltBatch:
         """Compute a batch and write its rows to files, for `commit_group` in this process or another.

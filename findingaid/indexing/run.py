@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -62,6 +62,40 @@ UNSETTLED = "the source is being written: nothing is deleted until a later run"
 
 ProgressOf = Callable[[str], Progress]
 """Function from the name of a corpus to the callback that reports progress on its artifacts and texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The work on a corpus begins: what a run found to do."""
+
+    plan: CorpusPlan
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBuilt:
+    """The rows of a batch are written; they are published at the end of the run."""
+
+    corpus: str
+    artifact_ids: Sequence[str]
+    report: BatchReport
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The work on a corpus has ended. Its report has the error of a source that could not be listed."""
+
+    corpus: str
+    report: CorpusReport
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The tables were maintained and checked, and published unless a check failed."""
+
+    result: ReleaseResult
+
+
+RunEvent = Planned | BatchBuilt | Finished | Published
 
 
 @dataclass
@@ -253,7 +287,7 @@ class Run:
     def estimate(self, corpora: Sequence[str]) -> Report:
         """Return the work that `index` would do, its cost and its time, without a paid call or a write."""
         forecast = Forecast()
-        reports = {name: _timed(name, partial(self._estimate, name, forecast)) for name in corpora}
+        reports = {name: self._estimate(name, forecast) for name in corpora}
         texts = sum(report.calls.embed for report in reports.values())
         return Report(reports, embed_seconds=forecast.seconds(self.embedder, texts))
 
@@ -277,46 +311,72 @@ class Run:
         details = {"findingaid.corpora": list(corpora)}
         with telemetry.span("index", "findingaid.run.duration", {}, details), self:
             repaired = self.prepare(allow_loss=allow_loss)
-            reports: dict[str, CorpusReport] = {}
             plan_of = partial(self.plan, force=force, allow_loss=allow_loss)
             if artifacts:
                 plans = self.plans(corpora, artifacts, force=force, allow_loss=allow_loss)
                 corpora, plan_of = list(plans), partial(_planned, plans)
-            with self.workers() as workers:
-                for name in corpora:
-                    own = replace(options, progress=progress(name))
-                    reports[name] = _timed(name, partial(self._index, name, plan_of, own, workers))
-            closed = self.close([name for name in corpora if reports[name].active])
-        return Report(reports, repaired, closed.unpublished)
+            events = list(self.events(corpora, plan_of, options, progress))
+        reports = {event.corpus: event.report for event in events if isinstance(event, Finished)}
+        unpublished = next(event.result.unpublished for event in events if isinstance(event, Published))
+        return Report(reports, repaired, unpublished)
 
-    def _index(
+    def events(
         self,
-        corpus: str,
+        corpora: Sequence[str],
         plan_of: Callable[[str], CorpusPlan],
         options: BuildOptions,
-        workers: Workers,
-    ) -> CorpusReport:
-        plan = self.begin(plan_of(corpus), force=options.force)
-        indexer = self.indexer(corpus)
+        progress: ProgressOf,
+    ) -> Iterator[RunEvent]:
+        """Work on corpora one after the other, publish, and yield each thing when it has happened.
+
+        A corpus gives Planned, BatchBuilt for each batch, and Finished; the last event is Published. `plan_of` returns
+        the plan of a corpus, or raises SourceError, of which the report tells. To be called within `with run`, and
+        after `prepare`.
+        """
+        active: list[str] = []
+        with self.workers() as workers:
+            for corpus in corpora:
+                start = time.perf_counter()
+                try:
+                    report = yield from self._work_on(
+                        plan_of(corpus), replace(options, progress=progress(corpus)), workers
+                    )
+                except SourceError as error:
+                    report = CorpusReport(error=_at_key(corpus, error))
+                active += [corpus] if report.active else []
+                yield Finished(corpus, replace(report, seconds=_since(start)))
+        yield Published(self.close(active))
+
+    def _work_on(
+        self, plan: CorpusPlan, options: BuildOptions, workers: Workers
+    ) -> Generator[RunEvent, None, CorpusReport]:
+        plan = self.begin(plan, force=options.force)
+        yield Planned(plan)
         if options.progress:
             options.progress(Stage.ARTIFACTS.value, len(plan.stale), 0)
-        if self.executor:
-            reports = [report for _, report in workers.build(indexer, plan.steps(), options)]
-        else:  # as `InProcess` does, but each batch is computed while the one before is written
-            reports = indexer.build_all(plan.batches(), options) if plan.stale else []
+        reports: list[BatchReport] = []
+        indexer = self.indexer(plan.corpus)
+        for batch, report in workers.build(indexer, plan.steps() if self.executor else plan.batches(), options):
+            reports.append(report)
+            yield BatchBuilt(plan.corpus, [listing.artifact_id for listing in batch], report)
         for ids in plan.removals():
             indexer.remove(ids)
         return self.finish_corpus(plan, reports)
 
     def _estimate(self, corpus: str, forecast: Forecast) -> CorpusReport:
-        plan, indexer = self.plan(corpus), self.indexer(corpus)
+        start = time.perf_counter()
+        try:
+            plan, indexer = self.plan(corpus), self.indexer(corpus)
+        except SourceError as error:
+            return CorpusReport(error=_at_key(corpus, error), seconds=_since(start))
         estimates = [indexer.estimate(batch, forecast) for batch in plan.batches()]
         failed = {failure.artifact_id for estimate in estimates for failure in estimate.failed}
         counted = {listing.artifact_id for listing in plan.stale} - failed  # a skipped one gets no records
         rows = indexer.ledger.columns(corpus, "artifact_id", "n_records")
         replaced = pc.is_in(rows["artifact_id"], pa.array([*counted, *plan.deleted], pa.string()))
         kept = pc.sum(rows["n_records"].filter(pc.invert(replaced))).as_py() or 0
-        return _report(plan, estimates, kept + sum(estimate.records for estimate in estimates))
+        report = _report(plan, estimates, kept + sum(estimate.records for estimate in estimates))
+        return replace(report, seconds=_since(start))
 
     def _inspect(self) -> None:
         """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""
@@ -417,14 +477,8 @@ def _report(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
     )
 
 
-def _timed(corpus: str, do: Callable[[], CorpusReport]) -> CorpusReport:
-    """Return the report of `do` with its seconds; a report of the error if the source fails."""
-    start = time.perf_counter()
-    try:
-        report = do()
-    except SourceError as error:
-        report = CorpusReport(error=_at_key(corpus, error))
-    return replace(report, seconds=round(time.perf_counter() - start, 3))
+def _since(start: float) -> float:
+    return round(time.perf_counter() - start, 3)
 
 
 def _at_key(corpus: str, error: SourceError) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Protocol
 
 from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.plan import LARGE_BATCH_ARTIFACTS, split
 from findingaid.model import Failure, Listing, Stage
 from findingaid.reports import BatchReport
 
@@ -33,13 +35,13 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Builds batches one after the other in this process."""
+    """Builds batches in this process, each of them while the one before is written."""
 
     def build(
         self, indexer: Indexer, batches: Iterable[Batch], options: BuildOptions
     ) -> Iterator[tuple[Batch, BatchReport]]:
-        for batch in batches:
-            yield batch, indexer.build(batch, options)
+        parts = (split(batch) if len(batch) > LARGE_BATCH_ARTIFACTS else [batch] for batch in batches)
+        yield from indexer.build_each(chain.from_iterable(parts), options)
 
 
 def lost_batch(batch: Batch, why: str) -> BatchReport:
