@@ -368,8 +368,8 @@ class FindingAid:
         one, and False uses none; both hold for `expand` too. None also uses the configured `blend` and `route`.
         `blend` is the share of the dense score in a hybrid score, or "rrf" for reciprocal rank fusion.
 
-        With `use_summaries`, summary nodes are searched beside everything else. Each is followed by the
-        `summary_top_k` of its claims that answer best, in addition to the k hits.
+        With `use_summaries`, summary nodes are searched beside everything else, also with `per_artifact`. Each is
+        followed by the `summary_top_k` of its claims that answer best, in addition to the k hits.
 
         With `fresh`, each hit says whether its source still has the published version, see `freshness`.
 

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from findingaid.errors import ConfigError, visible, visible_line
-from findingaid.model import Hit, Mode
+from findingaid.model import SUMMARY, Hit, Mode
 from findingaid.query.lookup.artifact import SHORT_VERSION
 from findingaid.query.lookup.freshness import Marked
 from findingaid.query.lookup.places import Location
@@ -100,8 +100,13 @@ def _render_group(
         (f"{number:<{indent}}", "dim"), (visible_line(str(location)), "bold"), f"  {hit.score:.3f}", *marks,
         (visible_line(f"  {_describe(hit, location)}"), "dim"),
     )  # fmt: skip
-    yield Padding(words.highlight(visible(words.excerpt(hit.text))), (0, 0, 0, indent))
-    if group.others:
+    node = hit.surface_kind == SUMMARY
+    yield Padding(words.highlight(visible(hit.text if node else words.excerpt(hit.text))), (0, 0, 0, indent))
+    if node:
+        for claim in group.others:
+            text = Text.assemble((f"{_surface(claim)}  ", "dim"), words.highlight(visible(claim.text)))
+            yield Padding(text, (0, 0, 0, 2 * indent))
+    elif group.others:
         holder = "file" if location.path else "artifact"
         yield Padding(Text(f"+{len(group.others)} more in this {holder}", "dim"), (0, 0, 0, indent))
     if explained:
@@ -122,10 +127,12 @@ def told_fresh(seconds: float) -> str:
 
 def _describe(hit: Hit, location: Location) -> str:
     """Describe a record: its corpus if the place does not name it, its surface and its span."""
-    corpus = f"{hit.corpus}  " if location.path else ""
-    return f"{corpus}{hit.surface_kind} {hit.surface_index}" + (
-        f" {printed_span(hit.span, hit.artifact_version)}" if hit.span else ""
-    )
+    return f"{hit.corpus}  {_surface(hit)}" if location.path else _surface(hit)
+
+
+def _surface(hit: Hit) -> str:
+    span = f" {printed_span(hit.span, hit.artifact_version)}" if hit.span else ""
+    return f"{hit.surface_kind} {hit.surface_index}{span}"
 
 
 def printed_span(span: tuple[int, int], version: str) -> str:

@@ -141,6 +141,7 @@ def search(
 
     Lists up to K files, each with its best record, and counts its other good records. --all lists K records, and so do
     --json and --csv. With --offset, or a step that works on K records, the files of these K records are listed.
+    --use-summaries also lists the summary node of such a file, with its best claims beneath.
 
     \b
     Examples:
@@ -170,7 +171,9 @@ def search(
         return say_json([hit.to_dict() for hit in hits])
     if as_csv:
         return say_csv(hits.to_arrow().to_pylist())
-    groups = [HitGroup(hit, ()) for hit in drop_repeats(hits)] if every else group_by_artifact(hits)[:k]
+    groups = (
+        [HitGroup(hit, ()) for hit in drop_repeats(hits)] if every else group_by_artifact(hits, k, how["summary_top_k"])
+    )
     locations = aid.locate([group.best for group in groups])
     if opened is not None:
         return _open(aid, groups, locations, opened)
@@ -188,7 +191,7 @@ def _may_read_on(aid: FindingAid, how: Mapping[str, Any]) -> bool:
     defaults = aid.search_defaults
     steps = any(how[step] is not None for step in ("rerank", "select", "expand"))
     configured = defaults.rerank or defaults.select or defaults.expand is not None
-    return not (how["offset"] or how["use_summaries"] or how["per_artifact"] or steps or configured)
+    return not (how["offset"] or how["per_artifact"] or steps or configured)
 
 
 def _open(aid: FindingAid, groups: Sequence[HitGroup], locations: Sequence[Location], number: int) -> None:

@@ -146,7 +146,7 @@ def _ranking(
             place for place, hit in records if _name(hit) in case.expected and contains_passage(hit.text, case.passage)
         )
         first = next(held, None)
-    return CaseRanking([_name(hit) for hit in hits(per_artifact=True)], first)
+    return CaseRanking(list(dict.fromkeys(_name(hit) for hit in hits(per_artifact=True))), first)
 
 
 def _name(hit: Hit) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ import orjson
 from findingaid.errors import QueryError
 from findingaid.model import Hit
 from findingaid.query.search.hits import Hits
+from findingaid.query.search.summary_claims import SUMMARIZES
 from findingaid.serve.inputs import SearchInput
 from findingaid.serve.truncation import count_fitting
 from findingaid.serve.view import View
@@ -51,18 +52,31 @@ def _digest(asked: SearchInput) -> str:
 
 def page_of_hits(view: View, asked: SearchInput, hits: Hits) -> dict[str, Any]:
     """Return a page of hits within the budget of tokens; `next_cursor` continues after its last hit."""
-    start, full = position(asked), len(hits) == asked.k and not hits.enough
+    start, full = position(asked), _ranked(hits) == asked.k and not hits.enough
     page: dict[str, Any] = {
         "hits": _shown(view, asked, hits),
         "enough": hits.enough,
         "queries": hits.queries,
         "fresh_seconds": hits.fresh_seconds,
-        "next_cursor": _cursor(asked, start + len(hits)),
+        "next_cursor": _cursor(asked, start + _ranked(hits)),
     }
     fitting = count_fitting(page, "hits", asked.max_tokens) if asked.max_tokens else len(hits)
+    fitting = _before_node(hits, fitting) or fitting
     if fitting < len(hits):
-        return {**page, "hits": page["hits"][:fitting], "next_cursor": _cursor(asked, start + fitting)}
+        return {**page, "hits": page["hits"][:fitting], "next_cursor": _cursor(asked, start + _ranked(hits[:fitting]))}
     return page if full else {**page, "next_cursor": ""}
+
+
+def _ranked(hits: Sequence[Hit]) -> int:
+    """Count the hits of the ranking, without the claims that follow their summary node."""
+    return sum(hit.route != SUMMARIZES for hit in hits)
+
+
+def _before_node(hits: Sequence[Hit], end: int) -> int:
+    """Return where to end a page instead, if its end would cut a summary node off from its claims."""
+    while 0 < end < len(hits) and hits[end].route == SUMMARIZES:
+        end -= 1
+    return end
 
 
 def _shown(view: View, asked: SearchInput, hits: Hits) -> list[dict[str, Any]]:

@@ -9,13 +9,14 @@ import pty
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from findingaid.cli.results import LINES, Highlighter, editor_command, mark_passage
-from findingaid.model import Hit, Raw, Surface, SurfacePlan
+from findingaid.model import CLAIM, SUMMARY, Hit, Raw, Surface, SurfacePlan
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import drop_repeats, group_by_artifact
 from tests.conftest import Cli, ReadyMade, error_of, text_about
@@ -129,6 +130,22 @@ def test_claims_are_listed_up_to_a_limit_that_says_how_many_there_are(cli: Cli) 
     assert [row["claim_id"] for row in rows] == [claim["claim_id"] for claim in cli.json("claims", "list")]
 
 
+@pytest.mark.parametrize("flags", [[], ["--all"], ["--per-artifact"], ["-k", "1"], ["--mode", "lexical"]])
+def test_a_summary_node_is_listed_with_its_claims_whatever_else_its_file_says(cli: Cli, flags: list[str]) -> None:
+    cli.write(
+        "team.md",
+        " ".join(f"{name} owns part {n} of the log." for n, name in enumerate(("Ada", "Bo", "Cy", "Di", "Ed"))),
+    )
+    cli.settings["corpora"]["docs"] |= {"claims": True, "summary_nodes": True}
+    assert cli.run("index").exit_code == 0
+
+    shown = cli.run("search", "who owns a part of the log", "--use-summaries", "--summary-top-k", "2", *flags).stdout
+
+    lines = shown.splitlines()
+    node = next(number for number, line in enumerate(lines) if "  summary " in line)
+    assert len([line for line in lines[node:] if "  claim " in line]) == 2
+
+
 # -- grouping ----------------------------------------------------------------------------------------------
 
 
@@ -158,6 +175,42 @@ def test_groups_come_in_the_order_of_their_best_hits() -> None:
 
     groups = group_by_artifact([first, second, third])
     assert [(group.best, list(group.others)) for group in groups] == [(first, [third]), (second, [])]
+
+
+def summary_of(artifact: str, *claims: Hit) -> Hit:
+    members = [claim.metadata["claim_id"] for claim in claims]
+    return replace(
+        hit(artifact, " ".join(claim.text for claim in claims)), surface_kind=SUMMARY, metadata={"members": members}
+    )
+
+
+def claim_of(artifact: str, text: str, score: float) -> Hit:
+    return replace(hit(artifact, text, (0, len(text))), surface_kind=CLAIM, score=score, metadata={"claim_id": text})
+
+
+FIRST, SECOND, OTHER = (
+    claim_of("a", "The ledger knows it.", 0.2),
+    claim_of("a", "Readers see it.", 0.3),
+    hit("b", "x", (0, 1)),
+)
+NODE = summary_of("a", FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("hits", "groups"),
+    [
+        ([CHUNK, OTHER, NODE, FIRST, SECOND], [(CHUNK, []), (NODE, [SECOND, FIRST]), (OTHER, [])]),
+        ([NODE, FIRST, SECOND, CHUNK, OTHER], [(NODE, [SECOND, FIRST]), (CHUNK, []), (OTHER, [])]),
+        ([FIRST, SECOND, OTHER, NODE], [(NODE, [SECOND, FIRST]), (OTHER, [])]),
+        ([OTHER, CHUNK, NODE], [(OTHER, []), (CHUNK, []), (NODE, [])]),
+    ],
+)
+def test_a_summary_node_is_beside_the_best_hit_of_its_artifact_with_its_claims_beneath(
+    hits: list[Hit], groups: list[tuple[Hit, list[Hit]]]
+) -> None:
+    assert [(group.best, list(group.others)) for group in group_by_artifact(hits)] == groups
+    assert NODE in [group.best for group in group_by_artifact(hits, 2)]
+    assert NODE in drop_repeats(hits)
 
 
 # -- passages ----------------------------------------------------------------------------------------------

@@ -24,7 +24,10 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import ResourceUpdatedNotification
 
 from findingaid import Corpus, FindingAid, NotFoundError, QueryError
+from findingaid.claims.extraction import ExtractiveClaims
+from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.config.settings import ServeSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.serve import publications
 from findingaid.serve.limits import WorkerPool
@@ -351,6 +354,30 @@ def test_a_cursor_leads_through_all_hits_once_in_results_within_their_budget(ses
             given = {**given, "cursor": page["next_cursor"]}
         assert seen == every[: len(seen)]
         assert len(seen) == len(every)
+
+
+@pytest.mark.parametrize("max_tokens", [None, 1_200])
+def test_claims_beneath_a_summary_node_do_not_end_the_pages(tmp_path: Path, max_tokens: int | None) -> None:
+    source = MemorySource(
+        {f"{topic}.md": text_about(topic, f"{topic} again") for topic in ("ledger", "vector", "lease")}
+    )
+    claims = Claiming(ExtractiveClaims(), nodes=ExtractiveNodes(), at_least=2)
+    corpus = Corpus("notes", source, Chunked(chunk_size=200, overlap=0), claims=claims)
+    aid = FindingAid(Store(str(tmp_path / "index")), Observed(), {"notes": corpus})
+    aid.index()
+    session, query = Session.of(aid), {"query": "ledger", "use_summaries": True, "summary_top_k": 2}
+    ranked = [hit.record_id for hit in aid.search("ledger", 100, use_summaries=True, summary_top_k=0)]
+
+    seen, given = [], {**query, "k": 2, **({"max_tokens": max_tokens} if max_tokens else {})}
+    for _ in range(100):
+        page = session.call("search", given)
+        seen += [hit["record_id"] for hit in page["hits"]]
+        if not page["next_cursor"]:
+            break
+        given["cursor"] = page["next_cursor"]
+
+    assert [record_id for record_id in seen if record_id in ranked] == ranked
+    assert len(seen) > len(ranked)
 
 
 @pytest.mark.parametrize(

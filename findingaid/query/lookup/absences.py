@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from findingaid.claims.extraction import HINTS, why_no_claims
+from findingaid.claims.extraction import HINTS, ClaimOrigin, claims_from, doubt, why_no_claims
+from findingaid.claims.forms import draft_of, extraction_of
 from findingaid.claims.model import Evidence
-from findingaid.corpus import Corpus
+from findingaid.corpus import Claiming, Corpus
 from findingaid.errors import brief
 from findingaid.model import WRITTEN, Outcome, Stage
-from findingaid.protocols import ExplainingExtractor, LeftOut
+from findingaid.protocols import ExplainingExtractor, Free, LeftOut, Member
 from findingaid.query.lookup.passages import StoredArtifact, read_stored_artifacts
 from findingaid.reports import Unclaimed
 from findingaid.store import Ledger, LedgerRow, Store
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from findingaid.query.search.reader import Key, Reader
 
 NAMED = 3
-"""Number of sentences that were not taken which a reason quotes."""
+"""Number of sentences that were not taken, or were refused, which a reason quotes."""
+
+ALL_REFUSED = "all refused"
+"""Reason of an artifact in which claims were found, none of them accepted."""
 
 READ = 1_000
 """Maximum number of artifacts without claims that are read to say why."""
@@ -61,6 +65,11 @@ class _Case:
                 else "left to the next run"
             )
         return none if outcome else "not made yet: run `findingaid index`"
+
+    def cached(self, key: str) -> str:
+        """Return the cached answer of a model; "" if it is not in the cache."""
+        found: list[str] = self.reader.store.lookup("calls", "key", [key], ["text"])["text"].to_pylist()
+        return found[0] if found else ""
 
 
 def find_absences(reader: Reader, corpora: Mapping[str, Corpus], key: Key, eligible: Eligible) -> list[Absence]:
@@ -107,7 +116,7 @@ def _claims(case: _Case) -> Iterator[Absence]:
     if not row.n_claims:
         none = f"{_why_none(case)}{_not_taken(case)}"
         yield Absence("claims", case.why_no(Stage.CLAIMS, none))
-    elif not _counted(case):
+    elif not _members(case):
         yield Absence("claims", f"{_number(row.n_claims, 'claim')}, none of them in use")
 
 
@@ -115,13 +124,23 @@ def _summary_node(case: _Case) -> Iterator[Absence]:
     claiming, row = case.corpus.claims, case.row
     if claiming is None or claiming.nodes is None or not row.n_claims:
         return
-    counted = _counted(case)
-    if counted < claiming.at_least:
+    members = _members(case)
+    if (counted := len(members)) < claiming.at_least:
         retracted = f", {row.n_claims - counted} not in use" if counted < row.n_claims else ""
         enough = f"{_number(row.n_claims, 'claim')}{retracted}, {claiming.at_least} needed"
         yield Absence("summary node", f"{enough}{_not_taken(case)}")
     elif not row.n_summary_nodes:
-        yield Absence("summary node", case.why_no(Stage.SUMMARY_NODES, "its producer had nothing to say"))
+        yield Absence("summary node", case.why_no(Stage.SUMMARY_NODES, _why_no_node(case, claiming, members)))
+
+
+def _why_no_node(case: _Case, claiming: Claiming, members: Sequence[Member]) -> str:
+    """Return why the producer's summary of these claims is not there; a free producer writes it again."""
+    producer, empty = claiming.nodes, case.row.outcome(Stage.SUMMARY_NODES) == Outcome.EMPTY
+    again = producer.summarize if producer and empty and isinstance(producer, Free) else None
+    draft = again(members) if again else draft_of(case.cached(case.row.summary_nodes_key))
+    if draft is None:
+        return "its producer had nothing to say"
+    return f"its summary {doubt(draft.confidence, claiming.min_node_confidence) or f'has {len(draft.bullets)} points'}"
 
 
 def _synopsis(case: _Case) -> Iterator[Absence]:
@@ -143,7 +162,20 @@ def _why_none(case: _Case) -> str:
     claiming = case.corpus.claims
     if claiming is None or case.kept is None or case.kept.text is None:
         return "it has no text"
-    return why_no_claims(claiming.extractor, case.kept.text, _hints(case.kept))
+    if not case.row.refused:
+        return why_no_claims(claiming.extractor, case.kept.text, _hints(case.kept))
+    refused = _refused(case, claiming, case.kept.text, _hints(case.kept))[:NAMED]
+    return ": ".join(filter(None, (ALL_REFUSED, ", ".join(refused))))
+
+
+def _refused(case: _Case, claiming: Claiming, text: str, hints: Mapping[str, Any]) -> list[str]:
+    """Return the statements that were refused, with the reasons; a free extractor extracts them again."""
+    extractor, row = claiming.extractor, case.row
+    free = isinstance(extractor, Free)
+    extraction = extractor.extract(text, hints) if free else extraction_of(case.cached(row.claims_key))
+    of = ClaimOrigin(row.corpus, row.artifact_id, row.artifacts or "", text, extractor.id)
+    refused = claims_from(extraction.statements, of, min_confidence=claiming.min_confidence)[1]
+    return [*extraction.refused, *(line.removeprefix(f"{row.artifact_id}: ") for line in refused)]
 
 
 def _not_taken(case: _Case) -> str:
@@ -166,12 +198,13 @@ def _hints(kept: StoredArtifact) -> Mapping[str, Any]:
     return {name: kept.artifact.metadata[name] for name in HINTS if kept.artifact.metadata.get(name)}
 
 
-def _counted(case: _Case) -> int:
-    """Return how many claims of an artifact count for a summary: those with evidence that are not retracted."""
+def _members(case: _Case) -> list[Member]:
+    """Return the claims of an artifact that count for a summary: those with evidence that are not retracted."""
     of = both(equals("corpus", case.row.corpus), equals("artifact_id", case.row.artifact_id))
-    rows = case.reader.beside("claims").to_table(columns=["claim_id", "evidence"], filter=of).to_pylist()
-    retracted = case.eligible.retracted
-    return sum(row["claim_id"] not in retracted and row["evidence"] != Evidence.FORGED for row in rows)
+    columns = [field.name for field in fields(Member)]
+    rows = case.reader.beside("claims").to_table(columns=[*columns, "evidence", "position"], filter=of).to_pylist()
+    counted = [r for r in rows if r["claim_id"] not in case.eligible.retracted and r["evidence"] != Evidence.FORGED]
+    return [Member(*(r[name] for name in columns)) for r in sorted(counted, key=lambda r: r["position"])]
 
 
 def _number(count: int, what: str) -> str:
@@ -186,10 +219,13 @@ def count_unclaimed(store: Store, corpora: Mapping[str, Corpus], within: Sequenc
         if claiming is None or not store.exists():
             continue
         without = both(equals("corpus", name), equals("claims_outcome", Outcome.EMPTY))
-        ids = sorted(store.rows("ledger", ["artifact_id"], without)["artifact_id"].to_pylist())
+        empty = store.rows("ledger", ["artifact_id", "refused"], without).to_pylist()
+        refused = {row["artifact_id"] for row in empty if row["refused"]}
+        ids = sorted(row["artifact_id"] for row in empty)
         kept = read_stored_artifacts(partial(stored, store), {name: corpora[name]}, [(name, i) for i in ids[:READ]])
         reasons = {
-            i: why_no_claims(claiming.extractor, one.text or "", _hints(one)) for (_, i), one in sorted(kept.items())
+            i: ALL_REFUSED if i in refused else why_no_claims(claiming.extractor, one.text or "", _hints(one))
+            for (_, i), one in sorted(kept.items())
         }
         found[name] = Unclaimed.of(reasons) + Unclaimed.of(dict.fromkeys(ids[READ:], "not looked at here"))
     return found

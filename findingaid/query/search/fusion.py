@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from findingaid.model import Rank
-from findingaid.query.search.reader import Candidate, Reader, RowHit
+from findingaid.query.search.reader import Candidate, Key, Reader, RowHit
 from findingaid.query.search.recency import recency_factors
 from findingaid.query.search.request import Request
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
@@ -180,11 +180,11 @@ def sort_by_score(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (-c.score, c.record_id))
 
 
-def best_per_artifact(ranked: Iterable[Candidate]) -> list[Candidate]:
-    """Return the first candidate of each artifact."""
-    best: dict[tuple[str, str], Candidate] = {}
+def best_per_artifact(ranked: Iterable[Candidate], beside: str = "") -> list[Candidate]:
+    """Return the first candidate of each artifact, and the first of the surface kind `beside`."""
+    best: dict[tuple[Key, bool], Candidate] = {}
     for c in ranked:
-        best.setdefault(c.artifact, c)
+        best.setdefault((c.artifact, c.surface_kind == beside), c)
     return list(best.values())
 
 

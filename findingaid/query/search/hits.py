@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from findingaid.frames import require_pandas
-from findingaid.model import Hit
+from findingaid.model import SUMMARY, Hit
 from findingaid.query.search.reader import Candidate
 from findingaid.text.words import WORD, ngrams
 
@@ -80,31 +80,51 @@ class Hits(list[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
-    """Best hit of an artifact, and its other hits, best first."""
+    """Best hit of an artifact and its other hits, best first; or a summary node and the claims that it summarizes."""
 
     best: Hit
     others: Sequence[Hit]
 
 
-def group_by_artifact(hits: Iterable[Hit]) -> list[HitGroup]:
-    """Group hits by their artifact, in the order of the best hit of each; hits that repeat another are left out."""
+def group_by_artifact(hits: Iterable[Hit], artifacts: int | None = None, claims: int = 3) -> list[HitGroup]:
+    """Group hits by their artifact, in the order of the best hit of each, for so many artifacts or for all.
+
+    Hits that repeat another are left out. A summary node forms a group with the best `claims` that it summarizes.
+    """
     grouped: dict[tuple[str, str], list[Hit]] = {}
     for hit in drop_repeats(hits):
         grouped.setdefault((hit.corpus, hit.artifact_id), []).append(hit)
-    return [HitGroup(group[0], group[1:]) for group in grouped.values()]
+    return [each for group in list(grouped.values())[:artifacts] for each in _split_off_node(group, claims)]
+
+
+def _split_off_node(group: Sequence[Hit], claims: int) -> list[HitGroup]:
+    """Return the hits of an artifact as a group, and its summary node, if it is among them, as another."""
+    node = next((hit for hit in group if hit.surface_kind == SUMMARY), None)
+    if node is None:
+        return [HitGroup(group[0], group[1:])]
+    members = [hit for hit in group if hit.metadata.get("claim_id") in node.metadata["members"]]
+    beneath = sorted(members, key=lambda hit: -hit.score)[:claims]
+    rest = [hit for hit in group if hit is not node and hit not in beneath]
+    groups = [HitGroup(node, beneath), *([HitGroup(rest[0], rest[1:])] if rest else [])]
+    return groups if group[0] is node else groups[::-1]
 
 
 def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Drop composed texts, such as synopses and descriptions, that only say what other hits of their artifact say.
 
-    A text is said by others if they have at least `REPEATED` of its word sequences.
+    A text is said by others if they have at least `REPEATED` of its word sequences. A summary node always stays, since
+    its claims follow it.
     """
     hits = list(hits)
     said: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for hit in hits:
         if hit.span:
             said.setdefault((hit.corpus, hit.artifact_id), set()).update(_sequences(hit.text))
-    return [hit for hit in hits if hit.span or not _is_said(hit, said.get((hit.corpus, hit.artifact_id), set()))]
+    return [
+        hit
+        for hit in hits
+        if hit.span or hit.surface_kind == SUMMARY or not _is_said(hit, said.get((hit.corpus, hit.artifact_id), set()))
+    ]
 
 
 def _is_said(hit: Hit, said: Set[tuple[str, ...]]) -> bool:

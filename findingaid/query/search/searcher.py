@@ -323,7 +323,7 @@ def _apply_steps(
     else:
         ahead = apply_weights(ranked[: len(first)], reader, request)
         ranked = [*ahead, *cap_scores(ahead, ranked[len(first) :])]
-    return best_per_artifact(ranked) if request.per_artifact else ranked
+    return best_per_artifact(ranked, SUMMARY if request.use_summaries else "") if request.per_artifact else ranked
 
 
 def _read_page(reader: Reader, request: Request, ranked: Sequence[RowHit | Candidate]) -> Hits:

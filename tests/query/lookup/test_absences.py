@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
 import pytest
 
 import findingaid
 from findingaid import FindingAid
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.model import Action
+from findingaid.claims.nodes import ExtractiveNodes
+from findingaid.corpus import Claiming
+from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.reports import Unclaimed
+from findingaid.testing import MemorySource
 from tests.conftest import Cli, ReadyMade
 
 TEAM = "# Team\n\nFrank writes documentation. Anna works at Acme Corp. Ben tests the parser. Is it so? Yes.\n"
@@ -114,6 +121,78 @@ def test_a_corpus_without_claims_or_nodes_is_told_which_setting_it_lacks(indexed
     assert "set corpora.docs.summary_nodes" in indexed.run("summary", "team.md").stderr
     indexed.settings["corpora"]["docs"] |= {"claims": None}
     assert "set corpora.docs.claims" in indexed.run("summary", "team.md").stderr
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+class Unsure:
+    """Extractor that finds each sentence, with the given confidence."""
+
+    id = "unsure"
+
+    def __init__(self, confidence: float) -> None:
+        self.confidence = confidence
+
+    def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
+        sentences = [f"{said.strip()}." for said in text.split(".") if said.strip()]
+        return Extraction([Statement(said, said, confidence=self.confidence) for said in sentences])
+
+
+class UnsureAndFree(Unsure):
+    id = "unsure and free"
+    free: ClassVar[Literal[True]] = True
+
+
+class Short:
+    """Producer of as many points as it is told, with the given confidence."""
+
+    id = "short"
+
+    def __init__(self, points: int, confidence: float) -> None:
+        self.points, self.confidence = points, confidence
+
+    def summarize(self, members: Sequence[Member]) -> Draft | None:
+        points = tuple(Bullet(member.text, (member.claim_id,)) for member in members[: self.points])
+        return Draft(points, (), self.confidence) if points else None
+
+
+BELOW = "below min_confidence 0.7"
+
+
+@pytest.mark.parametrize(
+    ("claiming", "reason"),
+    [
+        (Claiming(Unsure(1.0), nodes=Short(3, 0.4)), f"its summary has the confidence 0.4, {BELOW}"),
+        (Claiming(Unsure(0.5), nodes=ExtractiveNodes()), f"its summary has the confidence 0.5, {BELOW}"),
+        (Claiming(Unsure(1.0), nodes=Short(2, 1.0)), "its summary has 2 points"),
+        (Claiming(Unsure(1.0), nodes=Short(0, 1.0)), "its producer had nothing to say"),
+    ],
+)
+def test_a_refused_summary_is_told_apart_from_one_without_words(
+    make_aid: Callable[..., FindingAid], claiming: Claiming, reason: str
+) -> None:
+    aid = make_aid(source=MemorySource({"full.md": FULL}), synthesizer=None, claims=claiming)
+    aid.index()
+
+    with pytest.raises(findingaid.NotFoundError, match=f"docs/full.md has no summary node: {reason}$"):
+        aid.summary_node("full.md")
+    assert [link.said for link in aid.why("full.md")[0].walk() if link.what == "no summary node"] == [reason]
+
+
+@pytest.mark.parametrize("extractor", [Unsure(0.5), UnsureAndFree(0.5)])
+def test_refused_claims_are_told_apart_from_a_text_that_states_nothing(
+    make_aid: Callable[..., FindingAid], extractor: Unsure
+) -> None:
+    source = MemorySource({"full.md": "Ada owns the parser.", "blank.md": ""})
+    aid = make_aid(source=source, synthesizer=None, claims=Claiming(extractor, min_confidence=0.7))
+    report = aid.index().corpora["docs"]
+
+    assert [absence.reason for absence in aid.absences("full.md", "docs")] == [
+        f"all refused: 'Ada owns the parser.' has the confidence 0.5, {BELOW}"
+    ]
+    assert aid.unclaimed(["docs"])["docs"] == report.unclaimed
+    assert "1 .md (all refused)" in str(report.unclaimed)
 
 
 def test_many_suffixes_are_summed_up() -> None:
