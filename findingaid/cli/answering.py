@@ -152,8 +152,10 @@ def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
     for quote in found.quotes:
         _print_quote(numbers[quote.quote_id], quote)
     by = f", written by {found.producer}" if found.producer else ""
-    note = f" ({found.note})" if found.note else f", relevance {percent(found.relevance)}"
-    say(f"\nconfidence {found.confidence}{note}{by}")
+    note = f" ({found.note})" if found.note else ""
+    relevance = f", relevance {percent(found.relevance)}" if not found.weak else ""
+    claims = f", claims {found.standing}" if found.claims and found.standing != "contested" else ""
+    say(f"\nconfidence {found.confidence}{note}{relevance}{claims}{by}")
     if found.unreviewed:
         say(f"not reviewed by a person: {found.unreviewed} of {len(found.sentences)} sentences")
 

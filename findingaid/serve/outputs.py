@@ -138,12 +138,14 @@ class AnswerSentence(TypedDict):
 class AnswerMeta(TypedDict):
     """Details of an answer: confidence, sentences, and the evidence and sentences that were left out.
 
-    `relevance`: estimated probability that the evidence answers the question. `note`: what is missing or doubtful.
-    `unreviewed`: number of sentences that cite a claim which no person approved.
+    `relevance`: estimated probability that the evidence answers the question. `standing`: how far the weakest of the
+    cited claims can be relied on. `note`: what is missing or doubtful. `unreviewed`: number of sentences that cite a
+    claim which no person approved.
     """
 
     confidence: str | None
     relevance: float
+    standing: Literal["contested", "unreviewed", "working", "actionable", "stable"] | None
     note: str
     unreviewed: int
     sentences: Sequence[AnswerSentence]

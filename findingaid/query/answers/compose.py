@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from findingaid.claims.model import Evidence, Standing, Tier, Truth
 from findingaid.model import Fresh
@@ -20,6 +20,7 @@ from findingaid.query.answers.relevance import (
     BESIDE,
     MEDIUM,
     REFUSED,
+    ClaimsStanding,
     Confidence,
     confidence_of,
     estimate_relevance,
@@ -80,6 +81,14 @@ class CitableClaim:
     def contested(self) -> bool:
         """Whether another claim that is in use contradicts this one."""
         return self.standing.truth is Truth.CONTESTED or bool(self.standing.contested_by)
+
+    @property
+    def reliability(self) -> ClaimsStanding:
+        """How far the claim can be relied on, by the decisions on it."""
+        if self.contested:
+            return "contested"
+        truth = self.standing.truth
+        return "unreviewed" if truth is Truth.WORKING and self.tier is not Tier.APPROVED else truth.value
 
     @property
     def outdated(self) -> str:
@@ -242,16 +251,16 @@ class Answer:
         return sum(not approved.issuperset(sentence.claim_ids) for sentence in self.sentences)
 
     @property
-    def confidence(self) -> Confidence | None:
-        """Confidence by the relevance and status of the cited evidence, see `confidence_of`; None without sentences.
+    def standing(self) -> ClaimsStanding | None:
+        """How far the weakest of the cited claims can be relied on; None without claims."""
+        return min((claim.reliability for claim in self.claims), key=get_args(ClaimsStanding).index, default=None)
 
-        The confidence of contested claims is low.
-        """
+    @property
+    def confidence(self) -> Confidence | None:
+        """Confidence by the relevance and standing of the evidence, see `confidence_of`; None without sentences."""
         if not self.sentences:
             return None
-        stable = not self.quotes and all(claim.standing.truth is Truth.STABLE for claim in self.claims)
-        contested = any(claim.contested for claim in self.claims)
-        return confidence_of(self.relevance, contested=contested, stable=stable, gaps=bool(self.gaps))
+        return confidence_of(self.relevance, self.standing, quotes=bool(self.quotes), gaps=bool(self.gaps))
 
     @property
     def weak(self) -> bool:
@@ -265,7 +274,7 @@ class Answer:
             return self._missing
         if self.relevance < MEDIUM:
             return f"weak: this may not answer the question (relevance {percent(self.relevance)})"
-        return "contested: another claim contradicts it" if any(claim.contested for claim in self.claims) else ""
+        return "contested: another claim contradicts it" if self.standing == "contested" else ""
 
     @property
     def _missing(self) -> str:
@@ -292,6 +301,7 @@ class Answer:
             "meta": {
                 "confidence": self.confidence,
                 "relevance": round(self.relevance, 3),
+                "standing": self.standing,
                 "note": self.note,
                 "unreviewed": self.unreviewed,
                 "sentences": [sentence.to_dict() for sentence in self.sentences],

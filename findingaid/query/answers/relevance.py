@@ -16,6 +16,9 @@ from typing import Literal
 
 Confidence = Literal["high", "medium", "low"]
 
+ClaimsStanding = Literal["contested", "unreviewed", "working", "actionable", "stable"]
+"""How far claims can be relied on, weakest first."""
+
 Weights = tuple[float, float, float]
 """Constant, weight of `above` and weight of `covered`."""
 
@@ -35,7 +38,7 @@ BESIDE = 0.05
 """Relevance below which a sentence is not cited beside one that reaches `REFUSED`. It may add to an answer."""
 
 MEDIUM, HIGH = 0.5, 0.8
-"""Least relevance of an answer with medium and with high confidence."""
+"""Least relevance of an answer with medium confidence, and of one from passages alone with high confidence."""
 
 
 def estimate_relevance(covered: float, above: float | None, weights: Weights = OF_CLAIM) -> float:
@@ -47,15 +50,16 @@ def estimate_relevance(covered: float, above: float | None, weights: Weights = O
     return _logistic(constant + by_score * above + by_words * covered)
 
 
-def confidence_of(relevance: float, *, contested: bool, stable: bool, gaps: bool) -> Confidence:
-    """Return the confidence in an answer whose most relevant evidence has this relevance.
+def confidence_of(relevance: float, standing: ClaimsStanding | None, *, quotes: bool, gaps: bool) -> Confidence:
+    """Return the confidence in an answer by the relevance of its best evidence and the standing of its claims.
 
-    Low if a cited claim is contested, at most medium if no evidence has some word of the question. Without such a gap,
-    medium becomes high if people approved all cited claims as stable.
+    Low if a cited claim is contested, at most medium if no evidence has some word of the question. Otherwise an answer
+    from claims alone is high if people approved all of them as stable. Without claims the relevance decides.
     """
-    if contested or relevance < MEDIUM:
+    if standing == "contested" or relevance < MEDIUM:
         return "low"
-    return "high" if not gaps and (stable or relevance >= HIGH) else "medium"
+    certain = relevance >= HIGH if standing is None else standing == "stable" and not quotes
+    return "high" if certain and not gaps else "medium"
 
 
 def percent(relevance: float) -> str:

@@ -24,10 +24,11 @@ export function answered(answer, words) {
 const idOf = ({ claim_id: claim, quote_id: quote }) => claim ?? quote;
 
 /** Returns how sure an answer is, and why it is not surer. */
-function sure({ meta: { confidence, note, sentences } }) {
+function sure({ meta: { confidence, note, relevance, sentences, standing } }) {
   if (!sentences.length) return null;
   const level = element("strong", { className: `sure ${line(confidence)}` }, `Confidence: ${line(confidence)}`);
-  return element("p", {}, level, note ? ` ${line(note)}` : "");
+  const met = `relevance ${Math.min(99, Math.round(relevance * 100))}%${standing ? `, claims ${line(standing)}` : ""}`;
+  return element("p", {}, level, ` ${line(note || met)}`);
 }
 
 function notes({ claims, quotes, gaps, meta: { cut, producer, refused, sentences, unreviewed } }) {

@@ -140,6 +140,11 @@ def test_what_people_decided_shows_in_tier_and_confidence(aid: FindingAid) -> No
     answer = aid.answer("ledger row")
 
     assert (answer.claims[0].tier, answer.confidence) == (Tier.APPROVED, "high")
+    for truth in (Truth.ACTIONABLE, Truth.WORKING):
+        decide(aid, Action.APPROVE, LEDGER, truth=truth)
+        meta = aid.answer("ledger row").to_dict()["meta"]
+        assert (meta["confidence"], meta["standing"]) == ("medium", truth.value)
+        assert meta["relevance"] > 0.9
     assert cited(aid, tiers=["approved"]) == []
     assert cited(aid, "ledger", tiers=["approved"]) == [LEDGER]
     with pytest.raises(QueryError, match="unknown tier"):
@@ -252,7 +257,7 @@ def test_confidence_tells_a_right_answer_from_a_doubtful_one(meaning: FindingAid
     right = meaning.answer("what signs auth tokens")
     doubtful = meaning.answer("which documents can a school print")
 
-    assert (right.confidence, right.note, right.passages) == ("high", "", ())
+    assert (right.confidence, right.standing, right.note, right.passages) == ("medium", "unreviewed", "", ())
     assert doubtful.confidence == "low"
     assert doubtful.note.startswith("weak: this may not answer the question (relevance ")
     assert doubtful.passages[0].artifact_id == "cups.md"
@@ -430,7 +435,7 @@ def test_the_command_shows_sentences_and_below_them_their_claims(asked: Cli) -> 
     assert shown[3].startswith("    docs/ledger.md [")
     assert LEDGER in shown[3]
     assert shown[-1] == "gaps: zebra"
-    assert shown[-3] == "confidence medium, relevance 80%"
+    assert shown[-3] == "confidence medium, relevance 80%, claims unreviewed"
     assert shown[-2] == "not reviewed by a person: 1 of 1 sentences"
     assert "no answer" in asked.run("answer", "zebra").stdout
 

@@ -184,7 +184,10 @@ def test_gaps_are_of_all_that_was_found_not_of_what_is_said() -> None:
 @pytest.mark.parametrize(
     ("above", "truths", "confidence"),
     [
-        (9.0, [Truth.WORKING], "high"),
+        (9.0, [Truth.WORKING], "medium"),
+        (9.0, [Truth.ACTIONABLE], "medium"),
+        (9.0, [Truth.STABLE, Truth.ACTIONABLE], "medium"),
+        (9.0, [Truth.STABLE, Truth.CONTESTED], "low"),
         (5.5, [Truth.WORKING], "medium"),
         (5.5, [Truth.STABLE], "high"),
         (5.5, [Truth.STABLE, Truth.WORKING], "medium"),
@@ -204,6 +207,30 @@ def test_confidence_follows_the_dense_score_and_the_decisions_on_the_claims(
 
     assert answer.confidence == confidence
     assert answer.weak is (confidence is None or above == 4.0)
+
+
+@pytest.mark.parametrize("tier", [Tier.POLICY, Tier.UNREVIEWED])
+def test_claims_that_no_person_reviewed_give_at_most_medium_confidence_however_well_they_answer(tier: Tier) -> None:
+    claims = [replace(make_claim(text, Standing(), tier), above=12.0) for text in AUTH]
+
+    answer = compose(EvidenceSet("auth", claims), 3, 4000)
+
+    assert (answer.confidence, answer.standing) == ("medium", "unreviewed")
+    assert answer.relevance > 0.99
+
+
+def test_the_standing_of_an_answer_is_that_of_its_weakest_claim() -> None:
+    stable, actionable, working = (
+        make_claim(text, Standing(Review.APPROVED, truth))
+        for text, truth in zip(AUTH, (Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING), strict=True)
+    )
+    unreviewed = make_claim("Auth is down on Sundays", Standing(), Tier.POLICY)
+    cited = [stable, actionable, working, unreviewed, contested("Auth is never down")]
+
+    standings = [compose(EvidenceSet("auth", cited[: n + 1]), 9, 4000).standing for n in range(len(cited))]
+
+    assert standings == ["stable", "actionable", "working", "unreviewed", "contested"]
+    assert compose(EvidenceSet("auth", []), 3, 4000).standing is None
 
 
 def test_an_answer_to_a_question_with_a_gap_has_no_high_confidence() -> None:
