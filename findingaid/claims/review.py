@@ -24,7 +24,7 @@ from findingaid.claims.model import (
 from findingaid.claims.redaction import complete, extractors, redacted_claims, traces
 from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.corpus import Corpus
-from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError
+from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError, brief
 from findingaid.protocols import Statement
 from findingaid.store import Lease, Leases, Store, schemas
 from findingaid.store.artifacts import COLUMNS, by_key
@@ -193,6 +193,7 @@ class Claims:
         An approved claim is cited from the next run on. A quote that is not in its artifact is recorded as forged, and
         a forged claim cannot be approved; it may be proposed again with another quote.
         """
+        _require(proposals, ProposedClaim, "propose: expected each claim as a ProposedClaim")
         who = actor or whoami()
         claims = [self._proposed(proposal, who) for proposal in proposals]
 
@@ -221,17 +222,17 @@ class Claims:
 
     def reject(self, *claims: str, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Record that claims do not hold, and why. Raises QueryError if the reason is empty."""
-        if not reason.strip():
+        if not (reason or "").strip():
             raise QueryError("reject: a reason is required")
         return self._each([_Wish(Action.REJECT, claim) for claim in claims], actor, reason)
 
     def contest(self, *pairs: tuple[str, str], actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Record for each pair of claims that at most one of the two can be right."""
-        return self._each([_Wish(Action.CONTEST, *pair) for pair in pairs], actor, reason)
+        return self._each([_Wish(Action.CONTEST, *_pair(Action.CONTEST, pair)) for pair in pairs], actor, reason)
 
     def supersede(self, *pairs: tuple[str, str], actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Replace the first claim of each pair by the second."""
-        return self._each([_Wish(Action.SUPERSEDE, *pair) for pair in pairs], actor, reason)
+        return self._each([_Wish(Action.SUPERSEDE, *_pair(Action.SUPERSEDE, pair)) for pair in pairs], actor, reason)
 
     def archive(self, *claims: str, actor: str | None = None, reason: str = "") -> Sequence[ClaimView]:
         """Take claims out of use without saying whether they are right."""
@@ -249,6 +250,7 @@ class Claims:
         """
         if not numbers:
             raise QueryError("undo: name the number of a decision")
+        _require(numbers, int, "undo: expected each number as an argument of its own")
         who = actor or whoami()
 
         def decide(before: Sequence[Decision]) -> Sequence[Verdict]:
@@ -305,6 +307,7 @@ class Claims:
     def _decide(self, decide: Any, count: int, actor: str | None, reason: str) -> Sequence[ClaimView]:
         if not count:
             raise QueryError("nothing to decide: name a claim")
+        _require([actor or "", reason], str, "actor and reason: expected texts")
         try:
             added = self.eligibility.log.decide(decide, actor or whoami(), reason)
         except QueryError as error:
@@ -389,6 +392,7 @@ class Claims:
 
     def _resolved(self, wanted: str, known: _Known) -> str:
         """Return the full id of a claim. Raises QueryError, the same whether or not another corpus has the claim."""
+        _require([wanted], str, "expected the id of a claim, each as an argument of its own")
         if wanted in known:
             return wanted
         found = {i for i in (*known.stated, *known.told) if i.startswith(wanted)} if len(wanted) >= SHORTEST else set()
@@ -411,6 +415,20 @@ class Claims:
             claim_id, first.corpus, first.text, first.type, standing.review, standing.truth, standing.circulation, tier,
             first.evidence, expired, waits, standing.contested_by, standing.superseded_by, evidences,
         )  # fmt: skip
+
+
+def _require(given: Iterable[object], kind: type, expected: str) -> None:
+    """Raise QueryError unless each argument is of this kind."""
+    for each in given:
+        if not isinstance(each, kind):
+            raise QueryError(f"{expected}, got {brief(str(each))}")
+
+
+def _pair(action: Action, given: Sequence[str]) -> tuple[str, str]:
+    """Return the two claims of a pair. Raises QueryError for anything else, such as a claim on its own."""
+    if isinstance(given, tuple | list) and len(given) == 2:
+        return given[0], given[1]
+    raise QueryError(f'{action}: expected pairs of claims, as in {action}(("a", "b")), got {brief(str(given))}')
 
 
 def whoami() -> str:

@@ -94,6 +94,42 @@ def test_what_is_forged_is_not_approved_and_a_rejection_needs_a_reason(aid: Find
     assert aid.claims.history() == []
 
 
+@pytest.mark.parametrize(
+    "decide",
+    [
+        *(lambda claims, a, b, name=name: getattr(claims, name)(a, b) for name in ("contest", "supersede")),
+        *(lambda claims, a, b, name=name: getattr(claims, name)(a) for name in ("contest", "supersede")),
+        *(
+            lambda claims, a, b, name=name: getattr(claims, name)((a, b, "working"))
+            for name in ("contest", "supersede")
+        ),
+        *(lambda claims, a, b, name=name: getattr(claims, name)([(a, b)]) for name in ("contest", "supersede")),
+        *(lambda claims, a, b, name=name: getattr(claims, name)((a, None)) for name in ("contest", "supersede")),
+        *(lambda claims, a, b, name=name: getattr(claims, name)([a, b]) for name in ("approve", "archive", "redact")),
+        *(
+            lambda claims, a, b, name=name: getattr(claims, name)(7)
+            for name in ("approve", "restore", "show", "history")
+        ),
+        lambda claims, a, b: claims.reject([a, b], reason="no"),
+        lambda claims, a, b: claims.reject(a, reason=None),
+        lambda claims, a, b: claims.approve(a, reason=None),
+        lambda claims, a, b: claims.propose("ledger.md", "The ledger is blue."),
+        lambda claims, a, b: claims.propose({"artifact_id": "ledger.md", "text": "The ledger is blue."}),
+        lambda claims, a, b: claims.undo("1"),
+    ],
+)
+def test_arguments_of_another_form_are_refused_in_one_line_and_nothing_is_decided(
+    aid: FindingAid, decide: Callable[[Any, str, str], object]
+) -> None:
+    one, other = (view.claim_id for view in aid.claims.list()[:2])
+
+    with pytest.raises(QueryError) as error:
+        decide(aid.claims, one, other)
+
+    assert "\n" not in str(error.value)
+    assert aid.claims.history() == []
+
+
 def test_of_a_batch_all_is_written_or_nothing(aid: FindingAid) -> None:
     with pytest.raises(QueryError, match=r"no claim 'nope'.*; nothing of the batch was written"):
         aid.claims.archive(TRUSTED.claim_id, "nope")
