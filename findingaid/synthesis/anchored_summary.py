@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol, Self, runtime_checkable
 
 from annotated_types import Ge
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from findingaid.model import Segment
 
@@ -61,25 +70,32 @@ class Point(_Frozen):
 class Section(_Frozen):
     """The points of one section, in the order of their turns.
 
-    Can be validated from plain text, too: `content` in place of `points`, as in ainl's JSON.
+    Can be validated from plain text, too: `content` in place of `points`, as in ainl's JSON. The text itself is kept.
     """
 
     id: str
     label: str
     points: tuple[Point, ...] = ()
+    content: Annotated[str, Field(validate_default=True)] = ""
+    """The points with their turns, one per line, so that programs which know ainl's sections can read them."""
 
     @model_validator(mode="before")
     @classmethod
     def _read_content(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or not isinstance(value.get("content"), str) or "points" in value:
             return value
-        others = {name: given for name, given in value.items() if name != "content"}
-        return {**others, "points": points_of(value["content"])}
+        return {**value, "points": points_of(value["content"])}
 
-    @property
-    def content(self) -> str:
-        """The points with their turns, one per line; "" if there are none."""
-        return "\n".join(map(str, self.points))
+    @field_validator("content")
+    @classmethod
+    def _say_the_points(cls, content: str, info: ValidationInfo) -> str:
+        points = info.data.get("points", ())
+        return content if points_of(content) == points else lines_of(points)
+
+
+def lines_of(points: Sequence[Point]) -> str:
+    """Return points as text, one per line with its turns."""
+    return "\n".join(map(str, points))
 
 
 def points_of(text: str) -> tuple[Point, ...]:
@@ -127,7 +143,7 @@ class AnchoredSummary(_Frozen):
 
     def to_prompt_text(self) -> str:
         """Return the sections that have points, each under its label."""
-        said = (f"## {section.label}\n{section.content}" for section in self.sections if section.points)
+        said = (f"## {section.label}\n{lines_of(section.points)}" for section in self.sections if section.points)
         return "\n\n".join(said)
 
 

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
+from annotated_types import Ge
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 import findingaid
 from findingaid import Corpus, FindingAid, with_synopsis
@@ -24,6 +25,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.indexing.budget import Budget
 from findingaid.indexing.indexer import BuildOptions
 from findingaid.model import Outcome, Segment, Shown
+from findingaid.query.context.digest import Digest
 from findingaid.reports import CorpusReport, Report
 from findingaid.sources.sessions import Sessions
 from findingaid.store import Store
@@ -66,6 +68,32 @@ NOTHING: Mapping[str, Any] = {section: [] for section in LABELS}
 SHIPPED = "anchored-1-extractive-v2"
 TURN = re.compile(r"^Turn (\d+), the (person|assistant):\n<(document-\w+)>\n(.*?)\n</\3>$", re.DOTALL | re.MULTILINE)
 SO_FAR = re.compile(r"empty at the beginning of the session:\n<(document-\w+)>\n(.*?)\n</\1>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class AinlSection:
+    """`AnchoredSummarySection` of ainl 0.1.2: serde needs each field, of this type, and ignores others."""
+
+    id: str
+    label: str
+    content: str
+
+
+@dataclass(frozen=True)
+class AinlSummary:
+    """`AnchoredSummary` of ainl 0.1.2. Its integers are unsigned."""
+
+    schema_version: Annotated[int, Ge(0)]
+    sections: list[AinlSection]
+    token_estimate: Annotated[int, Ge(0)]
+    iteration: Annotated[int, Ge(0)]
+
+
+def ainl_prompt_text(written: str) -> str:
+    """Read a summary as ainl does, and return what its `to_prompt_text` does."""
+    read = TypeAdapter(AinlSummary).validate_json(written, strict=True)
+    shown = [section for section in read.sections if section.content.strip()]
+    return "\n\n".join(f"## {section.label}\n{section.content.strip()}" for section in shown)
 
 
 def point(text: str, *turns: int) -> Point:
@@ -285,6 +313,30 @@ class TestSummary:
         assert AnchoredSummary.model_validate_json(told.model_dump_json()) == told
         with pytest.raises(ValidationError, match="expected the sections intent"):
             AnchoredSummary.model_validate_json(AINL.replace("files_touched", "files"))
+
+    @settings(max_examples=30)
+    @given(points=st.fixed_dictionaries({}, optional=dict.fromkeys(LABELS, st.lists(POINTS, max_size=3))))
+    def test_ainl_reads_what_is_written_as_it_is_shown_here(self, points: dict[str, list[Point]]) -> None:
+        told = summary(3, **points)
+
+        assert ainl_prompt_text(told.model_dump_json()) == told.to_prompt_text()
+        assert ainl_prompt_text(json.dumps(Digest(summary=told).model_dump()["summary"])) == told.to_prompt_text()
+
+    def test_a_summary_of_ainl_goes_back_to_it_word_for_word(self) -> None:
+        told = AnchoredSummary.model_validate_json(AINL)
+
+        back = json.loads(told.model_dump_json())
+
+        assert [section["content"] for section in back["sections"]] == [
+            s["content"] for s in json.loads(AINL)["sections"]
+        ]
+        assert ainl_prompt_text(told.model_dump_json()) == ainl_prompt_text(AINL)
+
+    def test_points_are_believed_where_a_content_says_something_else(self) -> None:
+        said = summary(decisions=[point("Use Lance.", 1)]).model_dump()
+        said["sections"][1]["content"] = "- Use Arrow. [turn 1]"
+
+        assert AnchoredSummary.model_validate(said) == summary(decisions=[point("Use Lance.", 1)])
 
 
 class TestExtractive:
