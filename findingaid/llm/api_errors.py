@@ -117,6 +117,10 @@ def interpret_status(status: int, body: Any, headers: Mapping[str, str], too_lon
     """
     code, words = _code(body, status), server_words(body)
     said = f"{status} {': '.join(filter(None, (code, words)))}".strip()
+    if 300 <= status < 400:
+        place = headers.get("location", "").partition("?")[0]
+        words = f"{status}: the endpoint redirects{place and ' to '}{to_one_line(place)[:MESSAGE_CHARACTERS]}"
+        return APIError("other", f"{words}, which is not followed: set base_url to where it is", stop=True)
     if status in MEANINGS:
         return MEANINGS[status](said, code, words, headers)
     if status == 413 or code == "context_length_exceeded" or TOO_LONG.search(words):

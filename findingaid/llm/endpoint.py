@@ -174,10 +174,11 @@ def _require_header(where: str, value: str) -> None:
 def start_client(kind: Callable[..., T], timeout: float) -> T:
     """Return an HTTP client of this class, for a client of openai, which would leave a half-made one behind.
 
+    It follows no redirect: keys in headers of one's own, and texts, would go to any host that the endpoint names.
     Raises ConfigError if a proxy or certificates in the environment do not allow one.
     """
     try:
-        return kind(timeout=timeout)
+        return kind(timeout=timeout, follow_redirects=False)
     except Exception as error:  # noqa: BLE001  # proxies and certificates raise what they like
         raise ConfigError(_cannot_start(error)) from None
 

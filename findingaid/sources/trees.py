@@ -340,6 +340,25 @@ class FileSystem:
         return stamp_of(info)
 
 
+def _without_headers_elsewhere(names: Iterable[str]) -> Any:
+    """Return a trace that takes these headers out of a request that is redirected to another server.
+
+    aiohttp itself does so with Authorization alone.
+    """
+    import aiohttp
+    from yarl import URL
+
+    async def redirected(_session: object, _context: object, request: aiohttp.TraceRequestRedirectParams) -> None:
+        here, there = request.url, request.url.join(URL(request.response.headers.get("Location", "")))
+        if (there.host, there.port) != (here.host, here.port) and (there.host, there.scheme) != (here.host, "https"):
+            for name in names:
+                request.headers.popall(name, None)
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(redirected)
+    return trace
+
+
 class Web(FileSystem):
     """The page of links that a web server shows for a folder, with the pages of the folders below it; or one file.
 
@@ -350,6 +369,8 @@ class Web(FileSystem):
         import aiohttp
 
         client = {"timeout": aiohttp.ClientTimeout(total=ANSWER_SECONDS), **options.get("client_kwargs", {})}
+        secret = {*options.get("headers", ()), *client.get("headers", ())}
+        client["trace_configs"] = [*client.get("trace_configs", ()), _without_headers_elsewhere(secret)]
         super().__init__(address, {**options, "client_kwargs": client})
         self._root = str(address)
 

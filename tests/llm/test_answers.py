@@ -417,3 +417,22 @@ def test_no_part_of_a_key_is_shown_wherever_an_answer_repeats_it_and_words_are_c
     assert synopsis.outcome is Outcome.FAILED
     assert "***" in synopsis.message
     assert KEY[:12] not in synopsis.message.replace("_", "-")
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_a_redirect_is_not_followed_and_says_where_to(status: int) -> None:
+    """Keys in headers, and texts, would go to any host that an endpoint names."""
+    with OpenAIServer() as other, OpenAIServer() as server:
+        place = f"{other.base_url}/chat/completions?token=secret"
+        server.when(lambda _: True, Fault("moved", status, raw=b"", headers={"location": place}))
+        synthesizer = OpenAISynthesizer(
+            "m", base_url=server.base_url, api_key=KEY, default_headers={"X-Api-Key": KEY}, retries=0
+        )
+        (_, synopsis), *_ = synthesizer.synthesize_all([Shown("a", "The ferry leaves at nine.", {})])
+        asked = other.requests
+
+    assert not asked
+    assert synopsis.outcome is Outcome.FAILED
+    assert f"{status}: the endpoint redirects to {other.base_url}/chat/completions" in synopsis.message
+    assert "set base_url" in synopsis.message
+    assert "secret" not in synopsis.message

@@ -236,6 +236,33 @@ def test_redirects_in_a_circle_and_answers_cut_short_fail_alone(serve: Serve) ->
     assert source.read("a.md").raw == "text"
 
 
+def test_a_redirect_to_another_server_takes_no_header_of_the_configuration_along(serve: Serve) -> None:
+    got: dict[str, str | None] = {}
+
+    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+        got[handler.path] = handler.headers.get("private-token") or handler.headers.get("cookie-like")
+        send(handler, "text", "text/plain")
+
+    other = serve(elsewhere)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        got[handler.path] = handler.headers.get("private-token")
+        if handler.path == "/":
+            return send(handler, page("here.md", "there.md"))
+        if handler.path == "/moved":
+            return send(handler, "text", "text/plain")
+        handler.send_response(302)
+        handler.send_header("location", "/moved" if handler.path == "/here.md" else f"{other.root}there")
+        return handler.end_headers()
+
+    options = {"headers": {"PRIVATE-TOKEN": "secret"}, "client_kwargs": {"headers": {"Cookie-Like": "secret"}}}
+    source = Files(serve(answer).root, storage_options=options)
+    source.discover()
+
+    assert [source.read(name).raw for name in ("here.md", "there.md")] == ["text", "text"]
+    assert got == {"/": "secret", "/here.md": "secret", "/moved": "secret", "/there.md": "secret", "/there": None}
+
+
 @pytest.mark.parametrize("place", ["s3", "zip", "tar", "git", "memory"], indirect=True)
 def test_the_entries_of_a_listing_are_limited_in_every_tree(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("findingaid.sources.limits.ENTRIES", 2)
