@@ -283,7 +283,7 @@ class _Table:
             first = self.places[artifact_id]
             return self._fail(row, "duplicate", f"duplicate id {artifact_id!r} (first at {first}); keeping the first")
         metadata = {column: values.get(column) for column in self.metadata}
-        artifact = Artifact(artifact_id, self._raw(values), metadata, row.notes)
+        artifact = Artifact(artifact_id, self._raw(values), metadata, (*row.notes, *_binary(row.values)))
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
         except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
@@ -530,13 +530,29 @@ def _plain(value: Any) -> Any:
     """Return a cell's value as JSON can hold it.
 
     Missing values of pandas and numpy become None, like numbers that are not finite; arrays become lists, and integers
-    that do not fit 64 bits become text.
+    that do not fit 64 bits become text. So do bytes, as which some programs write text to Parquet; those that are not
+    UTF-8 become None.
     """
+    if isinstance(value, bytes):
+        return _utf8(value)
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
     return _fitting(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _utf8(value: bytes) -> str | None:
+    with suppress(UnicodeDecodeError):
+        return value.decode()
+    return None
+
+
+def _binary(values: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield a note that names the columns whose bytes are not text."""
+    columns = [column for column, value in values.items() if isinstance(value, bytes) and _utf8(value) is None]
+    if columns:
+        yield Note("binary_values", f"bytes that are not text, left out (column {', '.join(columns)})")
 
 
 def _is_unicode(text: str) -> bool:

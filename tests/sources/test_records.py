@@ -483,6 +483,19 @@ def test_a_key_that_a_row_repeats_is_noted(tmp_path: Path, line: str, text: str,
     assert (artifact.raw, [str(note) for note in artifact.notes]) == (text, repeated)
 
 
+def test_bytes_in_a_table_are_text_if_they_can_be_and_are_noted_if_not(tmp_path: Path) -> None:
+    """Some programs write text to Parquet as bytes without saying that it is text."""
+    rows = pa.table({"id": ["1", "2"], "text": [b"M\xc3\xa4rz", b"\xff\xfe"], "owner": [b"Ada", b"\x80"]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    source = RecordFile(tmp_path / "a.parquet", text="text", metadata="owner")
+
+    one, two = source.read("1"), source.read("2")
+
+    assert (one.raw, one.metadata, one.notes) == ("März", {"owner": "Ada"}, ())
+    assert (two.raw, two.metadata) == ("", {"owner": None})
+    assert [str(note) for note in two.notes] == ["bytes that are not text, left out (column text, owner)"]
+
+
 def test_repeated_columns_of_parquet_and_of_a_frame_are_refused(tmp_path: Path) -> None:
     rows = pa.Table.from_arrays([pa.array(["1"]), pa.array(["a"]), pa.array(["b"])], names=["id", "text", "text"])
     pq.write_table(rows, tmp_path / "a.parquet")
