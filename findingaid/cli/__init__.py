@@ -12,6 +12,7 @@ import click
 
 from findingaid import __version__
 from findingaid.cli.options import HelpGroup, config_option, set_option
+from findingaid.cli.streams import escape_output
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Start": {
@@ -81,3 +82,4 @@ def main(**_: object) -> None:
 
     --config and --set may be given before or after the command; after it they take precedence.
     """
+    escape_output()

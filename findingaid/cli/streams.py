@@ -20,13 +20,19 @@ OUTPUT = "findingaid.output"
 def keep_output(context: click.Context, _: click.Parameter, for_programs: bool) -> bool:
     """Keep standard output for what the command itself writes, if programs read it. A callback of an option.
 
-    Whatever other code prints goes to standard error: user code, C libraries and child processes included. In a process
-    of its own this lasts until the process ends, since some code prints at exit.
+    It is UTF-8, whatever the locale. Whatever other code prints goes to standard error: user code, C libraries and
+    child processes included. In a process of its own this lasts until the process ends, since some code prints at exit.
     """
     completing = context.resilient_parsing  # the shell asks for completions, and no command runs
     if for_programs and not completing and OUTPUT not in context.meta:
         context.meta[OUTPUT] = context.with_resource(_kept_output())
     return for_programs
+
+
+def escape_output() -> None:
+    """Have characters that standard output cannot encode, as in a locale of Latin-1, printed as escapes."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def output() -> TextIO | None:
@@ -46,7 +52,7 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
 @contextmanager
 def _kept_output() -> Iterator[TextIO]:
     shared = sys.stdout
-    own = io.TextIOWrapper(_output(), shared.encoding, shared.errors) if _is_at(shared, 1) else None
+    own = io.TextIOWrapper(_output(), "utf-8", shared.errors) if _is_at(shared, 1) else None
     sys.stdout = others = sys.stderr
     try:
         yield own or shared

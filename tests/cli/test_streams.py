@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,25 @@ def test_a_reader_that_leaves_is_no_error_of_the_program() -> None:
 
     # A line is empty where another print comes between the words of a thread and its line end.
     assert {line.partition(":")[0] for line in done.stderr.splitlines()} <= {"noise", "WARNING", ""}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1250"])
+def test_no_character_ends_a_command_in_a_locale_that_lacks_it(cli: Cli, encoding: str) -> None:
+    text = "The ferry \U0001f6a2 to Øland leaves at 9 → noon."
+    cli.write("a.md", text)
+    cli.run("index")
+
+    def run(*arguments: str) -> bytes:
+        command = [sys.executable, "-m", "findingaid", *arguments, "--config", str(cli.config)]
+        kept = {**os.environ, "PYTHONIOENCODING": encoding}
+        return subprocess.run(command, capture_output=True, check=True, env=kept).stdout
+
+    shown = run("show", "a.md").decode(encoding)
+    (hit,) = json.loads(run("search", "ferry", "--json"))
+
+    assert text.encode(encoding, "backslashreplace").decode(encoding) in shown
+    assert hit["text"] == text
+    assert text in run("search", "ferry", "--csv").decode()
 
 
 def test_every_command_keeps_its_output_for_programs() -> None:
