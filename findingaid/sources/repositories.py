@@ -21,6 +21,8 @@ from findingaid.text.titles import as_title
 
 PROJECT = "pyproject.toml"
 
+ELSEWHERE = "the readme that pyproject.toml names is not in its folder, and is not read"
+
 README_TYPES = {".md": "text/markdown", ".markdown": "text/markdown", ".rst": "text/x-rst"}
 
 
@@ -104,7 +106,7 @@ class Repositories:
         return Artifact(artifact_id, raw, metadata, notes)
 
     def _readme(self, folder: str, named: Any) -> tuple[str, str, Sequence[Note]]:
-        """Return the text and the media type of the readme, and the notes on its encoding.
+        """Return the text and the media type of the readme, and the notes on it.
 
         That is the file that the project names, if it is in the folder, or else a file called readme.
 
@@ -117,11 +119,12 @@ class Repositories:
         usual = sorted(name for name in beside if name.lower().split(".")[0] == "readme")
         name = named if isinstance(named, str) else table.get("file")
         found = name if name in beside else next(iter(usual), None)
+        lost = [] if name is None or name == found else [Note("readme", ELSEWHERE)]
         if found is None:
-            return "", "text/plain", ()
+            return "", "text/plain", lost
         text, _, notes = decode(self._files.payload(f"{folder}/{found}"))
         guessed = README_TYPES.get(Path(found).suffix.lower(), "text/plain")
-        return text, str(table.get("content-type") or guessed), notes
+        return text, str(table.get("content-type") or guessed), [*lost, *notes]
 
     @cached_property
     def _files(self) -> Files:

@@ -89,6 +89,9 @@ def test_the_readme_is_the_one_named_or_the_usual_one(tmp_path: Path, named: str
     put(tmp_path, "till", f"[project]\nname = 'till'\nreadme = {named}\n", README_md="Usual", ABOUT_rst="About")
 
     assert (raw(tmp_path, "till")["readme"], raw(tmp_path, "till")["readme_type"]) == (readme, kind)
+    notes = [str(note) for note in Packages(tmp_path).read("till").notes]
+    left_out = "the readme that pyproject.toml names is not in its folder, and is not read"
+    assert notes == [left_out] * (readme == "Usual")
 
 
 @pytest.mark.parametrize(
