@@ -286,6 +286,8 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     """Format the first problem of a pydantic error as `key: problem`, with the `known` keys if a key is unknown."""
     problems = error.errors(include_url=False)
     first = problems[0]
+    if first["type"] == "unexpected_positional_argument":
+        return f"{where}: {first['input']!r} has no name: give each parameter by its name. Known: {', '.join(known)}"
     at = [*first["loc"]]
     if at and isinstance(at[0], int) and at[0] < len(known):  # a positional argument
         at[0] = known[at[0]]

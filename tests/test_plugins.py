@@ -31,6 +31,7 @@ from findingaid.strategies import (
     strategy_from_spec,
     strategy_to_spec,
 )
+from findingaid.strategies.claude import ClaudeSession, ClaudeTurn
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.synthesis import SYNTHESIZERS
 
@@ -194,7 +195,21 @@ def test_what_no_spec_can_say_is_an_error(module: str) -> None:
     ("make", "message"),
     [
         (lambda: Chunked(chunk_size=-5), "Chunked.chunk_size: must be greater than 0, got -5"),
-        (lambda: Chunked(-5), "Chunked.max_tokens: must be greater than 0, got -5"),
+        (lambda: Chunked(max_tokens=-5), "Chunked.max_tokens: must be greater than 0, got -5"),
+        (lambda: Chunked(1200), "Chunked: 1200 has no name: give each parameter by its name. Known: max_tokens, "),
+        (lambda: Package(1500, 200), "Package: 1500 has no name: give each parameter by its name. Known: max_tokens, "),
+        (
+            lambda: WholeText("body"),
+            "WholeText: 'body' has no name: give each parameter by its name. Known: text_key, ",
+        ),
+        (
+            lambda: ClaudeTurn(True),
+            "ClaudeTurn: True has no name: give each parameter by its name. Known: include_full",
+        ),
+        (
+            lambda: ClaudeSession(True),
+            "ClaudeSession: True has no name: give each parameter by its name. Known: include",
+        ),
         (lambda: replace(Chunked(), overlap=-1), "Chunked.overlap: must be greater than or equal to 0, got -1"),
         (lambda: Package(chunk_size=0), "Package.chunk_size: must be greater than 0, got 0"),
         (

@@ -37,7 +37,7 @@ Overlap = Annotated[int, Ge(0)] | None
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chunked:
     """Overlapping chunks, each with its character span, so that text[start:end] is the chunk.
 

@@ -12,28 +12,30 @@ from findingaid.registry import checked
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.registry import NestedStrategy
 
-TURN_FILTERS = ("time", "model", "tools")
-"""Filter fields of one turn."""
+TURN_FILTERS = ("time", "timestamp", "model", "tools", "has_tool_use")
+"""Filter fields of one turn: those of the source `sessions`, and those of ir's turns."""
 
-SESSION_FILTERS = ("session", "project")
-"""Filter fields that all turns of a session share."""
+SESSION_FILTERS = ("session", "session_id", "session_title", "project", "cwd", "git_branch")
+"""Filter fields that all turns of a session share, as above."""
 
 
 CUT = Chunked()
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClaudeTurn:
     """The prompt (`user_prompt`) and the outcome (`assistant_summary`) of a turn, each a surface, or chunks if long.
 
     The summary is the assistant's last text of the turn; `include_full` adds `assistant_full`, all that it wrote. `cut`
-    is the strategy that decides which texts are long, and cuts them. Filter fields: session, project, time, model,
-    tools. The payload is a mapping of all these.
+    is the strategy that decides which texts are long, and cuts them. Filter fields: session, project, time, model and
+    tools, and by ir's names session_id, session_title, cwd, git_branch, timestamp and has_tool_use. The payload is a
+    mapping of these, as far as they are known, and the texts.
     """
 
     include_full: bool = False
     cut: NestedStrategy = CUT
+    version: ClassVar[int] = 2
     strategy_id: ClassVar[str] = "ClaudeTurn"
 
     def text(self, raw: Raw) -> str:
@@ -47,15 +49,17 @@ class ClaudeTurn:
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClaudeSession:
-    """The surfaces of every turn, in order, each with its position as `turn`, and time, model and tools of its turn.
+    """The surfaces of every turn, in order, each with its position as `turn`, and the fields of its turn.
 
-    Filter fields: session, project, time. The payload is a mapping of these and `turns`, each as in ClaudeTurn.
+    Filter fields: those of a session in ClaudeTurn, and its time. The payload is a mapping of these and `turns`, each
+    as in ClaudeTurn.
     """
 
     include_full: bool = False
     cut: NestedStrategy = CUT
+    version: ClassVar[int] = 2
     strategy_id: ClassVar[str] = "ClaudeSession"
 
     def text(self, raw: Raw) -> str:

@@ -19,7 +19,7 @@ DEPS_TEMPLATE = "Depends on: {deps}"
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Package:
     """`description` (name and summary) first, then `readme` chunks, then `deps` with `embed_deps`.
 
@@ -78,9 +78,9 @@ class Package:
 
     def _readme(self) -> Chunked:
         return Chunked(
-            self.max_tokens,
-            self.chunk_size,
-            self.overlap,
+            max_tokens=self.max_tokens,
+            chunk_size=self.chunk_size,
+            overlap=self.overlap,
             kind="readme",
             titles=self.titles,
             tokenizer=self.tokenizer,

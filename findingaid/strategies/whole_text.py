@@ -12,7 +12,7 @@ from findingaid.strategies.base import SurfaceKind, text_of
 
 
 @checked
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WholeText:
     """One surface with the artifact's text; none if it is blank."""
 

@@ -264,6 +264,24 @@ def test_a_turn_has_a_surface_for_either_side() -> None:
     assert ClaudeTurn().text(turn) == "Why?\n\nBecause."
 
 
+IR_TURN = {
+    "session_id": "s1", "session_title": "Keys", "project": "shop", "cwd": "/shop", "git_branch": "main",
+    "timestamp": "2026-01-02T03:04:05Z", "model": "m", "has_tool_use": False,
+}  # fmt: skip
+"""Filter fields of a turn by the names of ir 0.1.61."""
+
+
+def test_the_filter_fields_of_irs_turns_are_kept_by_their_names() -> None:
+    texts = {"user_prompt": "Why?", "assistant_summary": "Because.", "record_type": "turn_pair", "n_messages": 2}
+
+    turn = ClaudeTurn().decompose("s/0", {**texts, **IR_TURN}, {})
+    session = ClaudeSession().decompose("s", {**IR_TURN, "turns": [{**texts, **IR_TURN}]}, {})
+
+    assert turn.filter_fields == IR_TURN
+    assert session.filter_fields.items() >= {(name, IR_TURN[name]) for name in ("session_id", "cwd", "git_branch")}
+    assert session.surfaces[0].metadata.items() >= {("timestamp", IR_TURN["timestamp"]), ("has_tool_use", False)}
+
+
 LONG = "# Basket\n\n" + "Some words on it. " * 6 + "\n\n# Till\n\n" + "Other words on it. " * 6
 
 

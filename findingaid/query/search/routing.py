@@ -6,9 +6,9 @@ best one.
 
 - `Boost` searches everything, and mixes the score of a leaf with that of its artifact's best summary record.
 - `Auto` does so where a model wrote the summary records, and otherwise nothing.
-- `Collapsed` searches summary records and replaces each seed by the leaves of its artifact (hierarchical, or
-  parent-child, retrieval). An artifact without leaves is represented by its summary records. An artifact without
-  summary records is not found.
+- `Collapsed` searches summary records and replaces each seed, apart from weak ones far below the best, by the leaves of
+  its artifact (hierarchical, or parent-child, retrieval). An artifact without leaves is represented by its summary
+  records. An artifact without summary records is not found.
 - `Gate` does the same with the best seeds only, without those far below the best one, and ranks their leaves by the
   leaves' own scores.
 - `Walk` follows a `Policy` from record to record, within bounds; `Neighbours` is a policy that follows edges.
@@ -38,6 +38,7 @@ from findingaid.query.search.fusion import (
     rank_records,
     sort_by_score,
 )
+from findingaid.query.search.noise import is_weak
 from findingaid.query.search.reader import Candidate, Key, Reader
 from findingaid.query.search.request import IS_LEAF, IS_SUMMARY, LEAVES, Request, Route
 from findingaid.query.search.walks import Policy, Walk
@@ -144,22 +145,25 @@ class Auto:
 class Collapsed:
     """Hierarchical route to the leaves of the artifacts of the best `seeds` seeds; if too few, those of others follow.
 
-    The score of a leaf is (1 - `weight`) times its own score plus `weight` times its seed's score.
+    The score of a leaf is (1 - `weight`) times its own score plus `weight` times its seed's score. A seed does not
+    match, and is not followed, if it is weak and scores less than `cut` times the best one.
     """
 
     seeds: int = 10
     weight: float = 0.5
+    cut: float = 0.3
     closed = False
 
     def __post_init__(self) -> None:
-        _require_valid(self.seeds, self.weight)
+        _require_valid(self.seeds, self.weight, self.cut)
 
     def scope(self, request: Request) -> str | None:
         return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         hits: list[Candidate] = []
-        for seeds in _group_seeds(ranked, self.seeds):
+        for group in _group_seeds(ranked, self.seeds):
+            seeds = _matching(reader, request, group, _least_score(request, ranked, self.cut))
             hits += cap_scores(hits, _route_to_leaves(reader, request, ranked, "collapsed", seeds, self.weight))
             if len({c.artifact for c in hits} if request.per_artifact else hits) >= request.hits_needed:
                 break
@@ -180,18 +184,15 @@ class Gate:
     closed = True
 
     def __post_init__(self) -> None:
-        _require_valid(self.seeds)
-        if not 0 <= self.cut <= 1:
-            raise QueryError(f"the cut of a route must be from 0 to 1, got {self.cut:g}")
+        _require_valid(self.seeds, cut=self.cut)
 
     def scope(self, request: Request) -> str | None:
         return _of_summaries(request)
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         seeds = _best_seeds(ranked, self.seeds)
-        if not request.scores_from_ranks:
-            least = self.cut * max((seed.score for seed in seeds.values()), default=0.0)
-            seeds = {artifact: seed for artifact, seed in seeds.items() if seed.score >= least} if least > 0 else seeds
+        if (least := _least_score(request, seeds.values(), self.cut)) > 0:
+            seeds = {artifact: seed for artifact, seed in seeds.items() if seed.score >= least}
         return _route_to_leaves(reader, request, ranked, "gate", seeds, 0.0)
 
 
@@ -245,6 +246,20 @@ def _read_leaves(reader: Reader, request: Request, seeds: Seeds) -> tuple[list[C
     return leaves, {c.artifact for c in rest}
 
 
+def _least_score(request: Request, seeds: Iterable[Candidate], cut: float) -> float:
+    """Return `cut` times the best score of seeds; 0 if scores come from ranks, which do not tell how similar."""
+    return 0.0 if request.scores_from_ranks else cut * max((seed.score for seed in seeds), default=0.0)
+
+
+def _matching(reader: Reader, request: Request, seeds: Seeds, least: float) -> Seeds:
+    """Return the seeds without weak ones that score less than `least`."""
+    low = {artifact: seed for artifact, seed in seeds.items() if least > 0 and seed.score < least}
+    rows = reader.rows_of(list(low.values()), ["text"]) if low else []
+    judged = zip(low.items(), rows, strict=True)
+    weak = {artifact for (artifact, seed), row in judged if is_weak(reader, request, seed, row)}
+    return {artifact: seed for artifact, seed in seeds.items() if artifact not in weak}
+
+
 def _group_seeds(summaries: Sequence[Candidate], count: int) -> Iterator[Seeds]:
     """Yield groups of seeds: the best `count`, then the others among the first `CANDIDATES`, then all deeper ones.
 
@@ -270,11 +285,13 @@ def _depth(request: Request) -> int:
     return max(CANDIDATES, request.hits_needed)
 
 
-def _require_valid(count: int, weight: float = 0.0) -> None:
+def _require_valid(count: int, weight: float = 0.0, cut: float = 0.0) -> None:
     if count < 1:
         raise QueryError(f"a route needs at least 1 seed, got {count}")
     if not 0 <= weight <= 1:
         raise QueryError(f"the weight of a route must be from 0 to 1, got {weight:g}")
+    if not 0 <= cut <= 1:
+        raise QueryError(f"the cut of a route must be from 0 to 1, got {cut:g}")
 
 
 # -- by name -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from findingaid import Corpus, FindingAid, Hit, QueryError
 from findingaid.edges import FieldEdges, LinkEdges, Together
 from findingaid.embedding.sentence import SentenceEmbedder
-from findingaid.model import Mode
+from findingaid.model import Artifact, Mode
 from findingaid.query.search.reader import Candidate
 from findingaid.query.search.request import Route
 from findingaid.query.search.routing import ROUTES, Boost, Collapsed, Gate, resolve_route
@@ -23,7 +23,7 @@ from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.skill import Skill
 from findingaid.strategies.with_synopsis import with_synopsis
-from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
+from findingaid.testing import CountingEmbedder, HashEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import Cli, text_about
 
 QUERY = "How do I restart the payment service?"
@@ -130,6 +130,40 @@ def test_a_gate_over_a_few_artifacts_excludes_the_trap(tmp_path_factory: pytest.
     assert len(ids(aid.search(QUERY, mode="hybrid", route="gate", blend="rrf"))) == 3
 
 
+@pytest.fixture(scope="module")
+def migrations(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    """ir's own case: the gold's synopsis matches the question, and a trap's does not, though its chunk does."""
+    synopses = {"gold": "animal travel across the savanna", "trap": "cooking recipes for soup"}
+    texts = {
+        "gold": "The wizard turns knobs. Zebra migration is in this chunk.",
+        "trap": "Zebra migration zebra migration. Zebra migration again.",
+        **{f"n{i}": f"Noise {i} about boxes." for i in range(6)},
+    }
+
+    def synopsis_of(text: str, metadata: Mapping[str, Any], artifact: Artifact) -> str:
+        return synopses.get(artifact.artifact_id, "other things entirely")
+
+    strategy = with_synopsis(Chunked(), synopsis_of, synthesizer_id="ir-case-1")
+    return built(tmp_path_factory, strategy, texts, HashEmbedder(dim=384))
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+@pytest.mark.parametrize("route", ["collapsed", "collapsed:1", "collapsed:3", "gate"])
+def test_the_gold_is_routed_and_the_trap_excluded_as_in_ir(migrations: FindingAid, mode: Mode, route: str) -> None:
+    query = "animal travel savanna zebra migration"
+    assert ids(migrations.search(query, mode=mode, surfaces=["chunk"]))[0] == "trap"
+
+    (hit,) = migrations.search(query, mode=mode, route=route)
+
+    assert (hit.artifact_id, hit.surface_kind, hit.depth) == ("gold", "chunk", 1)
+
+
+def test_collapsed_follows_the_best_summary_although_it_is_weak(migrations: FindingAid) -> None:
+    assert migrations.search("an unrelated matter", mode="dense", route="collapsed")
+    with pytest.raises(QueryError, match="the cut of a route must be from 0 to 1"):
+        Collapsed(cut=2)
+
+
 def test_a_gate_follows_the_best_seed_whatever_its_score(library: FindingAid) -> None:
     for query in ("ships", "nothing of this", "zzz"):
         assert library.search(query, mode="dense", corpora=["books"], route=Gate(cut=1))
@@ -212,7 +246,7 @@ def test_where_there_are_only_chunks_nothing_is_routed(library: FindingAid, mode
 
 
 def test_corpora_of_several_kinds_give_leaves_and_summaries(library: FindingAid) -> None:
-    hits = library.search("ships", 200, mode="dense", route="collapsed")
+    hits = library.search("a synopsis of ships", 200, mode="dense", route="collapsed")
 
     assert {hit.corpus for hit in hits} == {"books", "skills"}
     assert not {"3.md", "7.md"} & set(ids(hits))  # which have no synopsis
@@ -222,10 +256,10 @@ def test_corpora_of_several_kinds_give_leaves_and_summaries(library: FindingAid)
     )
 
 
-def test_k_hits_come_where_k_exist(library: FindingAid) -> None:
+def test_k_hits_come_where_the_summaries_that_match_have_k(library: FindingAid) -> None:
     for k in (1, 11, 40):
-        assert len(library.search("ships", k, mode="dense", route="collapsed")) == k
-    assert len(library.search("ships", 12, mode="dense", route="collapsed", per_artifact=True)) == 12
+        assert len(library.search("a synopsis of ships", k, mode="dense", route="collapsed")) == k
+    assert len(library.search("a synopsis of ships", 12, mode="dense", route="collapsed", per_artifact=True)) == 12
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +319,8 @@ def test_every_artifact_comes_by_collapsed_where_all_are_wanted(shelves: Finding
 
 def test_filters_hold_of_what_is_routed(library: FindingAid) -> None:
     assert library.search("ships", mode="dense", route="collapsed", surfaces=["synopsis"], corpora=["books"]) == []
-    hits = library.search("ships", mode="dense", route="collapsed", where="artifact_id IN ('1.md', 'sail')")
+    where = "artifact_id IN ('1.md', 'sail')"
+    hits = library.search("a synopsis of ships", mode="dense", route="collapsed", where=where)
     assert set(ids(hits)) == {"1.md", "sail"}
     assert {hit.corpus for hit in library.search("ships", 50, route="boost", corpora=["skills"])} == {"skills"}
 
