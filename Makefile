@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # uv takes a tenth of pip's time. pip stays for an index that only pip's configuration names.
 # A comma within $(call ...) would begin another argument, so lists of extras are variables.
-TO_RUN := .[dagster,documents]
+TO_RUN := .[dagster,documents,pandas]
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1) || \
 	$(BIN)/python -m pip install --quiet -c constraints.txt $(1)
 export DAGSTER_HOME := $(CURDIR)/.dagster

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,7 @@ def test_the_default_configuration_needs_neither_an_extra_nor_dagster(cli: Cli) 
     assert "release manager" in done.stdout
 
 
-@pytest.mark.parametrize(("target", "extras"), [(".running", ".[dagster,documents]"), (".installed", ".[dev]")])
+@pytest.mark.parametrize(("target", "extras"), [(".running", ".[dagster,documents,pandas]"), (".installed", ".[dev]")])
 def test_a_fresh_checkout_installs_the_extras_whole(target: str, extras: str) -> None:
     """A comma within $(call ...) once cut the list of extras in two, which a folder with an environment never shows."""
     command = ["make", "--dry-run", "--always-make", f".venv/{target}"]
@@ -95,6 +97,16 @@ def test_a_cross_encoder_names_the_extra(cli: Cli, monkeypatch: pytest.MonkeyPat
     lack(monkeypatch, *TORCH)
 
     assert error_of(cli.run("search", "text")).endswith(EXTRA)
+
+
+def test_the_readme_installs_pandas_and_has_a_row_for_each_extra() -> None:
+    readme = (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| ([a-z][a-z, -]+) \| .+ \|$", readme.split("| extra |")[1].split("\n\n")[0], re.MULTILINE)
+
+    assert sorted(name for row in rows for name in row.split(", ")) == sorted(extras.keys() - {"dev", "docs"})
+    (installed,) = re.findall(r'pip install "/path/to/findingaid\[(.+)\]"', readme)
+    assert "pandas" in installed.split(",")
 
 
 def test_every_page_installs_the_model_that_is_pinned() -> None:
