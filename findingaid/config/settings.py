@@ -122,6 +122,7 @@ def _partitions(said: object) -> object:
 Owner = Annotated[str, StringConstraints(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]
 KeyPart = Annotated[str, StringConstraints(pattern=r"^[^/\s]+$")]
 AssetPath = Annotated[str, StringConstraints(pattern=r"^[^/\s]+(/[^/\s]+)*$")]
+PoolName = Annotated[str, StringConstraints(pattern=r"^\S+$")]
 GroupName = Annotated[str, StringConstraints(pattern=r"^\w+$")]
 TagText = Annotated[str, StringConstraints(pattern=r"^[\w.-]{0,63}$")]
 
@@ -406,7 +407,7 @@ class DagsterSettings(BaseModel):
     key_prefix: list[KeyPart] = Field(default_factory=list)
     """Parts of every asset key that come before the name of the corpus."""
 
-    pool: str | None = None
+    pool: PoolName | None = None
     """Pool that limits how many steps run at once."""
 
     op_tags: dict[str, Any] = Field(default_factory=dict)

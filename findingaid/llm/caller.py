@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from findingaid.llm.prompts import BYTES_A_TOKEN, Messages, Prompt, estimate_tok
 from findingaid.llm.rate_limits import SUBJECT, Limits, NotWantedError, Wanted, always
 from findingaid.llm.tracing import chat_span
 from findingaid.model import NO_USAGE, CallResult, Usage
+
+LOGGER = logging.getLogger("findingaid")
 
 T = TypeVar("T")
 Input = TypeVar("Input")
@@ -42,6 +45,12 @@ AROUND_A_TEXT = 1_024
 
 UNREAD = 16
 """Most results that wait until the caller takes them, beside the requests under way. A crash loses both."""
+
+CUT_SHARE = 0.5
+"""Share of the words of a prompt below which the tokens that a server counted show that it cut the prompt off.
+
+No common tokenizer takes two words for one token.
+"""
 
 GRACE_SECONDS = 5.0
 """How long requests under way may continue after the caller has left, so that paid answers are kept."""
@@ -112,6 +121,9 @@ class Caller:
     kept: dict[str, CallResult[Any]] = field(default_factory=dict, init=False, repr=False)
     """Results that were paid for but not taken, by the key of their input."""
 
+    told: list[str] = field(default_factory=list, init=False, repr=False)
+    """Warning about the endpoint, once it was given."""
+
     @property
     def connection(self) -> Connection:
         """Connection to the endpoint, made on first use."""
@@ -132,7 +144,21 @@ class Caller:
                 observe(completion)
         except SynthesisError as error:
             return CallResult(error=error)
-        return parse_completion(completion, parse, self.endpoint.secrets)
+        result = parse_completion(completion, parse, self.endpoint.secrets)
+        self._warn_of_cut(messages, result.usage.input_tokens)
+        return result
+
+    def _warn_of_cut(self, messages: Messages, read: int) -> None:
+        """Log, once, that the server counted far fewer tokens than a prompt must have."""
+        if not read or self.told:
+            return
+        words = sum(len(message["content"].split()) for message in messages)
+        if read < CUT_SHARE * words:
+            self.told.append(
+                f"{self.request.model} at {self.endpoint.where} read {read:,} tokens of a prompt of {words:,} words, by"
+                " its own count: if it cuts prompts off, raise its context (num_ctx of Ollama), or lower context_tokens"
+            )
+            LOGGER.warning("%s", self.told[0])
 
     async def call_each(
         self, requests: Sequence[Messages], parse: Parse[T], wanted: Wanted = always

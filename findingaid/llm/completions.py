@@ -62,6 +62,22 @@ REFUSAL = re.compile(
 NOTHING = re.compile(r"\W{0,9}nothing(?: to say)?\W{0,9}", re.IGNORECASE)
 """Answer of a model that has nothing to say, where it was not asked for JSON."""
 
+NO_TEXT = re.compile(
+    r"\W{0,3}(?:n/?a|nan|null|none|undefined|string|todo|tbd"
+    r"|(?:insert |the |your ){0,2}(?:synopsis|summary|text)(?: goes)?(?: here)?)\W{0,3}",
+    re.IGNORECASE,
+)
+"""Answer that stands in for a text, such as a value of JSON or the name of the field."""
+
+ASKS = re.compile(
+    r"(?:(?:i am|i'm|i'd be) (?:ready|happy) to (?:assist|help|summari[sz]e)\b[^.!?]{0,60}[.!?]\s)?"
+    r"(?:please|(?:can|could|would) you(?: please)?) (?:paste|provide|send|share|upload)\b[^.!?]{0,30}?"
+    r"\b(?:article|content|document|excerpt|passage|text|transcript)s?"
+    r"(?: (?:for|here|so|that|to|you|you'd|you want)\b|\W{0,2}\Z)",
+    re.IGNORECASE,
+)
+"""Beginning of an answer in which a model asks for the text, as if the server had not passed it on."""
+
 MACHINE = re.compile(
     r"""
       <\|?tool_call(?:_begin|s_section_begin)?\|?> | <\|python_tag\|> | \[TOOL_CALLS\] | <function=
@@ -279,7 +295,9 @@ def short_text(said: str, tokens: int, what: str) -> str:
         raise SynthesisError("the model refused to write about this text", "refused")
     if not any(map(str.isalnum, text)):
         raise SynthesisError("the answer has no words", "parse")
-    if MACHINE.match(text):
+    if ASKS.match(text.replace("\u2019", "'")):
+        raise SynthesisError("the model asks for the text: does the server cut long prompts off?", "parse")
+    if MACHINE.match(text) or NO_TEXT.fullmatch(text):
         raise SynthesisError(f"the answer is not a text, but {_named(text)}", "parse")
     if estimate_tokens(text) > tokens:
         raise SynthesisError(f"the answer has {len(text):,} characters, too many for {what}", "parse")

@@ -97,6 +97,7 @@ def file(tmp_path: Path) -> Path:
             {"cases": "c.yaml", "floor": 0.5, "flor": 1},
             "flor: unknown key. Known: cases, floor, metric",
         ),
+        ("dagster.pool", "two words", "dagster.pool: String should match pattern '^\\S+$', got 'two words'"),
         ("prices", {"m": {"input": 1, "output": 2, "out": 3}}, "prices.m.out: unknown key. Known: input, output"),
         ("budget.monies", 1, "budget.monies: unknown key. Known: calls, tokens, money"),
         ("lexical", 3, "lexical: expected keys and values, got 3"),

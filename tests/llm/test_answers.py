@@ -254,6 +254,14 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
         ("<\uff5ctool\u2581calls\u2581begin\uff5c>function", "parse"),
         ("Error: the upstream did not answer in time", "parse"),
         ("litellm.Timeout: the upstream did not answer in time", "parse"),
+        ("null", "parse"),
+        ("N/A", "parse"),
+        ("None.", "parse"),
+        ("string", "parse"),
+        ("<synopsis>", "parse"),
+        ("[Your summary here]", "parse"),
+        ("Please provide the text you would like me to summarize.", "parse"),
+        ("I\u2019m ready to help! Could you share the document?", "parse"),
     ],
 )
 def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
@@ -261,7 +269,12 @@ def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
         short_text(said, 100, "a synopsis")
 
     assert raised.value.kind == kind
-    for text in ("Sorry is a card game. I cannot say who won.", "Errors of a client: which of them it tries again."):
+    for text in (
+        "Sorry is a card game. I cannot say who won.",
+        "Errors of a client: which of them it tries again.",
+        "None of the ferries leaves at nine.",
+        "Please provide the documents of the ferry at the desk.",
+    ):
         assert short_text(text, 100, "a synopsis") == text
 
 

@@ -15,6 +15,7 @@ from findingaid.model import CallResult, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import ConcurrentSynthesizer, Extraction, ModelProducer, Statement
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, faults
+from findingaid.testing.faults import Fault
 
 USED = Usage(1, 20, 5)
 BROKEN = SynthesisError("no answer in time", "timeout")
@@ -107,3 +108,22 @@ def test_the_calls_of_any_other_extractor_are_made_one_by_one() -> None:
 
     assert not isinstance(calls, ConcurrentSynthesizer | Bounded | OfModel)
     assert [s.quote for s in extraction_of(calls.synthesize("A line.", {})).statements] == ["A line."]
+
+
+@pytest.mark.parametrize(("counted", "told"), [(2_048, True), (9_000, False), (0, False)])
+def test_a_server_that_cuts_prompts_off_by_its_own_count_is_named_once(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture, counted: int, told: bool
+) -> None:
+    server.when(lambda _: True, Fault("counted", change=lambda answer: answer["usage"].update(prompt_tokens=counted)))
+    caller = OpenAISynthesizer("m", server.base_url, structured=False).caller
+    long = [{"role": "user", "content": "The ferry leaves at nine. " * 1_600}]
+
+    caplog.set_level("WARNING", "findingaid")
+    assert all(caller.ask(long, str).error is None for _ in range(2))
+
+    where = server.base_url.split("/")[2]
+    warning = (
+        f"m at {where} read 2,048 tokens of a prompt of 8,000 words, by its own count: if it cuts prompts off, raise"
+        " its context (num_ctx of Ollama), or lower context_tokens"
+    )
+    assert caplog.messages == [warning] * told
