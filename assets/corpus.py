@@ -19,7 +19,8 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
 from findingaid.errors import SourceError
-from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import ReleaseResult
@@ -71,13 +72,13 @@ def corpus_assets(
     translation: Translation = unchanged,
 ) -> dg.AssetsDefinition:
     """Return the assets `corpus/artifacts` to `corpus/records`, partitioned alike, and `corpus/published`."""
-    corpus, published = indexer.corpus, asset_key(indexer.of, PUBLISHED)
-    translate = partial(translated, translation, indexer.of)
+    corpus, published = indexer.name, asset_key(indexer.corpus, PUBLISHED)
+    translate = partial(translated, translation, indexer.corpus)
 
     @dg.multi_asset(
         name=f"{corpus}_index",
         specs=[
-            *(translate(stage, stage_spec(indexer, stage)) for stage in indexer.of.stages),
+            *(translate(stage, stage_spec(indexer, stage)) for stage in indexer.corpus.stages),
             translate(PUBLISHED, published_spec(indexer)),
         ],
         can_subset=True,
@@ -91,10 +92,12 @@ def corpus_assets(
 
         Without a stage, when the published records alone are selected, index the whole corpus as the job `index` does.
         """
-        stages = [stage for stage in indexer.of.stages if asset_key(indexer.of, stage) in context.selected_asset_keys]
+        stages = [
+            stage for stage in indexer.corpus.stages if asset_key(indexer.corpus, stage) in context.selected_asset_keys
+        ]
         keys = list(context.partition_keys) if stages else []
         after = awaited_assets(context, besides=checks_step(corpus))
-        awaited = [stage for stage in stages if asset_key(indexer.of, stage) in after]
+        awaited = [stage for stage in stages if asset_key(indexer.corpus, stage) in after]
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         with in_one_line(f"{corpus}: "):
@@ -106,7 +109,7 @@ def corpus_assets(
         if (published in context.selected_asset_keys or Stage.RECORDS in awaited) and not visible and not failed:
             failed = [HELD]
         if not failed:
-            yield from (dg.MaterializeResult(asset_key=asset_key(indexer.of, stage)) for stage in awaited)
+            yield from (dg.MaterializeResult(asset_key=asset_key(indexer.corpus, stage)) for stage in awaited)
         unlogged = [stage for stage in done.unlogged if stage is not Stage.RECORDS or visible]
         if unlogged:
             sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
@@ -219,7 +222,7 @@ def index_corpus(
         for event in run.events([corpus], lambda _: plan, options, _progress(context, run)):
             match event:
                 case Planned(plan):
-                    at_once = has_artifact_partitions(context.instance, indexer.of, plan)
+                    at_once = has_artifact_partitions(context.instance, indexer.corpus, plan)
                 case BatchBuilt(_, ids, report):
                     _log_batch(context, corpus, ids, filter_report(report, ids, aid.previews))
                     if at_once:

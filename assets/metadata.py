@@ -170,7 +170,7 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
     found = indexer.store.lookup("records", "artifact_id", artifact_ids, columns, f"surface_index < {PREVIEWED}")
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(found.to_pylist(), key=lambda row: row["surface_index"]):
-        if row["corpus"] == indexer.corpus:
+        if row["corpus"] == indexer.name:
             shown[row["artifact_id"]].append(row)
     return shown
 
@@ -178,7 +178,7 @@ def _first_records(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str,
 def _first_claims(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     """Load the first claims of each artifact, by artifact id."""
     columns = ("artifact_id", "claim_id", "position", "type", "text", "evidence", "confidence")
-    where = f"position < {PREVIEWED} AND {equals('corpus', indexer.corpus)}"
+    where = f"position < {PREVIEWED} AND {equals('corpus', indexer.name)}"
     found = indexer.store.lookup("claims", "artifact_id", artifact_ids, columns, where)
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.sort_by("position").to_pylist():
@@ -188,7 +188,7 @@ def _first_claims(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, 
 
 def _summaries(indexer: Indexer, artifact_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     """Load the summary node of each artifact that has one, by artifact id."""
-    where = equals("corpus", indexer.corpus)
+    where = equals("corpus", indexer.name)
     found = indexer.store.lookup("summary_nodes", "artifact_id", artifact_ids, ("artifact_id", "bullets"), where)
     shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in found.to_pylist():

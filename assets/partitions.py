@@ -69,7 +69,7 @@ class Partition:
 
 def read_partitions(indexer: Indexer, keys: Keys) -> dict[str, Partition]:
     """Return all partitions of a corpus, by key."""
-    return _group(keys, indexer.ledger.rows(indexer.corpus))
+    return _group(keys, indexer.ledger.rows(indexer.name))
 
 
 def read_selected(indexer: Indexer, keys: Collection[str]) -> dict[str, Partition]:
@@ -77,9 +77,7 @@ def read_selected(indexer: Indexer, keys: Collection[str]) -> dict[str, Partitio
     found: dict[str, Partition] = {}
     for division in {keys_of(key) for key in keys}:
         wanted = {key for key in keys if keys_of(key) == division}
-        rows = indexer.ledger.rows(
-            indexer.corpus, None if division.buckets else [artifact_id_of(key) for key in wanted]
-        )
+        rows = indexer.ledger.rows(indexer.name, None if division.buckets else [artifact_id_of(key) for key in wanted])
         found |= {key: partition for key, partition in _group(division, rows).items() if key in wanted}
     return found
 

@@ -42,19 +42,19 @@ def changed_partitions(instance: dg.DagsterInstance, indexer: Indexer) -> dict[s
 
     The version is "" if the source gives none. Raises SourceError.
     """
-    skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.corpus).items()}
+    skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.name).items()}
     stamps = {
         listing.artifact_id: listing.stamp
-        for listing in indexer.of.source.discover().listings
+        for listing in indexer.corpus.source.discover().listings
         if skipped.get(listing.artifact_id) != observed_version(listing.stamp)
     }
-    keys = keys_in_use(instance, indexer.of, len(stamps))
+    keys = keys_in_use(instance, indexer.corpus, len(stamps))
     found = {
         key: stamps_version({i: stamps[i] for i in ids}) if keys.buckets else observed_version(stamps[ids[0]])
         for key, ids in keys.group(stamps).items()
     }
-    there = set(instance.get_dynamic_partitions(indexer.corpus))
-    known = logged_data_versions(instance, asset_key(indexer.of, SOURCE), observed=True)
+    there = set(instance.get_dynamic_partitions(indexer.name))
+    known = logged_data_versions(instance, asset_key(indexer.corpus, SOURCE), observed=True)
     # A partition that was deleted and is back has an earlier observation, but counts as new.
     return {key: v for key, v in found.items() if key not in there or (v and v != known.get(key))}
 

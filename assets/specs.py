@@ -101,7 +101,7 @@ def stage_spec(indexer: Indexer, stage: Stage) -> dg.AssetSpec:
 
     The asset is skippable, since only the run decides which partitions get an event.
     """
-    of, code_version = indexer.of, indexer.recipe.code_version(stage)
+    of, code_version = indexer.corpus, indexer.recipe.code_version(stage)
     return dg.AssetSpec(
         asset_key(of, stage),
         deps=inputs_of(of, stage),
@@ -125,7 +125,7 @@ def upstream_of(of: Corpus) -> list[dg.AssetKey]:
 
 def published_spec(indexer: Indexer) -> dg.AssetSpec:
     """Return the spec of the asset `CORPUS/published`, which has no partitions."""
-    of = indexer.of
+    of = indexer.corpus
     return dg.AssetSpec(
         asset_key(of, PUBLISHED),
         deps=[asset_key(of, Stage.RECORDS), *upstream_of(of)],
@@ -158,7 +158,7 @@ def event_metadata(of: Corpus, part: str, uri: str) -> dict[str, Any]:
 def _table(indexer: Indexer, part: str) -> dict[str, object]:
     """Return the metadata of an asset that is a table of the store."""
     return {
-        **_column_metadata(indexer.of, part),
+        **_column_metadata(indexer.corpus, part),
         "dagster/table_name": _stage_of(part).value,
         "dagster/uri": indexer.store.uri,
     }

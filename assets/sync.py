@@ -59,7 +59,7 @@ def sync(
     that failed are not. Texts are logged only with `previews`. The whole corpus is divided anew if it has grown beyond
     its limit, or has shrunk below it.
     """
-    instance, of = context.instance, indexer.of
+    instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
     asked = None if keys is None else list(partitions)
     observed: set[str] = set()
@@ -92,9 +92,9 @@ def sync(
 
 def _read_all(context: dg.OpExecutionContext, indexer: Indexer) -> dict[str, Partition]:
     """Return all partitions of a corpus, after giving the instance their keys and no others."""
-    instance, corpus = context.instance, indexer.corpus
+    instance, corpus = context.instance, indexer.name
     total = indexer.ledger.count(corpus)
-    keys, before = Keys(indexer.of.partitions.buckets_for(total)), keys_in_use(instance, indexer.of, total)
+    keys, before = Keys(indexer.corpus.partitions.buckets_for(total)), keys_in_use(instance, indexer.corpus, total)
     if keys != before:
         context.log.info(f"{corpus}: {total:,} artifacts: {_division(keys)} from now on, {_division(before)} before")
     partitions = read_partitions(indexer, keys)
@@ -107,8 +107,8 @@ def _read_all(context: dg.OpExecutionContext, indexer: Indexer) -> dict[str, Par
 def _read_some(instance: dg.DagsterInstance, indexer: Indexer, keys: Sequence[str]) -> dict[str, Partition]:
     """Return the partitions that have these keys; a bucket that has become empty is removed from the instance."""
     partitions = read_selected(indexer, keys)
-    add_partitions(instance, indexer.corpus, list(partitions))
-    delete_partitions(instance, indexer.corpus, [k for k in keys if k not in partitions and keys_of(k).buckets])
+    add_partitions(instance, indexer.name, list(partitions))
+    delete_partitions(instance, indexer.name, [k for k in keys if k not in partitions and keys_of(k).buckets])
     return partitions
 
 
@@ -123,7 +123,7 @@ def _log(
     wanted = {artifact_id for of in due.values() for partition in of for artifact_id in shown_artifacts(partition)}
     shown = first_rows(indexer, due, wanted)
     for stage, partitions in due.items():
-        pointer, added = event_pointer(context.instance), _added_inputs(context, indexer.of, stage)
+        pointer, added = event_pointer(context.instance), _added_inputs(context, indexer.corpus, stage)
         events = [
             _event(indexer, stage, partition, pointer, added, metadata_of(stage, partition, shown[stage], previews))
             for partition in partitions
@@ -189,10 +189,10 @@ def _of_table(indexer: Indexer, stage: Stage, previews: bool) -> dict[str, Any]:
 
     With `previews`, the columns of the records include the filter fields of the corpus.
     """
-    found = event_metadata(indexer.of, stage, indexer.store.uri)
+    found = event_metadata(indexer.corpus, stage, indexer.store.uri)
     if stage is Stage.RECORDS and previews:
-        fields = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.corpus]))
-        found["dagster/column_schema"] = record_columns(fields[indexer.corpus])
+        fields = indexer.store.retried(lambda: corpus_fields(indexer.store.dataset("records"), [indexer.name]))
+        found["dagster/column_schema"] = record_columns(fields[indexer.name])
     return found
 
 
@@ -253,9 +253,9 @@ def _event(
     metadata: Mapping[str, Any],
 ) -> dg.AssetMaterialization:
     """Return the event of one partition; `added` are inputs that a team gave the asset, with their data versions."""
-    own = {asset_key(indexer.of, dep): partition.input_version(dep) for dep in deps_of(indexer.of, stage)}
+    own = {asset_key(indexer.corpus, dep): partition.input_version(dep) for dep in deps_of(indexer.corpus, stage)}
     if stage is Stage.ARTIFACTS:
-        own = {asset_key(indexer.of, SOURCE): partition.stamp_version()}
+        own = {asset_key(indexer.corpus, SOURCE): partition.stamp_version()}
     inputs = {asset.to_user_string(): found for asset, found in {**own, **added}.items()}
     if partition.is_bucket and not partition.is_complete(stage):
         pointer = -1  # before all events, so that Dagster takes each input for a new one, and the bucket for stale
@@ -266,4 +266,6 @@ def _event(
         **{f"dagster/input_data_version/{asset}": found for asset, found in inputs.items()},
         **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
     }
-    return dg.AssetMaterialization(asset_key(indexer.of, stage), partition=partition.key, tags=tags, metadata=metadata)
+    return dg.AssetMaterialization(
+        asset_key(indexer.corpus, stage), partition=partition.key, tags=tags, metadata=metadata
+    )

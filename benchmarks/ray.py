@@ -20,7 +20,7 @@ import findingaid
 from benchmarks import corpus
 from benchmarks.figures import machine, timed, write_table
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.indexing.indexer import ALL_STALE
+from findingaid.indexing.options import ALL_STALE
 from findingaid.indexing.ray_workers import RayWorkers
 from findingaid.indexing.workers import Batch
 from findingaid.model import Vectors

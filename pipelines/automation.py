@@ -115,11 +115,11 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     It does not know the records of a run outside of Dagster. Raises SourceError.
     """
     indexer, (stale, deleted) = aid.indexer(corpus), _stale_artifacts(aid, corpus)
-    keys = keys_in_use(instance, indexer.of, len(stale))
+    keys = keys_in_use(instance, indexer.corpus, len(stale))
     # A run of a bucket removes what is gone; an artifact's own partition would fail.
     found = {keys.key_of(artifact_id) for artifact_id in (*dict(stale), *(deleted if keys.buckets else ()))}
     if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
-        known = logged_data_versions(instance, asset_key(indexer.of, Stage.RECORDS))
+        known = logged_data_versions(instance, asset_key(indexer.corpus, Stage.RECORDS))
         gone = set(map(keys.key_of, deleted))
         found |= {
             key

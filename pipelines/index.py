@@ -12,7 +12,7 @@ from pydantic import Field
 
 from findingaid.aid import FindingAid
 from findingaid.errors import ConfigError, SourceError
-from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.run import Run

@@ -96,7 +96,7 @@ def test_a_run_has_a_span_for_each_stage_and_below_it_for_each_model_call_by_the
     assert unindexed.index().corpora["docs"].new == 1
     spans = recorded.spans()
 
-    stages = {"artifacts", "surfaces", "synopses", "claims", "embeddings", "records"}
+    stages = {"artifacts", "surfaces", "synopses", "embeddings", "records"}  # the corpus has no claims
     assert recorded.parents() == {"index": None, "chat small": "synopses"} | dict.fromkeys(stages, "index")
     assert spans["index"].attributes == {"findingaid.corpora": ("docs",)}
     assert spans["embeddings"].attributes == {

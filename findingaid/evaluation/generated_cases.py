@@ -14,7 +14,8 @@ from findingaid.aid import FindingAid
 from findingaid.errors import CasesError, ConfigError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.budget import estimate_of
-from findingaid.indexing.calls import Progress
+from findingaid.indexing.calls import CallContext
+from findingaid.indexing.options import Progress
 from findingaid.indexing.synopses import write_synopses
 from findingaid.llm.prompts import TEMPLATES
 from findingaid.model import CLAIM, NO_USAGE, Outcome, Shown, Usage
@@ -90,7 +91,8 @@ def generate(aid: FindingAid, corpus: str, count: int, seed: int = 0, progress: 
     run = aid.open_run()
     run.prepare()
     shown = {i: Shown(passage.artifact_id, passage.text) for i, passage in drawn.items()}
-    asked = write_synopses(with_synopsis(WholeText(), writer), shown, run.spending, corpus, progress=progress)
+    context = CallContext(run.spending, corpus, progress=progress)
+    asked = write_synopses(with_synopsis(WholeText(), writer), shown, context)
     cases: dict[str, Mapping[str, Any]] = {}
     problems = [asked.waiting] if asked.waiting else []
     for record_id, passage in drawn.items():
@@ -106,7 +108,7 @@ def _draw(
     aid: FindingAid, corpus: str, count: int, seed: int
 ) -> tuple[OpenAISynthesizer, Mapping[str, SampledPassage]]:
     """Return the model that writes the questions, and the sampled passages by record id."""
-    synopses = taken_apart(aid.indexer(corpus).of.strategy)[1]
+    synopses = taken_apart(aid.indexer(corpus).corpus.strategy)[1]
     writer = questioner(synopses.synthesizer if synopses else None, corpus)
     drawn = {passage.record_id: passage for passage in _drawn(_passages(aid, corpus), count, seed)}
     if not drawn:

@@ -6,12 +6,13 @@ Claim extractors and producers of summary nodes are called in the same way, as s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from typing import Self
 
 from findingaid.errors import SynthesisError, failure_kind, one_line
 from findingaid.identity.hashes import call_key, content_hash
@@ -24,14 +25,12 @@ from findingaid.indexing.batch_jobs import (
     waiting_by_key,
 )
 from findingaid.indexing.budget import BATCH_PRICE, Account, Bounded, Spending, estimate_of, total
+from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.llm.caller import UNREAD
 from findingaid.llm.metering import OVER_BUDGET, UNPAID, paying_from
 from findingaid.model import NO_USAGE, Outcome, Shown, Stage, Synopsis, Usage
 from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Resuming, Synthesizer
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
-
-Progress = Callable[[str, int, int], None]
-"""Callback with a stage, the number of artifacts or texts added to its total, and the number of them newly done."""
 
 GROUP, GROUP_SECONDS = 16, 1.0
 """Results are stored once there are GROUP of them, or GROUP_SECONDS after the last store. A crash loses at most such a
@@ -76,6 +75,34 @@ class CallResults:
         )
 
 
+@dataclass(frozen=True)
+class CallContext:
+    """How a stage calls models: for which corpus, on which account, and whether it may.
+
+    With `pay` false no model is called: results that are not cached are left out, and their usage is estimated. With
+    `again` cached results are dropped, so that the model is called anew.
+    """
+
+    spending: Spending
+    corpus: str
+    stage: Stage = Stage.SYNOPSES
+    pay: bool = True
+    again: bool = False
+    progress: Progress | None = None
+
+    @classmethod
+    def of_stage(cls, stage: Stage, spending: Spending, corpus: str, options: BuildOptions) -> Self:
+        """Return the context of a stage by the options of a build."""
+        return cls(spending, corpus, stage, options.pays(stage), options.repays(stage), options.progress)
+
+    def cached(self, synthesizer: Synthesizer, keys: Collection[str]) -> dict[str, Synopsis]:
+        """Return the cached results by key. With `again` there are none, and those of the synthesizer are dropped."""
+        if self.again:
+            self.spending.store.drop("calls", "key", list(keys))
+            return {}
+        return cached_synopses(self.spending.store, synthesizer, keys)
+
+
 def synopsis_key(producer: str, shown: Shown) -> str:
     """Return the key in the call cache for a synthesizer and its input."""
     read: list[object] = [shown.text, shown.metadata]
@@ -89,13 +116,10 @@ def synopsis_key(producer: str, shown: Shown) -> str:
 
 @dataclass
 class CachedCalls:
-    """Calls of one synthesizer for one corpus: cached, and within the run's budget."""
+    """Calls of one synthesizer: cached, and within the run's budget."""
 
     synthesizer: Synthesizer
-    spending: Spending
-    corpus: str
-    stage: Stage = Stage.SYNOPSES
-    progress: Progress | None = None
+    context: CallContext
     usage: Usage = NO_USAGE
     made: dict[str, Synopsis] = field(default_factory=dict)
     found: dict[str, Synopsis] = field(default_factory=dict)
@@ -107,17 +131,18 @@ class CachedCalls:
     unpaid: set[str] = field(default_factory=set)
     """Keys whose requests the budget cut off halfway."""
 
-    def results(self, shown: Mapping[str, Shown], pay: bool = True) -> CallResults:
-        """Return the results by artifact id, with one call for each content.
-
-        With `pay` false no model is called: results that are not cached are left out, and their usage is estimated.
-        """
+    def results(self, shown: Mapping[str, Shown]) -> CallResults:
+        """Return the results by artifact id, with one call for each content; see `CallContext`."""
         keys = {i: synopsis_key(self.synthesizer.id, what) for i, what in shown.items()}
-        known = cached_synopses(self.spending.store, self.synthesizer, set(keys.values()))
+        known = self.context.cached(self.synthesizer, set(keys.values()))
         missing = {key: shown[i] for i, key in keys.items() if key not in known}
-        made = self.make(missing) if pay else self._predict(missing)
+        made = self.make(missing)
         known |= made.synopses
         return replace(made, synopses={i: known[key] for i, key in keys.items() if key in known})
+
+    @property
+    def spending(self) -> Spending:
+        return self.context.spending
 
     def _predict(self, missing: Mapping[str, Shown]) -> CallResults:
         """Estimate the most that these synopses take, without a call. Those in an open batch are pending."""
@@ -136,11 +161,15 @@ class CachedCalls:
         return CallResults(pending, len(new), len(new), later + now, cost, why)
 
     def make(self, missing: Mapping[str, Shown]) -> CallResults:
-        """Make the calls of these keys, but for those that another process of the run has cached since."""
+        """Make the calls of these keys, but for those that another process of the run has cached since.
+
+        Without `pay` they are only estimated.
+        """
         if not missing:
             return CallResults()
-        if self.progress:
-            self.progress(self.stage.value, len(missing), 0)
+        if not self.context.pay:
+            return self._predict(missing)
+        self._report(added=len(missing))
         with self.spending.turn():
             if self.spending.shared:
                 self.found = cached_synopses(self.spending.store, self.synthesizer, missing)
@@ -149,6 +178,10 @@ class CachedCalls:
         cost = self.spending.price(self.synthesizer, self.usage)
         waiting = next(iter(self.pending.values()), "")
         return CallResults(self.found | self.made | pending, len(self.made), 0, self.usage, cost, waiting)
+
+    def _report(self, added: int = 0, done: int = 0) -> None:
+        if self.context.progress:
+            self.context.progress(self.context.stage.value, added, done)
 
     @cached_property
     def _account(self) -> Account:
@@ -191,7 +224,7 @@ class CachedCalls:
         count = self.spending.affordable(self.synthesizer, mosts, BATCH_PRICE)
         if count and self.synthesizer.id not in self.spending.stopped:
             try:
-                sent |= batches.send(self.corpus, dict(list(due.items())[:count]))
+                sent |= batches.send(self.context.corpus, dict(list(due.items())[:count]))
             except SynthesisError as error:
                 self.spending.stop(self.synthesizer, f"no batch was sent: {error}")
         return sent
@@ -220,8 +253,7 @@ class CachedCalls:
                 if len(group) >= GROUP or time.monotonic() - since > GROUP_SECONDS:
                     self._keep(group, mosts)
                     group, since = {}, time.monotonic()
-                if self.progress:
-                    self.progress(self.stage.value, 0, 1)
+                self._report(done=1)
         finally:  # also on an interrupt: these results are paid for
             self._keep(group, mosts)
         if self.synthesizer.id not in self.spending.stopped:  # else `_one_by_one` would never end
@@ -231,10 +263,10 @@ class CachedCalls:
     def _keep(self, group: Mapping[str, Synopsis], mosts: Mapping[str, Usage]) -> None:
         keep_synopses(self.spending.store, self.synthesizer, group)
         used = self._account.drain()
-        self.spending.enter(self.corpus, self.synthesizer, used)
+        self.spending.enter(self.context.corpus, self.synthesizer, used)
         if not (self._account.began and isinstance(self.synthesizer, Bounded)):
             said = sum((self._used(synopsis, mosts[key]) for key, synopsis in group.items()), NO_USAGE)
-            self.spending.spend(self.corpus, self.synthesizer, said)
+            self.spending.spend(self.context.corpus, self.synthesizer, said)
             used += said
         self.usage += used
         self.made |= group

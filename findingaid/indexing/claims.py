@@ -25,9 +25,8 @@ from findingaid.claims.nodes import FEWEST, MOST
 from findingaid.corpus import Claiming
 from findingaid.errors import ArtifactError, one_line
 from findingaid.identity.hashes import content_hash, text_hash
-from findingaid.indexing.budget import Spending
-from findingaid.indexing.calls import CachedCalls, CallResults, Progress, call_synthesizer, synopsis_key
-from findingaid.model import CLAIM, SUMMARY, Outcome, Shown, Stage, Surface, Synopsis, Vectors
+from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer, synopsis_key
+from findingaid.model import CLAIM, SUMMARY, Outcome, Shown, Surface, Synopsis, Vectors
 from findingaid.protocols import ClaimExtractor, Draft, Free, Member, NodeProducer, Synthesizer
 from findingaid.store import Store, schemas
 from findingaid.store.sql import equals
@@ -35,25 +34,21 @@ from findingaid.store.sql import equals
 
 @dataclass(frozen=True)
 class ClaimBuilder:
-    """Builder of the claims and summary nodes of one corpus, on one account of spending."""
+    """Builder of the claims and summary nodes of one corpus."""
 
     of: Claiming
     corpus: str
-    spending: Spending
+    store: Store
     decided: Decided
-    progress: Progress | None = None
 
     # -- claims ----------------------------------------------------------------------------------------
 
     def claims(
-        self, shown: Mapping[str, Shown], versions: Mapping[str, str], pay: bool
+        self, shown: Mapping[str, Shown], versions: Mapping[str, str], context: CallContext
     ) -> tuple[dict[str, Claimed], CallResults]:
-        """Extract the claims of artifacts, with near-duplicates still among them; see `drop_repeats`.
-
-        With `pay` false only free or cached results are returned.
-        """
+        """Extract the claims of artifacts, with near-duplicates still among them; see `drop_repeats`."""
         extractor = self.of.extractor
-        asked = self._call(extraction_calls(extractor), isinstance(extractor, Free), shown, Stage.CLAIMS, pay)
+        asked = _call(extraction_calls(extractor), isinstance(extractor, Free), shown, context)
         before = self._before([i for i, made in asked.synopses.items() if not made.outcome.settled])
         return {
             i: self._claimed(self._origin(shown[i], versions[i]), made, shown[i], before.get(i, []))
@@ -76,7 +71,7 @@ class ClaimBuilder:
         found, refused = claims_from(extraction.statements, of, min_confidence=self.of.min_confidence)
         claims = self._allowed(of, found)
         refused = [*(f"{of.artifact_id}: {line}" for line in extraction.refused), *refused]
-        key = self._key(self.of.extractor, shown)
+        key = _key(self.of.extractor, shown)
         if claims:
             return Claimed(Outcome.OK, claims, tuple(refused), key=key)
         absence = "all refused" if refused else why_no_claims(self.of.extractor, shown.text, shown.metadata)
@@ -116,30 +111,22 @@ class ClaimBuilder:
     def _before(self, artifact_ids: Sequence[str]) -> dict[str, list[Claim]]:
         """Return the stored claims by artifact id."""
         found: dict[str, list[Claim]] = {}
-        for claim in load_claims(self.spending.store, self.corpus, artifact_ids) if artifact_ids else ():
+        for claim in load_claims(self.store, self.corpus, artifact_ids) if artifact_ids else ():
             found.setdefault(claim.artifact_id, []).append(claim)
         return found
 
     # -- summary nodes ---------------------------------------------------------------------------------
 
-    def nodes(
-        self, claimed: Mapping[str, Claimed], pay: bool, again: bool = False
-    ) -> tuple[dict[str, Noded], CallResults]:
-        """Produce summary nodes for artifacts with these claims; `pay` works as in `claims`.
-
-        Artifacts whose claims are not settled get no node yet. `again` also calls the producer for cached results.
-        """
+    def nodes(self, claimed: Mapping[str, Claimed], context: CallContext) -> tuple[dict[str, Noded], CallResults]:
+        """Produce summary nodes for artifacts with these claims, as far as the claims are settled."""
         producer = self.of.nodes
         if producer is None:
             return {}, CallResults()
         members = {i: self._members(of) for i, of in claimed.items() if of.outcome.settled}
         shown = {i: Shown(i, members_text(held)) for i, held in members.items() if len(held) >= self.of.at_least}
-        if again:
-            self._forget(producer, shown)
-        asked = self._call(draft_calls(producer), isinstance(producer, Free), shown, Stage.SUMMARY_NODES, pay)
+        asked = _call(draft_calls(producer), isinstance(producer, Free), shown, context)
         made = {
-            i: self._noded(i, members[i], synopsis, self._key(producer, shown[i]))
-            for i, synopsis in asked.synopses.items()
+            i: self._noded(i, members[i], synopsis, _key(producer, shown[i])) for i, synopsis in asked.synopses.items()
         }
         return made | {i: Noded(Outcome.SKIPPED) for i in members if i not in shown}, asked
 
@@ -188,29 +175,19 @@ class ClaimBuilder:
             node_id, self.corpus, artifact_id, draft.bullets, draft.themes, draft.confidence, ids, producer
         )
 
-    # -- calling ---------------------------------------------------------------------------------------
 
-    def _call(
-        self, writer: Synthesizer, free: bool, shown: Mapping[str, Shown], stage: Stage, pay: bool
-    ) -> CallResults:
-        said = {i: what for i, what in shown.items() if what.text.strip()}
-        blank = dict.fromkeys(shown.keys() - said.keys(), Synopsis(Outcome.EMPTY))
-        if free:
-            asked = CallResults({i: call_synthesizer(writer, what) for i, what in said.items()}, calls=len(said))
-        else:
-            asked = CachedCalls(writer, self.spending, self.corpus, stage, self.progress).results(said, pay)
-        return replace(asked, synopses={**asked.synopses, **blank})
+def _call(writer: Synthesizer, free: bool, shown: Mapping[str, Shown], context: CallContext) -> CallResults:
+    said = {i: what for i, what in shown.items() if what.text.strip()}
+    blank = dict.fromkeys(shown.keys() - said.keys(), Synopsis(Outcome.EMPTY))
+    if free:
+        asked = CallResults({i: call_synthesizer(writer, what) for i, what in said.items()}, calls=len(said))
+    else:
+        asked = CachedCalls(writer, context).results(said)
+    return replace(asked, synopses={**asked.synopses, **blank})
 
-    def _key(self, of: ClaimExtractor | NodeProducer, shown: Shown) -> str:
-        return "" if isinstance(of, Free) else synopsis_key(of.id, shown)
 
-    def forget(self, shown: Mapping[str, Shown]) -> None:
-        """Drop the cached extractions of these texts, so that the extractor is called again."""
-        self._forget(self.of.extractor, shown)
-
-    def _forget(self, of: ClaimExtractor | NodeProducer, shown: Mapping[str, Shown]) -> None:
-        keys = [key for what in shown.values() if (key := self._key(of, what))]
-        self.spending.store.drop("calls", "key", keys)
+def _key(of: ClaimExtractor | NodeProducer, shown: Shown) -> str:
+    return "" if isinstance(of, Free) else synopsis_key(of.id, shown)
 
 
 def claims_version(claimed: Claimed | None) -> str | None:

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.errors import SourceShrunkError, brief
-from findingaid.identity.hashes import content_hash, embeddings_version
 from findingaid.indexing.retries import NEVER
-from findingaid.model import EDGES, Discovery, Edge, Failure, Listing, Skipped, Stage
+from findingaid.model import Discovery, Failure, Listing, Skipped
 from findingaid.store.skipped import unchanged
 from findingaid.text.folding import composed
 
@@ -27,83 +26,12 @@ BATCHES = 32
 STEP_ARTIFACTS = 8192
 """Largest number of artifacts that a process of its own takes, as a step of the job does, in several batches."""
 
-NO_SYNOPSIS = "none"
-NO_CLAIMS = ""
-"""The id of a corpus without claims, and the version of claims that do not exist."""
-
-
 COMPARED = ("artifact_id", "stamp", "recipe")
 """Columns of the ledger with which a plan compares the listings of a source."""
 
 
 KEPT = "{} artifacts that are not listed stay, such as {}: what is there cannot be listed"
 """Note on artifacts below a folder or link that cannot be looked into."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """Ids of everything that can change the results of a corpus."""
-
-    strategy_id: str
-    synthesizer_id: str
-    embedder_id: str
-    records_version: str
-    edges_id: str
-    claims_id: str = NO_CLAIMS
-    nodes_id: str = NO_CLAIMS
-
-    @property
-    def id(self) -> str:
-        of_claims = (self.claims_id, self.nodes_id) if self.claims_id else ()
-        return content_hash(
-            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id, *of_claims
-        )
-
-    def code_version(self, stage: Stage) -> str:
-        """Return the part of the recipe that one stage depends on. Dagster shows it as the stage's code version."""
-        return {
-            Stage.ARTIFACTS: "1",
-            Stage.SURFACES: self.strategy_id,
-            Stage.SYNOPSES: self.synthesizer_id,
-            Stage.CLAIMS: self.claims_id,
-            Stage.SUMMARY_NODES: self.nodes_id,
-            Stage.EMBEDDINGS: self.embedder_id,
-            Stage.RECORDS: self.records_version,
-        }[stage]
-
-    def surfaces(self, artifact: str) -> str:
-        """Return the wanted version of surfaces, from the version of their artifact."""
-        return content_hash(artifact, self.strategy_id)
-
-    def versions(
-        self,
-        artifact: str,
-        synopsis: str | None,
-        claims: str | None,
-        nodes: str | None,
-        texts: Collection[str],
-        edges: Sequence[Edge],
-    ) -> dict[str, str | None]:
-        """Return the wanted version of each part, from hashes of its inputs.
-
-        `synopsis` identifies the input of a synopsis; None if the synopsis is still to come and has no substitute.
-        `claims` and `nodes` are versions, see `findingaid.indexing.claims`. `texts` are the hashes of all texts to
-        embed.
-        """
-        surfaces = self.surfaces(artifact)
-        of_claims = (claims, nodes) if self.claims_id else ()
-        synopses = None if synopsis is None else content_hash(synopsis, self.synthesizer_id)
-        embeddings = embeddings_version(texts, self.embedder_id)
-        return {
-            Stage.ARTIFACTS: artifact,
-            Stage.SURFACES: surfaces,
-            Stage.SYNOPSES: synopses,
-            Stage.CLAIMS: claims,
-            Stage.SUMMARY_NODES: nodes,
-            Stage.EMBEDDINGS: embeddings,
-            Stage.RECORDS: content_hash(surfaces, synopses, *of_claims, embeddings, self.records_version),
-            EDGES: content_hash(list(edges)),
-        }
 
 
 @dataclass(frozen=True, slots=True)

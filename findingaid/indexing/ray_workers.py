@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from findingaid.errors import ConfigError, FindingAidError, StoreError, UnreachableError, one_line
-from findingaid.indexing.calls import Progress
-from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.indexing.run import Run
 from findingaid.indexing.workers import TRIES, Batch, Workers, lost_batch
 from findingaid.llm.rate_limits import Rates, share_rates
@@ -168,7 +168,7 @@ class RayWorkers:
     ) -> Iterator[tuple[Batch, BatchReport]]:
         """See `Workers.build`."""
         self._left = deque(map(_Task, batches))
-        arguments = (indexer.corpus, target_of(indexer))
+        arguments = (indexer.name, target_of(indexer))
         sent = replace(options, progress=None)
         while self._left or self._busy:
             self._start()

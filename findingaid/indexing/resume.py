@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from findingaid.identity.hashes import call_key, content_hash
-from findingaid.indexing.batch_jobs import cached_synopses, keep_synopses
-from findingaid.indexing.budget import Spending, estimate_of
-from findingaid.indexing.calls import CachedCalls, CallResults, Progress, synopsis_key
+from findingaid.indexing.batch_jobs import keep_synopses
+from findingaid.indexing.budget import estimate_of
+from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, synopsis_key
 from findingaid.indexing.synopses import with_fallbacks
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import Resuming
@@ -51,38 +51,34 @@ class _Round:
         if synopsis is not None:
             self.done[artifact_id] = synopsis
 
+    def add(self, made: CallResults) -> Mapping[str, Synopsis]:
+        """Count the cost of calls, and return their results."""
+        self.calls += made.calls
+        self.usage += made.usage
+        self.waiting = made.waiting or self.waiting
+        return made.synopses
+
 
 def resume_synopses(
-    of: WithSynopsis,
-    synthesizer: Resuming,
-    shown: Mapping[str, Shown],
-    spending: Spending,
-    corpus: str,
-    pay: bool = True,
-    progress: Progress | None = None,
-    again: bool = False,
+    of: WithSynopsis, synthesizer: Resuming, shown: Mapping[str, Shown], context: CallContext
 ) -> CallResults:
-    """Return the synopses of artifacts by a resuming synthesizer.
-
-    With `pay` false no model is called: synopses that are not cached are left out, and their usage is estimated.
-    `again` starts from an empty state and ignores cached calls.
-    """
-    store = spending.store
+    """Return the synopses of artifacts by a resuming synthesizer; with `context.again` from an empty state."""
+    store = context.spending.store
     keys = {i: synopsis_key(synthesizer.id, what) for i, what in shown.items()}
-    known = {} if again else cached_synopses(store, synthesizer, set(keys.values()))
+    known = context.cached(synthesizer, set(keys.values()))
     missing = {i: what for i, what in shown.items() if keys[i] not in known}
-    before = _before(store, corpus, missing)
-    usable = {} if again else {i: s for i, s in before.items() if s.producer_id == synthesizer.id}
+    before = _before(store, context.corpus, missing)
+    usable = {} if context.again else {i: s for i, s in before.items() if s.producer_id == synthesizer.id}
     covering = {i: s for i, s in usable.items() if not synthesizer.left(missing[i], s.state)}
-    if pay:
+    if context.pay:
         keep_synopses(store, synthesizer, {keys[i]: synopsis for i, synopsis in covering.items()})
     at = _Round(dict(missing), {i: usable.get(i, NOTHING) for i in missing})
     while calls := _next(synthesizer, keys, at):
         keys_now = {call.key: call.shown for call in calls.values()}
-        made = {} if again else cached_synopses(store, synthesizer, set(keys_now))
+        made = context.cached(synthesizer, set(keys_now))
         if wanted := {key: what for key, what in keys_now.items() if key not in made}:
-            if pay:
-                made |= _pay(synthesizer, wanted, at, spending, corpus, progress, again)
+            if context.pay:
+                made |= at.add(CachedCalls(synthesizer, context).make(wanted))
             else:
                 _foresee(synthesizer, {i: call for i, call in calls.items() if call.key in wanted}, at)
         for i in calls.keys() & at.open.keys():
@@ -91,8 +87,9 @@ def resume_synopses(
             if not synopsis.outcome.settled:
                 at.close(i, _instead(of, synthesizer, missing[i], synopsis, before.get(i)))
     found = {i: known[key] for i, key in keys.items() if key in known} | at.done
-    results = CallResults(found, at.calls, at.unwritten, at.usage, spending.price(synthesizer, at.usage), at.waiting)
-    return with_fallbacks(of, shown, results, spending, corpus) if pay else results
+    cost = context.spending.price(synthesizer, at.usage)
+    results = CallResults(found, at.calls, at.unwritten, at.usage, cost, at.waiting)
+    return with_fallbacks(of, shown, results, context)
 
 
 def _before(store: Store, corpus: str, artifacts: Mapping[str, Shown]) -> dict[str, Synopsis]:
@@ -122,24 +119,6 @@ def _next(synthesizer: Resuming, keys: Mapping[str, str], at: _Round) -> dict[st
         else:
             at.close(i, at.so_far[i])
     return calls
-
-
-def _pay(
-    synthesizer: Resuming,
-    wanted: Mapping[str, Shown],
-    at: _Round,
-    spending: Spending,
-    corpus: str,
-    progress: Progress | None,
-    again: bool,
-) -> dict[str, Synopsis]:
-    if again:
-        spending.store.drop("calls", "key", list(wanted))
-    results = CachedCalls(synthesizer, spending, corpus, progress=progress).make(wanted)
-    at.calls += results.calls
-    at.usage += results.usage
-    at.waiting = results.waiting or at.waiting
-    return dict(results.synopses)
 
 
 def _foresee(synthesizer: Resuming, calls: Mapping[str, _Call], at: _Round) -> None:

@@ -33,9 +33,9 @@ from findingaid.errors import (
 )
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.budget import Spending
-from findingaid.indexing.calls import Progress
 from findingaid.indexing.forecast import Forecast
-from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.indexing.plan import COMPARED, CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
@@ -51,6 +51,7 @@ from findingaid.store.leases import Tell
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
+from findingaid.strategies.with_synopsis import taken_apart
 from findingaid.text.folding import composed
 
 LOGGER = logging.getLogger("findingaid")
@@ -162,15 +163,15 @@ class Run:
         known, lost = indexer.ledger.columns(corpus, *COMPARED), indexer.ledger.lost(corpus)
         decided = indexer.artifacts_with_new_decisions()
         skipped = indexer.skipped.of(corpus)
-        if getattr(indexer.of.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
+        if getattr(indexer.corpus.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
             skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
-        found = _discover(indexer.of.source)
+        found = _discover(indexer.corpus.source)
         waiting = indexer.waiting(found.listings)
         plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped, waiting)
-        if plan.deleted and isinstance(indexer.of.source, SettlingSource) and not indexer.of.source.settle():
+        if plan.deleted and isinstance(indexer.corpus.source, SettlingSource) and not indexer.corpus.source.settle():
             plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])
         if not allow_loss:
-            refuse_loss(plan, len(known), indexer.of.max_loss)
+            refuse_loss(plan, len(known), indexer.corpus.max_loss)
         return replace(plan, allow_loss=allow_loss)
 
     def plans(
@@ -212,8 +213,9 @@ class Run:
         """
         if stages and not force:
             raise QueryError("stages: named to be redone: add --force")
-        known = {stage for corpus in corpora for stage in find_corpus(self.corpora, corpus).stages}
-        if not any(self.indexer(corpus).synopses for corpus in corpora):
+        chosen = [find_corpus(self.corpora, corpus) for corpus in corpora]
+        known = {stage for corpus in chosen for stage in corpus.stages}
+        if not any(taken_apart(corpus.strategy)[1] for corpus in chosen):
             known.discard(Stage.SYNOPSES)
         if unknown := [stage for stage in stages if stage not in known]:
             names = ", ".join(stage for stage in Stage if stage in known)
@@ -229,7 +231,7 @@ class Run:
 
         Raises SourceError.
         """
-        found = _discover(self.indexer(corpus).of.source)
+        found = _discover(self.indexer(corpus).corpus.source)
         wanted = set(artifact_ids)
         listings = [listing for listing in found.listings if listing.artifact_id in wanted]
         failures = [failure for failure in found.failures if failure.artifact_id in wanted]
@@ -260,7 +262,7 @@ class Run:
         turned = [artifact_id for report in reports for artifact_id in report.turned]
         if turned:
             if not plan.allow_loss:
-                refuse_skips(len(turned), indexer.ledger.count(plan.corpus), indexer.of.max_loss)
+                refuse_skips(len(turned), indexer.ledger.count(plan.corpus), indexer.corpus.max_loss)
             indexer.remove(turned)
         if not plan.partial:
             if plan.failures or any(report.failed for report in reports):
@@ -273,7 +275,7 @@ class Run:
         """Return the patterns that leave out artifacts that cannot be read; none for one, whose message says so."""
         indexer = self.indexer(corpus)
         unread = {f.artifact_id for f in failed if "exclude it" in f.message}
-        if len(unread) < 2 or not hasattr(indexer.of.source, "exclude"):
+        if len(unread) < 2 or not hasattr(indexer.corpus.source, "exclude"):
             return []
         known = indexer.ledger.columns(corpus, "artifact_id")["artifact_id"].to_pylist()
         return exclude_patterns(unread, set(known) - unread)

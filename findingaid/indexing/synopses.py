@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from findingaid.corpus import Corpus
-from findingaid.indexing.budget import Bounded, Spending
-from findingaid.indexing.calls import CachedCalls, CallResults, Progress, call_synthesizer
-from findingaid.model import Shown, Stage
+from findingaid.indexing.budget import Bounded
+from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer
+from findingaid.model import Shown
 from findingaid.protocols import Synthesizer
 from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
 
@@ -19,34 +19,23 @@ def synthesizers_of(corpora: Iterable[Corpus]) -> dict[str, Synthesizer]:
     return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
 
-def write_synopses(
-    of: WithSynopsis,
-    shown: Mapping[str, Shown],
-    spending: Spending,
-    corpus: str,
-    pay: bool = True,
-    progress: Progress | None = None,
-) -> CallResults:
-    """Return synopses by artifact id; the fallback, if there is one, fills in missing ones.
-
-    With `pay` false no model is called, see `CachedCalls.results`.
-    """
-    made = CachedCalls(of.synthesizer, spending, corpus, Stage.SYNOPSES, progress).results(shown, pay)
-    return with_fallbacks(of, shown, made, spending, corpus) if pay else made
+def write_synopses(of: WithSynopsis, shown: Mapping[str, Shown], context: CallContext) -> CallResults:
+    """Return synopses by artifact id; the fallback, if there is one, fills in missing ones."""
+    return with_fallbacks(of, shown, CachedCalls(of.synthesizer, context).results(shown), context)
 
 
 def with_fallbacks(
-    of: WithSynopsis, shown: Mapping[str, Shown], made: CallResults, spending: Spending, corpus: str
+    of: WithSynopsis, shown: Mapping[str, Shown], made: CallResults, context: CallContext
 ) -> CallResults:
     """Fill in missing synopses with texts of the fallback synthesizer, until the real ones arrive.
 
     A fallback that calls an endpoint is paid from the same budget, and its texts are cached.
     """
     lacking = {i: shown[i] for i, s in made.synopses.items() if not s.outcome.settled and not s.text}
-    if of.fallback is None or not lacking:
+    if of.fallback is None or not lacking or not context.pay:
         return made
     if isinstance(of.fallback, Bounded):
-        by_fallback = CachedCalls(of.fallback, spending, corpus).results(lacking)
+        by_fallback = CachedCalls(of.fallback, replace(context, again=False, progress=None)).results(lacking)
         texts = by_fallback.synopses
         made += replace(by_fallback, unwritten=0, waiting="")
     else:

@@ -24,7 +24,7 @@ from findingaid.embedding.validation import (
 from findingaid.errors import ConfigError, EmbedError, StoreError, failure_kind
 from findingaid.identity.hashes import call_key
 from findingaid.indexing.batch_jobs import UNAVAILABLE
-from findingaid.indexing.calls import Progress
+from findingaid.indexing.options import Progress
 from findingaid.model import Stage, Vectors
 from findingaid.protocols import Embedder
 from findingaid.store import Store, schemas

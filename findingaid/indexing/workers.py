@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Protocol
 
-from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.plan import LARGE_BATCH_ARTIFACTS, split
 from findingaid.model import Failure, Listing, Stage
 from findingaid.reports import BatchReport

@@ -390,7 +390,7 @@ def test_a_model_words_claims_and_those_it_cannot_quote_are_refused_and_told(cli
         "verified",
     )
     (written,) = aid.store.rows("records", ["producer_id"], "granularity = 'claim'")["producer_id"].to_pylist()
-    assert written == aid.indexer("docs").of.claims.extractor.id  # type: ignore[union-attr]  # it has some
+    assert written == aid.indexer("docs").corpus.claims.extractor.id  # type: ignore[union-attr]  # it has some
     assert "claims refused: 2" in " ".join(run.output.split())
     assert aid.status()[0].refused == 2
     schema = server.requests[0].json["response_format"]["json_schema"]

@@ -11,9 +11,11 @@ import pytest
 
 from findingaid import FindingAid
 from findingaid.indexing import row_size
-from findingaid.indexing.batch_report import BatchWork
-from findingaid.indexing.indexer import BuildOptions, Indexer
+from findingaid.indexing.options import BuildOptions
+from findingaid.indexing.pipeline import Pipeline
 from findingaid.indexing.run import ID_BYTES
+from findingaid.indexing.work import Batch
+from findingaid.indexing.writer import BatchWriter
 from findingaid.model import Listing, Raw, Surface, SurfacePlan
 from findingaid.sources.files import Files
 from findingaid.sources.records import RecordFile
@@ -113,36 +115,36 @@ def test_a_batch_that_takes_too_much_memory_is_built_in_halves(
 
     monkeypatch.setattr(row_size, "BATCH_BYTES", 2_000)
     computed: list[int] = []
-    compute = Indexer._compute
+    compute = Pipeline.compute
 
-    def counting(self: Indexer, part: Sequence[Listing], options: BuildOptions) -> BatchWork:
+    def counting(self: Pipeline, part: Sequence[Listing], options: BuildOptions) -> Batch:
         computed.append(len(part))
         return compute(self, part, options)
 
-    monkeypatch.setattr(Indexer, "_compute", counting)
+    monkeypatch.setattr(Pipeline, "compute", counting)
     assert whole.index(force=True).ok
     assert len(computed) > 1
     assert {hit.record_id: hit.text for hit in whole.search("topic", 50)} == expected
 
 
-@pytest.mark.parametrize("at", ["_compute", "_write_rows"])
+@pytest.mark.parametrize(("owner", "at"), [(Pipeline, "compute"), (BatchWriter, "write")])
 def test_artifacts_that_take_more_memory_than_there_is_fail_and_the_run_goes_on(
-    make_aid: Make, source: MemorySource, monkeypatch: pytest.MonkeyPatch, at: str
+    make_aid: Make, source: MemorySource, monkeypatch: pytest.MonkeyPatch, owner: type, at: str
 ) -> None:
     source.payloads.clear()
     source.payloads |= {"big.md": text_about("vector"), **{f"{i}.md": text_about("ledger") for i in range(3)}}
-    plain = getattr(Indexer, at)
+    plain = getattr(owner, at)
 
-    def scarce(self: Indexer, given: Any, *options: Any) -> Any:
-        ids = [x.artifact_id for x in given] if at == "_compute" else list(given.versions)
+    def scarce(self: object, given: Any, *options: Any) -> Any:
+        ids = [x.artifact_id for x in (given if at == "compute" else given.live)]
         if "big.md" in ids:
             raise MemoryError
         return plain(self, given, *options)
 
-    monkeypatch.setattr(Indexer, at, scarce)
+    monkeypatch.setattr(owner, at, scarce)
     aid = make_aid(synthesizer=None)
     report = aid.index()
 
     failed = {failure.artifact_id: failure.kind for failure in report.corpora["docs"].failed}
-    assert failed == dict.fromkeys(["big.md"] if at == "_compute" else source.payloads, "memory")
+    assert failed == dict.fromkeys(["big.md"] if at == "compute" else source.payloads, "memory")
     assert Ledger(aid.store).rows_of("docs", "records") == len(source.payloads) - len(failed)

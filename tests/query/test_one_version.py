@@ -13,7 +13,7 @@ from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.cli.results import printed_span
 from findingaid.corpus import Claiming
 from findingaid.errors import NotFoundError
-from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.options import BuildOptions
 from findingaid.model import Hit, Stage
 from findingaid.query.answers import evidence
 from findingaid.serve.search_fetch import SEARCH_FETCH, part_id

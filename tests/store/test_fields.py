@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from findingaid import Corpus, FindingAid
 from findingaid.identity.hashes import to_json
-from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.options import BuildOptions
 from findingaid.model import Stage
 from findingaid.reports import NO_CALLS
 from findingaid.sources.records import Records

@@ -17,7 +17,7 @@ import pytest
 from findingaid import FindingAid, StoreError
 from findingaid.edges import LinkEdges
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.release import Release
 from findingaid.model import Vectors
 from findingaid.store import Publisher, Store

@@ -23,7 +23,7 @@ import findingaid
 from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.indexing.budget import Budget
-from findingaid.indexing.indexer import BuildOptions
+from findingaid.indexing.options import BuildOptions
 from findingaid.model import Outcome, Segment, Shown
 from findingaid.query.context.digest import Digest
 from findingaid.reports import CorpusReport, Report
