@@ -217,13 +217,14 @@ class Packer:
     def _with_updated_digest(
         self, candidates: Sequence[Piece], summarizer: Summarizer, previous: Digest | None
     ) -> _Selection:
-        """Select the candidates that fit beside a digest of the others.
+        """Select the candidates that fit beside a digest of the others, which may be covered by the previous digest.
 
         Raises SynthesisError if there is no digest, or none that fits.
         """
         kept, dropped = select_fitting(candidates, self.budget - self._reserved, self.form, self.count)
         new = _left_out(dropped, candidates)
-        digest = update_digest(previous, previous.uncovered(new) if previous else new, summarizer)
+        uncovered = previous.uncovered(new) if previous else new
+        digest = update_digest(previous, uncovered, summarizer) if uncovered or previous is None else previous
         piece, problems = self._shortened(digest, kept, candidates)
         if not piece:
             raise SynthesisError(f"it has more than the {self._reserved:,} tokens reserved for it", "parse")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -356,6 +356,27 @@ def test_a_digest_goes_on_from_pack_to_pack_with_the_new_pieces_alone(aid: Findi
     assert {line.partition("[")[2].rstrip("]") for line in said.text.splitlines()[1:]} <= covered
     assert spent(second, count) == second.tokens <= 80
     assert spent(third, count) == third.tokens <= 80
+
+
+@dataclass
+class Brief(Noting):
+    """Summarizer whose digests are much shorter than their share of the budget."""
+
+    def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
+        super().summarize(segments, existing)
+        return AnchoredSummary.of({"decisions": "Go on."}, 1)
+
+
+@pytest.mark.parametrize("budget", [55, 60, 65])
+def test_a_summarizer_is_not_called_without_new_pieces(make_aid: Callable[..., FindingAid], budget: int) -> None:
+    aid, brief, pack = make_aid(), Brief(), None
+    aid.index()
+
+    for _ in range(3):
+        pack = aid.context("ledger", budget, k=9, summarizer=brief, previous=pack, pinned=["Keep it short."])
+
+    assert len(brief.seen) == 1
+    assert brief.seen[0][1]
 
 
 def test_a_digest_that_cannot_be_updated_stays_as_it_was(aid: FindingAid) -> None:
