@@ -142,6 +142,10 @@ def help_on(error: FindingAidError) -> str:
     return f"findingaid help {known.__name__}"
 
 
+RAISED = (Exception, SystemExit)
+"""Exceptions of a component that fail one artifact alone: some libraries even end the program, as argparse does."""
+
+
 def failure_kind(error: BaseException) -> str:
     """Return the stable kind of any error that a source, strategy, synthesizer or embedder raised."""
     match error:
@@ -159,7 +163,13 @@ def failure_kind(error: BaseException) -> str:
 
 def one_line(error: BaseException) -> str:
     """Return an error's message on one line, prefixed with the type unless it is an ArtifactError."""
-    text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  # an exception may raise anything when it is asked for its message
+        said = ""
+    if isinstance(error, BaseExceptionGroup):
+        said = f"{said}: {'; '.join(map(one_line, error.exceptions))}"
+    text = " ".join(said.encode("utf-8", "backslashreplace").decode().split()) or type(error).__name__
     return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"
 
 

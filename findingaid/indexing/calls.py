@@ -12,9 +12,9 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
-from findingaid.errors import SynthesisError, failure_kind, one_line
+from findingaid.errors import RAISED, SynthesisError, failure_kind, one_line
 from findingaid.identity.hashes import call_key, content_hash
 from findingaid.indexing.batch_jobs import (
     UNAVAILABLE,
@@ -315,14 +315,18 @@ def call_synthesizer(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
     """Make one call and return its synopsis, or a failed one; never raise."""
     if shown.segments and isinstance(synthesizer, Resuming):
         return synthesizer.resume(shown)
+    text: Any
     try:
         if shown.artifact and isinstance(synthesizer, ArtifactSynthesizer):
             text = synthesizer.synthesize_artifact(shown.text, shown.metadata, shown.artifact)
         else:
             text = synthesizer.synthesize(shown.text, shown.metadata)
-    except Exception as error:  # noqa: BLE001  # whatever went wrong, the artifact keeps its other surfaces
+    except RAISED as error:  # whatever went wrong, the artifact keeps its other surfaces
         return Synopsis(Outcome.FAILED, kind=failure_kind(error), message=one_line(error), usage=Usage(calls=1))
-    text = text.strip() if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        message = f'the synthesizer returned {type(text).__name__}, not a text: return "" for nothing to say'
+        return Synopsis(Outcome.FAILED, kind="parse", message=message, usage=Usage(calls=1))
+    text = text.strip()
     return _storable(Synopsis(Outcome.OK if text else Outcome.EMPTY, text, usage=Usage(calls=1)))
 
 

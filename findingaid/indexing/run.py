@@ -23,6 +23,7 @@ from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.redaction import complete, extractors, incomplete, scrub
 from findingaid.corpus import Corpus, find_corpus
 from findingaid.errors import (
+    RAISED,
     FindingAidError,
     NotFoundError,
     QueryError,
@@ -428,7 +429,7 @@ def _discover(source: Source) -> Discovery:
         return _refuse_long_ids(source.discover())
     except FindingAidError:
         raise
-    except Exception as error:  # a source may raise anything
+    except RAISED as error:  # a source may raise anything
         raise SourceError(f"source: cannot be listed: {one_line(error)}") from error
 
 

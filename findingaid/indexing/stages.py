@@ -9,7 +9,7 @@ from functools import partial
 from findingaid.claims.extraction import HINTS
 from findingaid.claims.model import Claimed
 from findingaid.edges import edges_of
-from findingaid.errors import DecomposeError, ReadError, SkippedError, failure_kind, one_line
+from findingaid.errors import RAISED, DecomposeError, ReadError, SkippedError, failure_kind, one_line
 from findingaid.identity.hashes import text_hash, to_json
 from findingaid.indexing.calls import synopsis_key
 from findingaid.indexing.row_size import check_rows
@@ -39,7 +39,7 @@ def read_artifacts(source: Source, works: Sequence[ArtifactWork], before: Mappin
 
 def _read_all(
     source: Source, artifact_ids: Sequence[str], before: Mapping[str, Artifact], watch: Watch
-) -> Iterator[Artifact | Exception]:
+) -> Iterator[Artifact | BaseException]:
     """Yield artifacts in order, or the error of one that cannot be read; read in parallel if the source allows it."""
     readers = source.readers if isinstance(source, ConcurrentSource) else 1
     if readers == 1 or len(artifact_ids) < 2:
@@ -51,12 +51,12 @@ def _read_all(
         yield from pool.map(partial(_read, source, before), artifact_ids)
 
 
-def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | Exception:
+def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | BaseException:
     try:
         if artifact_id in before and isinstance(source, ResumableSource):
             return _storable(source.read_on(artifact_id, before[artifact_id]))
         return _storable(source.read(artifact_id))
-    except Exception as error:  # noqa: BLE001  # a source may raise anything; only this artifact fails
+    except RAISED as error:  # a source may raise anything; only this artifact fails
         return error
 
 
@@ -76,7 +76,7 @@ def cut_artifacts(
             _check_kinds(plan)
             work.bytes = check_rows(artifact, plan)
             work.edges = edges_of(extractor, artifact, plan.filter_fields)
-        except Exception as error:  # noqa: BLE001  # strategies and extractors may raise anything; one artifact fails
+        except RAISED as error:  # strategies and extractors may raise anything; one artifact fails
             work.fail(Stage.SURFACES, error)
             continue
         kept = [surface for surface in plan.surfaces if surface.text.strip()]
@@ -104,7 +104,7 @@ def _prepare_synopsis(of: WithSynopsis, work: ArtifactWork, plan: SurfacePlan) -
         if of.when(plan):
             work.synopsis_missing = bool(shown.text.strip() or shown.artifact)
             work.synopsis = Synopsis(Outcome.PENDING if work.synopsis_missing else Outcome.EMPTY)
-    except Exception as error:  # noqa: BLE001  # a strategy or gate may raise anything
+    except RAISED as error:  # a strategy or gate may raise anything
         work.synopsis = Synopsis(Outcome.FAILED, kind=failure_kind(error), message=f"{step}: {one_line(error)}")
 
 
@@ -114,7 +114,7 @@ def prepare_extraction(strategy: Strategy, works: Sequence[ArtifactWork]) -> Non
         artifact = work.payload
         try:
             text = shown_text(strategy, artifact, work.plan)
-        except Exception as error:  # noqa: BLE001  # a strategy may raise anything; only the claims fail
+        except RAISED as error:  # a strategy may raise anything; only the claims fail
             work.claims = Claimed(Outcome.FAILED, kind=failure_kind(error), message=f"text: {one_line(error)}")
         else:
             hints = {name: artifact.metadata[name] for name in HINTS if artifact.metadata.get(name)}

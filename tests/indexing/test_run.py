@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from findingaid import FindingAid, SourceError
-from findingaid.model import Discovery
+from findingaid import Artifact, FindingAid, SourceError
+from findingaid.model import Discovery, Raw, SurfacePlan
 from findingaid.reports import BatchReport, Calls
-from findingaid.testing import MemorySource
+from findingaid.strategies import WholeText
+from findingaid.testing import MemorySource, ScriptedSynthesizer
 
 
 def test_a_plan_needs_no_prepared_tables(make_aid: Callable[..., FindingAid], tmp_path: Path) -> None:
@@ -78,3 +80,49 @@ def test_reports_of_batches_add_up() -> None:
     assert (both.refused, both.waiting) == (["a.md: one"], "the budget is spent")
     assert sum([first, second, unpriced], BatchReport()).cost is None
     assert (both + unpriced).waiting == "the budget is spent"
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no message")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (MuteError(), "MuteError: MuteError"),
+        (
+            ExceptionGroup("two", [ValueError("one"), OSError("other")]),
+            "two (2 sub-exceptions): ValueError: one; OSErr",
+        ),
+    ],
+)
+@pytest.mark.parametrize("part", ["source", "strategy", "synthesizer"])
+def test_whatever_a_component_raises_fails_its_artifact_alone_with_the_reason(
+    make_aid: Callable[..., FindingAid], part: str, error: BaseException, message: str
+) -> None:
+    class Source(MemorySource):
+        def read(self, artifact_id: str) -> Artifact:
+            if artifact_id == "bad.md" and part == "source":
+                raise error
+            return super().read(artifact_id)
+
+    class Strategy:
+        strategy_id = "raises"
+
+        def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+            if artifact_id == "bad.md" and part == "strategy":
+                raise error
+            return WholeText().decompose(artifact_id, raw, metadata)
+
+    source = Source({"bad.md": "Bad words.", "good.md": "Good words."})
+    script = {"Bad": error} if part == "synthesizer" else {}
+    aid = make_aid(source=source, strategy=Strategy(), synthesizer=ScriptedSynthesizer(script=script))
+
+    report = aid.index().corpora["docs"]
+
+    (failure,) = report.failed
+    assert failure.artifact_id == "bad.md"
+    assert message in failure.message
+    assert "good.md" in {artifact_id for (_, artifact_id), _ in aid.artifacts()}

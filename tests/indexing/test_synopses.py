@@ -26,6 +26,7 @@ from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.package import Package
 from findingaid.strategies.whole_text import WholeText
 from findingaid.strategies.with_synopsis import CONTEXT_SHARE, WithSynopsis
+from findingaid.synthesis.custom import Custom
 from findingaid.synthesis.extractive import Extractive
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import Cli, text_about
@@ -509,3 +510,25 @@ class TestConfiguration:
 
         assert {row["surface_kind"] for row in published(aid)} == {"abstract", "chunk"}
         assert aid.verify() == []
+
+
+@pytest.mark.parametrize("returned", [None, {"text": "A ferry."}, 3, ["A ferry."]])
+def test_a_function_that_returns_no_text_has_not_said_that_there_is_nothing_to_say(
+    make_aid: Make, returned: Any
+) -> None:
+    asked: list[str] = []
+
+    def returns(text: str, metadata: Mapping[str, Any]) -> Any:
+        asked.append(text)
+        return returned if len(asked) == 1 else "A ferry."
+
+    source = MemorySource({"a.md": "The ferry leaves at nine."})
+    aid = make_aid(source=source, synthesizer=Custom(returns, name="returns"))
+
+    first = docs(aid.index())
+    again = docs(aid.index())
+
+    (failure,) = first.failed
+    assert (failure.stage, failure.kind) == ("synopses", "parse")
+    assert f"returned {type(returned).__name__}, not a text" in failure.message
+    assert (again.failed, len(asked)) == ([], 2)
