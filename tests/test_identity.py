@@ -679,8 +679,8 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
 
     assert [producer_id(part) for part in (*shipped, Together())] == [
         "Chunked-2628964be541",
-        "ClaudeSession-a588eb8bc5d6",
-        "ClaudeTurn-b748b41f5bf1",
+        "ClaudeSession-b37cbd82eefc",
+        "ClaudeTurn-7b8ee4ded349",
         "Package-8b682d2044c0",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
