@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
@@ -423,10 +424,11 @@ class Run:
 def _discover(source: Source) -> Discovery:
     """List a source. Convert any exception but a FindingAidError to a SourceError, so that other corpora go on.
 
-    Artifacts with an id of more than ID_BYTES become failures.
+    Artifacts with an id of more than ID_BYTES become failures. Of several with one id the first counts, and a note says
+    so.
     """
     try:
-        return _refuse_long_ids(source.discover())
+        return _first_of_each(_refuse_long_ids(source.discover()))
     except FindingAidError:
         raise
     except RAISED as error:  # a source may raise anything
@@ -441,6 +443,17 @@ def _refuse_long_ids(found: Discovery) -> Discovery:
     listings = [listing for listing in found.listings if listing.artifact_id not in long]
     failures = [failure for failure in found.failures if failure.artifact_id not in long]
     return replace(found, listings=listings, failures=[*failures, *map(_long_id, sorted(long))])
+
+
+def _first_of_each(found: Discovery) -> Discovery:
+    counts = Counter(listing.artifact_id for listing in found.listings)
+    if counts.total() == len(counts):
+        return found
+    first = {listing.artifact_id: listing for listing in reversed(found.listings)}
+    repeated = brief(next(artifact_id for artifact_id, count in counts.items() if count > 1))
+    more = counts.total() - len(counts)
+    note = f"listed again under an id that another artifact has, and left out: {more:,}, such as {repeated}"
+    return replace(found, listings=[first[artifact_id] for artifact_id in counts], notes=[*found.notes, note])
 
 
 def _is_long(artifact_id: str) -> bool:

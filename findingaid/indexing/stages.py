@@ -9,7 +9,7 @@ from functools import partial
 from findingaid.claims.extraction import HINTS
 from findingaid.claims.model import Claimed
 from findingaid.edges import edges_of
-from findingaid.errors import RAISED, DecomposeError, ReadError, SkippedError, failure_kind, one_line
+from findingaid.errors import RAISED, DecomposeError, ReadError, SkippedError, brief, failure_kind, one_line
 from findingaid.identity.hashes import text_hash, to_json
 from findingaid.indexing.calls import synopsis_key
 from findingaid.indexing.row_size import check_rows
@@ -54,8 +54,8 @@ def _read_all(
 def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | BaseException:
     try:
         if artifact_id in before and isinstance(source, ResumableSource):
-            return _storable(source.read_on(artifact_id, before[artifact_id]))
-        return _storable(source.read(artifact_id))
+            return _storable(artifact_id, source.read_on(artifact_id, before[artifact_id]))
+        return _storable(artifact_id, source.read(artifact_id))
     except RAISED as error:  # a source may raise anything; only this artifact fails
         return error
 
@@ -73,7 +73,7 @@ def cut_artifacts(
         artifact = work.payload
         try:
             plan = strategy.decompose(artifact.artifact_id, artifact.raw, artifact.metadata)
-            _check_kinds(plan)
+            _check_surfaces(artifact, plan)
             work.bytes = check_rows(artifact, plan)
             work.edges = edges_of(extractor, artifact, plan.filter_fields)
         except RAISED as error:  # strategies and extractors may raise anything; one artifact fails
@@ -86,13 +86,21 @@ def cut_artifacts(
             _prepare_synopsis(of, work, work.plan)
 
 
-def _check_kinds(plan: SurfacePlan) -> None:
-    """Raise DecomposeError for a surface of a reserved kind, which would be taken for a claim or a summary node."""
-    try:
-        for surface in plan.surfaces:
+def _check_surfaces(artifact: Artifact, plan: SurfacePlan) -> None:
+    """Raise DecomposeError for a surface that would be taken for another.
+
+    That is one of a reserved kind, which only claims and summary nodes have, or one whose span opens other words.
+    """
+    whole = artifact.raw if isinstance(artifact.raw, str) else None
+    for surface in plan.surfaces:
+        try:
             unreserved(surface.kind)
-    except ValueError as error:
-        raise DecomposeError(str(error)) from None
+        except ValueError as error:
+            raise DecomposeError(str(error)) from None
+        if whole is not None and surface.span and "field" not in surface.metadata:
+            start, end = surface.span
+            if start < 0 or end > len(whole) or whole[start:end] != surface.text:
+                raise DecomposeError(f"the span {start}:{end} of a surface is not where its text is")
 
 
 def _prepare_synopsis(of: WithSynopsis, work: ArtifactWork, plan: SurfacePlan) -> None:
@@ -134,8 +142,10 @@ def put_in_context(of: WithSynopsis, works: Sequence[ArtifactWork], embedder: Em
         )
 
 
-def _storable(artifact: Artifact) -> Artifact:
-    """Return the artifact. Raises ReadError if its text cannot be stored in a table."""
+def _storable(artifact_id: str, artifact: Artifact) -> Artifact:
+    """Return the artifact. Raises ReadError if it is another one, or its text cannot be stored in a table."""
+    if artifact.artifact_id != artifact_id:
+        raise ReadError(f"the source returned another artifact, {brief(artifact.artifact_id)}")
     try:
         to_json([artifact.raw, artifact.metadata])
     except TypeError as error:  # orjson raises it for a lone surrogate

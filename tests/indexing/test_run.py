@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from findingaid import Artifact, FindingAid, SourceError
+from findingaid import Artifact, FindingAid, SourceError, Surface
 from findingaid.model import Discovery, Raw, SurfacePlan
 from findingaid.reports import BatchReport, Calls
 from findingaid.strategies import WholeText
@@ -126,3 +126,47 @@ def test_whatever_a_component_raises_fails_its_artifact_alone_with_the_reason(
     assert failure.artifact_id == "bad.md"
     assert message in failure.message
     assert "good.md" in {artifact_id for (_, artifact_id), _ in aid.artifacts()}
+
+
+def test_an_artifact_in_place_of_another_is_refused(make_aid: Callable[..., FindingAid]) -> None:
+    class Mistaken(MemorySource):
+        def read(self, artifact_id: str) -> Artifact:
+            return super().read("b.md")
+
+    aid = make_aid(source=Mistaken({"a.md": "Apples.", "b.md": "Bears."}), max_failures=1)
+
+    (failure,) = aid.index().corpora["docs"].failed
+
+    assert (failure.artifact_id, failure.message) == ("a.md", "the source returned another artifact, 'b.md'")
+
+
+def test_of_artifacts_with_one_id_the_first_counts_and_a_note_says_so(make_aid: Callable[..., FindingAid]) -> None:
+    class Twice(MemorySource):
+        def discover(self) -> Discovery:
+            listings = super().discover().listings
+            return Discovery([*listings, *listings[:1]])
+
+    report = make_aid(source=Twice({"a.md": "Apples.", "b.md": "Bears."})).index()
+
+    docs = report.corpora["docs"]
+    assert (docs.artifacts, docs.failed, report.unpublished) == (2, [], None)
+    assert docs.notes == ["listed again under an id that another artifact has, and left out: 1, such as 'a.md'"]
+
+
+@pytest.mark.parametrize("span", [(0, 500), (-9, 7), (1, 8), (7, 0)])
+def test_a_surface_whose_span_opens_other_words_is_refused(
+    make_aid: Callable[..., FindingAid], span: tuple[int, int]
+) -> None:
+    class Beside:
+        strategy_id = "beside"
+
+        def decompose(self, artifact_id: str, raw: Any, metadata: Mapping[str, Any]) -> SurfacePlan:
+            spans = {"a.md": span, "b.md": (0, len(raw))}
+            return SurfacePlan({}, [Surface("chunk", raw, span=spans[artifact_id])])
+
+    aid = make_aid(source=MemorySource({"a.md": "Apples.", "b.md": "Bears."}), strategy=Beside())
+
+    (failure,) = aid.index().corpora["docs"].failed
+
+    assert failure.artifact_id == "a.md"
+    assert failure.message == f"the span {span[0]}:{span[1]} of a surface is not where its text is"
