@@ -29,6 +29,8 @@ FORMAT = 2
 Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
 """
 
+NO_TURNS = "no question of a person in it, so nothing of it is found: is it a transcript of Claude Code?"
+
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
 
@@ -113,9 +115,10 @@ class Sessions:
             "branch": transcript.branch,
             "started": started,
         }
-        notes = [Note("damaged_lines", "damaged lines, not read", transcript.damaged)]
-        metadata = {**own, "damaged_lines": transcript.damaged}
-        return Artifact(artifact_id, raw, metadata, notes if transcript.damaged else ())
+        notes = [Note("damaged_lines", "damaged lines, not read", transcript.damaged)] if transcript.damaged else []
+        if not turns and text.strip():
+            notes.append(Note("no_turns", NO_TURNS))
+        return Artifact(artifact_id, raw, {**own, "damaged_lines": transcript.damaged}, notes)
 
     @cached_property
     def _files(self) -> Files:

@@ -171,6 +171,21 @@ def test_an_empty_file_is_a_session_without_turns(tmp_path: Path) -> None:
     assert Sessions(tmp_path).read(SESSION).metadata["title"] == "84a7e050"
 
 
+def test_a_transcript_in_which_nobody_asks_is_noted(tmp_path: Path) -> None:
+    """Such as one of another program, whose lines have another shape."""
+    other = {"type": "response_item", "payload": {"role": "user", "content": [{"type": "input_text", "text": "Hm"}]}}
+    put(tmp_path, [other], "other")
+    put(tmp_path, [], "empty", "")
+    put(tmp_path, FIRST)
+    source = Sessions(tmp_path)
+
+    notes = {
+        x.artifact_id: [note.kind for note in source.read(x.artifact_id).notes] for x in source.discover().listings
+    }
+
+    assert notes == {SESSION: [], "empty": [], "other": ["no_turns"]}
+
+
 @pytest.mark.parametrize("name", ["new\nline/a", "quote'\"/b", "emoji 🗂", "dot.s"])
 def test_odd_names_stand_as_they_are(tmp_path: Path, name: str) -> None:
     put(tmp_path, FIRST, name)
