@@ -28,7 +28,7 @@ from findingaid.query.search.hits import HIT_COLUMNS
 from findingaid.query.search.request import Route
 from findingaid.query.search.routing import Collapsed
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
-from findingaid.store import Publisher, Store, schemas, vectors
+from findingaid.store import Publisher, Store, repair, schemas, upkeep, vectors
 from findingaid.store.sql import one_of
 
 SIZES = (10_000, 100_000, *([1_000_000] if os.environ.get("FINDINGAID_BENCH_MILLION") else []))
@@ -87,11 +87,11 @@ def build(folder: Path, size: int) -> Store:
     """
     store = Store(str(folder / f"index{size}"))
     embedder = Topics()
-    store.prepare(embedder.dim)
+    repair.prepare(store, embedder.dim)
     for start in range(0, size, BATCH):
         store.replace("records", "docs", [], rows(start, min(BATCH, size - start), embedder))
-    store.compact()
-    store.index()
+    upkeep.compact(store)
+    upkeep.update_indexes(store)
     Publisher(store).publish()
     return store
 

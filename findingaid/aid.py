@@ -89,7 +89,7 @@ from findingaid.query.search.summary_claims import SUMMARIZES, NodeClaimsStep
 from findingaid.query.search.walks import Policy
 from findingaid.reports import Report, Unclaimed
 from findingaid.request_limits import within
-from findingaid.store import Ledger, Publisher, Store, Version
+from findingaid.store import Ledger, Publisher, Store, Version, repair
 from findingaid.store.emptiness import why_empty
 from findingaid.store.leases import Tell
 from findingaid.store.own_files import own_files
@@ -824,7 +824,7 @@ class FindingAid:
     def verify(self) -> list[str]:
         """Return all problems of the tables, one line each; [] if they are complete and consistent."""
         problems = verify(self.store, dimensions_of(self.embedder, self.store))
-        if self.store.problem("decisions"):
+        if repair.problem(self.store, "decisions"):
             return problems
         try:
             decisions = self._decisions.all()

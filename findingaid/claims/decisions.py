@@ -22,7 +22,7 @@ from findingaid.claims.model import Action, Claim, Evidence, Truth
 from findingaid.errors import StoreError, brief
 from findingaid.identity.hashes import content_hash, text_hash, to_json
 from findingaid.store import Lease, Leases, Store, schemas
-from findingaid.store.store import NOT_THERE
+from findingaid.store.tables import NOT_THERE
 
 TABLE = "decisions"
 

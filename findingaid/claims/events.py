@@ -12,7 +12,8 @@ import pyarrow as pa
 from findingaid.claims.model import SummaryNode
 from findingaid.store import schemas
 from findingaid.store.sql import equals
-from findingaid.store.store import Store, select_rows
+from findingaid.store.store import Store
+from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
     from lance import LanceDataset

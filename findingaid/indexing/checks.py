@@ -25,12 +25,12 @@ from findingaid.metrics import Searching, evaluate_search, load_cases
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import Embedder
 from findingaid.query.search.reader import Reader
-from findingaid.store import Ledger, Publisher, Store, verify
+from findingaid.store import Ledger, Publisher, Store, upkeep, verify
 from findingaid.store.allocator import return_freed_memory
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import select_rows
+from findingaid.store.tables import select_rows
 from findingaid.store.vectors import STREAM
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Checker:
 
     def indexed(self, corpus: Corpus) -> CheckResult:
         """Check whether the store's indexes, as they are now, cover the rows."""
-        behind = self.store.unindexed()
+        behind = upkeep.unindexed(self.store)
         problems = [
             f"{rows:,} rows are not in the {name} index" for name, (rows, limit) in behind.items() if rows > limit
         ]

@@ -14,7 +14,7 @@ from findingaid.errors import StoreError
 from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quality
 from findingaid.metrics import Searching
 from findingaid.protocols import Embedder
-from findingaid.store import Lease, Leases, Ledger, Publisher, Store
+from findingaid.store import Lease, Leases, Ledger, Publisher, Store, upkeep
 from findingaid.store.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
@@ -70,18 +70,20 @@ class Release:
         `corpora` names the corpora that the run changed. They are checked, together with every corpus that has
         unpublished records. `lease` is that of the run; if it is held, it keeps purges out.
         """
-        if not corpora and self.publisher.current() and self.store.reindexed():
+        if not corpora and self.publisher.current() and upkeep.is_full_text_current(self.store):
             return ReleaseResult(None, [])
         with nullcontext() if lease and lease.held else Leases(self.store).visit():
             # Read these before maintenance creates a version of its own.
             withdrawn, before = self.publisher.withdrawn(), self.publisher.rolled_back()
-            self.store.compact()
+            upkeep.compact(self.store)
             with ThreadPoolExecutor(1) as pool:
-                indexing = pool.submit(self.store.index)  # creates versions, but no data files that need a check
+                indexing = pool.submit(
+                    upkeep.update_indexes, self.store
+                )  # creates versions, but no data files that need a check
                 found = self._check_new(corpora, lease)
                 indexing.result()
             result = self.store.retried(lambda: self._publish(found, corpora, withdrawn, before, lease))
-        self.store.clean()
+        upkeep.drop_old_versions(self.store)
         return result
 
     def publish_newest(self) -> int:

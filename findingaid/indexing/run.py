@@ -48,7 +48,7 @@ from findingaid.model import WRITTEN, Discovery, Failure, Stage
 from findingaid.protocols import Embedder, SettlingSource, Source
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid.sources.patterns import exclude_patterns
-from findingaid.store import Lease, Leases, Store
+from findingaid.store import Lease, Leases, Store, repair
 from findingaid.store.leases import Tell
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
@@ -149,7 +149,7 @@ class Run:
         """
         with self:
             dim = dimensions_of(self.embedder, self.store)
-            repaired = self.store.prepare(dim, allow_loss=allow_loss, before_making=self.lease.join)
+            repaired = repair.prepare(self.store, dim, allow_loss=allow_loss, before_making=self.lease.join)
             complete(self.store, self.log, extractors(self.corpora.values()), self.lease)
             self._inspected = True
             return repaired
@@ -385,7 +385,7 @@ class Run:
     def _inspect(self) -> None:
         """Have the store treat unusable tables as empty, unless `prepare` has made them anew."""
         if not self._inspected:
-            self.store.inspect(dimensions_of(self.embedder, self.store))
+            repair.inspect(self.store, dimensions_of(self.embedder, self.store))
             self._inspected = True
 
     # -- purging ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import orjson
 from findingaid.identity import hashes as identity
 from findingaid.model import Artifact
 from findingaid.store import Store
-from findingaid.store.store import select_rows
+from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

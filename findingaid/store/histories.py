@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from findingaid.store.sql import equals
-from findingaid.store.store import Store, select_rows
+from findingaid.store.store import Store
+from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

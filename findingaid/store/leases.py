@@ -35,7 +35,8 @@ import pyarrow as pa
 from findingaid.errors import FindingAidError, StoreError
 from findingaid.store import schemas
 from findingaid.store.locks import this_host
-from findingaid.store.store import LOCKS, Store
+from findingaid.store.store import Store
+from findingaid.store.tables import LOCKS
 
 LOGGER = logging.getLogger("findingaid")
 
@@ -187,7 +188,7 @@ class Leases:
 
         On one machine a lock of the operating system is enough.
         """
-        with self.alone(PUBLISHING) if self._store.remote else self._store.alone(PUBLISHING):
+        with self.alone(PUBLISHING) if self._store.remote else self._store.lock(PUBLISHING):
             yield
 
     def working(self) -> list[Held]:
@@ -242,7 +243,7 @@ class Leases:
         if self._store.remote:
             self._store.rewrite("leases", _table([NOBODY]), edit)
             return
-        with self._store.alone("leases"), self._store.reached():
+        with self._store.lock("leases"), self._store.reached():
             rows = change(self._read())
             if rows is not None:
                 new = self._file.with_suffix(".new")

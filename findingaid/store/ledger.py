@@ -17,7 +17,8 @@ from findingaid.identity.hashes import to_json
 from findingaid.model import Failure, Note, Outcome, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import Check, Store, delete, select_rows
+from findingaid.store.store import Check, Store, delete
+from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
     import lance

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from findingaid.store.objects import ASIDE
-from findingaid.store.store import LOCKS, TABLES, Store
+from findingaid.store.store import Store
+from findingaid.store.tables import LOCKS, TABLES
 
 DAGSTER_FOLDER = ".dagster"
 """Usual name of Dagster's home, beside the configuration."""

@@ -103,7 +103,7 @@ class Publisher:
 
         By default they are the newest. If a later version of the records is already served, it stays.
         """
-        with self._store.alone("publishing"):
+        with self._store.lock("publishing"):
             return self._publish(tables or self._store.newest_tables())
 
     def _publish(self, tables: Mapping[str, lance.LanceDataset]) -> int:

@@ -15,12 +15,15 @@ import orjson
 
 from findingaid.identity.hashes import call_key, content_hash, text_hash
 from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY
+from findingaid.store import upkeep
 from findingaid.store.leases import Lease
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
 from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
-from findingaid.store.store import LOOKUP, REMOTE_VERSIONS_FOR, Store, delete
+from findingaid.store.store import Store, delete
+from findingaid.store.tables import LOOKUP
+from findingaid.store.upkeep import REMOTE_VERSIONS_FOR
 
 if TYPE_CHECKING:
     import lance
@@ -78,7 +81,7 @@ class _Purge:
         vectors = self._drop_unused("embeddings", _vectors_in_use(store, embedder_id))
         calls = self._drop_unused("calls", _calls_in_use(store))
         self.lease.check()
-        store.drop_unused_fields()
+        upkeep.drop_unused_fields(store)
         Publisher(store).publish()
         self._rewrite()
         self.lease.check()
@@ -91,11 +94,11 @@ class _Purge:
     def _rewrite(self) -> None:
         """Rewrite each table into files that contain only live rows, and rebuild the indexes."""
         self.lease.check()
-        self.store.drop_indexes("records")
+        upkeep.drop_indexes(self.store, "records")
         for table in self.store.tables:
             self._change(table, _compact)
         self.lease.check()
-        self.store.index()
+        upkeep.update_indexes(self.store)
 
     def _drop_versions(self, table: str) -> int:
         """Drop leftover files and all versions but the tagged and the newest; return the bytes deleted.

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from findingaid.errors import StoreError
 from findingaid.identity.hashes import artifact_version, embeddings_version, record_id, text_hash
 from findingaid.model import WRITTEN, Outcome, Stage
+from findingaid.store import repair
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.lexical import COLUMN
 from findingaid.store.publishing import Publisher
@@ -39,7 +40,7 @@ NAMED = 3
 
 def verify(store: Store, dim: int) -> list[str]:
     """Return the problems of the tables themselves or, if there are none, the inconsistencies between them."""
-    states = store.inspect(dim)
+    states = repair.inspect(store, dim)
     if states == dict.fromkeys(store.tables, "lost"):
         return [f"nothing is indexed in {store.uri} yet: run `findingaid index`"]
     broken = [f"table {table} is {state}{_why(store, table, state)}: {_cure(table)}" for table, state in states.items()]
@@ -59,7 +60,7 @@ def _cure(table: str) -> str:
 
 
 def _why(store: Store, table: str, state: str) -> str:
-    return f" ({store.problem(table)})" if state == "damaged" else ""
+    return f" ({repair.problem(store, table)})" if state == "damaged" else ""
 
 
 def _ledger(store: Store) -> Iterator[str]:

@@ -19,7 +19,7 @@ from findingaid.claims.decisions import Decision, DecisionLog, Verdict, broken, 
 from findingaid.claims.model import Action, Circulation, Review, Standing, Truth
 from findingaid.claims.standing import LINKS, Standings, require_undoable
 from findingaid.errors import QueryError
-from findingaid.store import Store, schemas
+from findingaid.store import Store, repair, schemas, upkeep
 from tests.conftest import ReadyMade
 
 CLAIMS = [letter * 4 for letter in "abcd"]
@@ -28,7 +28,7 @@ CLAIMS = [letter * 4 for letter in "abcd"]
 @pytest.fixture
 def log(tmp_path: Path, ready_made: ReadyMade) -> DecisionLog:
     store = Store(str(tmp_path / "index"))
-    ready_made("empty", lambda: store.prepare(4))
+    ready_made("empty", lambda: repair.prepare(store, 4))
     return DecisionLog(store)
 
 
@@ -253,8 +253,8 @@ def test_processes_that_decide_at_once_do_not_fork_the_chain(log: DecisionLog) -
 def test_maintenance_loses_no_decision_and_a_damaged_log_is_never_made_anew(log: DecisionLog) -> None:
     for i in range(12):
         decide(log, verdict("approve", f"claim{i}"))
-    log.store.compact()
-    log.store.clean()
+    upkeep.compact(log.store)
+    upkeep.drop_old_versions(log.store)
     decide(log, verdict("approve", "last"))
 
     assert [d.claim_id for d in log.all()] == [*(f"claim{i}" for i in range(12)), "last"]
@@ -262,7 +262,7 @@ def test_maintenance_loses_no_decision_and_a_damaged_log_is_never_made_anew(log:
     for path in (Path(log.store.uri) / "decisions.lance" / "data").iterdir():
         path.unlink()
     with pytest.raises(StoreError, match=r"table decisions of .* is damaged, and its content cannot be rebuilt"):
-        log.store.prepare(4)
+        repair.prepare(log.store, 4)
 
 
 def undo(log: DecisionLog, number: int) -> None:

@@ -53,7 +53,7 @@ def dying(method):
         return result
     return call
 
-Store._commit = dying(Store._commit)
+Store.change = dying(Store.change)
 aid_of({store!r}).claims.redact(CLAIM, actor="ann", reason="names a person")
 print(steps)
 """

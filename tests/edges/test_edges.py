@@ -290,12 +290,13 @@ def test_a_purge_takes_the_edges_of_strangers_and_keeps_the_others(linking: Find
 
 CHILD = """
 from lance.dataset import Tags
-from findingaid.store import Publisher, Store
+from findingaid.store import Publisher, Store, upkeep
 from tests.edges.test_edges import aid_of
 from tests.support.kills import Kill
 
 kill = Kill({die_at}, {after})
-kill.watch(Store, "_replace", "_rewrite", "append", "clean")
+kill.watch(Store, "_replace", "_rewrite", "append")
+kill.watch(upkeep, "drop_old_versions")
 kill.watch(Publisher, "_serve", "_tag")
 kill.watch(Tags, "create", "update", "delete")
 aid_of({store!r}, {edition}, {edges}).index()

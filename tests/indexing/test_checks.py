@@ -14,7 +14,7 @@ from findingaid import FindingAid, StoreError
 from findingaid.errors import EmbedError
 from findingaid.indexing.checks import CHECKS, Checker
 from findingaid.model import Vectors
-from findingaid.store import Ledger, Store
+from findingaid.store import Ledger, Store, upkeep
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import text_about
 
@@ -167,7 +167,7 @@ def test_a_run_that_changes_nothing_checks_nothing(aid: FindingAid) -> None:
 
 
 def test_rows_outside_of_an_index_are_told_but_published(make_aid: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("findingaid.store.store.Store._index_records", lambda *_: None)
+    monkeypatch.setattr("findingaid.store.upkeep._index_records", lambda *_: None)
     aid = make_aid()
 
     assert aid.index().ok
@@ -183,14 +183,14 @@ def test_what_another_run_writes_after_the_checks_is_checked_too(
     aid = make_aid()
     served = aid.publisher.served()
     source.payloads["new.md"] = text_about("new")
-    index = Store.index
+    update_indexes = upkeep.update_indexes
 
     def meanwhile(store: Store) -> None:
         time.sleep(0.3)  # the checks are through by then
         append(aid, lambda rows: rows)
-        index(store)
+        update_indexes(store)
 
-    monkeypatch.setattr(Store, "index", meanwhile)
+    monkeypatch.setattr(upkeep, "update_indexes", meanwhile)
 
     report = aid.index()
 

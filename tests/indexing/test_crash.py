@@ -32,7 +32,7 @@ BATCH = 4
 CHILD = """
 from findingaid.indexing import group_commit, plan
 from lance.dataset import Tags
-from findingaid.store import Leases, Publisher, Store
+from findingaid.store import Leases, Publisher, Store, upkeep
 from findingaid.testing import CountingEmbedder
 from tests.indexing.test_crash import aid_of, payloads
 from tests.support.kills import Kill
@@ -49,7 +49,8 @@ def paying(self, texts):
     return embed(self, texts)
 
 CountingEmbedder.embed = paying
-kill.watch(Store, "_replace", "_files_of", "append", "clean")
+kill.watch(Store, "_replace", "_files_of", "append")
+kill.watch(upkeep, "drop_old_versions")
 kill.watch(Leases, "edit")
 kill.watch(Publisher, "_serve", "_tag")
 kill.watch(Tags, "create", "update", "delete")

@@ -63,7 +63,7 @@ def test_tables_are_merged_one_at_a_time(make_aid: Make, source: MemorySource, m
             merging -= 1
 
     monkeypatch.setattr(DatasetOptimizer, "compact_files", compact_files)
-    monkeypatch.setattr("findingaid.store.store.SMALL_FRAGMENTS", 1)
+    monkeypatch.setattr("findingaid.store.upkeep.SMALL_FRAGMENTS", 1)
     source.payloads["new.md"] = text_about("new")
     make_aid().index()
 

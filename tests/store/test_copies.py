@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from findingaid import FindingAid
-from findingaid.store import Ledger
+from findingaid.store import Ledger, repair, upkeep
 from findingaid.store.schemas import PER_ARTIFACT
 from findingaid.testing import MemorySource
 from tests.conftest import ReadyMade, text_about
@@ -82,7 +82,7 @@ def test_a_ledger_put_back_with_its_source_does_not_serve_what_was_indexed_after
     source.payloads["vector.md"] = older
     put_back(tmp_path / "backup", "ledger")
     if compacted:
-        make_aid().store.compact()
+        upkeep.compact(make_aid().store)
 
     assert any("another version than the ledger states" in line for line in make_aid().verify())
     report = make_aid().index().corpora["docs"]
@@ -107,9 +107,9 @@ def test_a_whole_store_put_back_is_as_it_was(make_aid: MakeAid, backup: Path, tm
 def test_maintenance_and_a_purge_make_no_table_an_older_copy(make_aid: MakeAid, backup: Path) -> None:
     aid = make_aid()
     aid.purge()
-    aid.store.compact()
+    upkeep.compact(aid.store)
 
-    assert aid.store.inspect(aid.embedder.dim) == {}
+    assert repair.inspect(aid.store, aid.embedder.dim) == {}
     known = Ledger(aid.store).rows("docs").values()
     assert all(row.v_records <= aid.store.dataset("records").version for row in known)
     assert {f"v_{table}" for table in PER_ARTIFACT} <= {*aid.store.dataset("ledger").schema.names}

@@ -11,7 +11,7 @@ import pytest
 
 from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.reports import NO_CALLS
-from findingaid.store import Store
+from findingaid.store import Store, repair
 from findingaid.store.skipped import skipped_rows
 from findingaid.testing import MemorySource
 from tests.conftest import Cli, ReadyMade, error_of, text_about
@@ -79,15 +79,15 @@ def test_harm_between_two_runs_of_a_process_is_noticed_and_healed(aid: FindingAi
 
 def test_a_caching_view_opens_all_tables_in_one_session_and_reads_one_that_is_made_anew(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "index"))
-    store.prepare(8)
+    repair.prepare(store, 8)
     view = store.caching()
-    view.inspect(8)
+    repair.inspect(view, 8)
     store.append("skipped", skipped_rows("docs", {"old.md": ("1", "binary")}))
     before = view.rows("skipped", ["artifact_id"])["artifact_id"].to_pylist()
     version = view.dataset("skipped").version
 
     lose(Path(store.uri) / "skipped.lance")
-    store.prepare(8)
+    repair.prepare(store, 8)
     store.append("skipped", skipped_rows("docs", {"new.md": ("1", "binary")}))
     after = view.rows("skipped", ["artifact_id"])["artifact_id"].to_pylist()
 

@@ -279,7 +279,7 @@ def test_columns_of_fields_are_seen_by_every_lancedb_client(plain: Make, tmp_pat
 def test_fields_last_through_compaction_and_purge_which_drops_those_of_nobody(
     plain: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("findingaid.store.store.SMALL_FRAGMENTS", 2)
+    monkeypatch.setattr("findingaid.store.upkeep.SMALL_FRAGMENTS", 2)
     numbers: dict[str, Any] = {f"{i:02d}": {"year": i} for i in range(3)} | {"gone": {"secret": "x"}}
     for i in range(3, 6):
         numbers[f"{i:02d}"] = {"year": i, f"field{i}": i}

@@ -19,7 +19,7 @@ from findingaid.query.search import Reader
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.reader import RowHit
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS
-from findingaid.store import Store, indexes, lexical, vectors
+from findingaid.store import Store, indexes, lexical, upkeep, vectors
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
 from findingaid.text.analyzer import ENGLISH, Lexical
@@ -238,7 +238,7 @@ def test_below_a_size_a_search_is_exact(many: Many) -> None:
 
     assert not has_index(aid)
     assert aid.status()[0].vector_index is None
-    assert "vector" not in aid.store.unindexed()
+    assert "vector" not in upkeep.unindexed(aid.store)
 
 
 def test_an_index_is_measured_when_it_is_made_and_the_status_says_so(with_index: FindingAid) -> None:
@@ -362,7 +362,7 @@ def test_deep_pages_go_on_where_the_index_ends(with_index: FindingAid, monkeypat
 def test_measuring_reads_more_records_than_a_batch(many: Many) -> None:
     aid = many.aid(1_100)
     aid.index()
-    aid.store.drop_indexes("records")
+    upkeep.drop_indexes(aid.store, "records")
     records = aid.store.dataset("records")
 
     measured = vectors.measure(records)

@@ -31,9 +31,9 @@ from findingaid.indexing.checks import Checker
 from findingaid.indexing.release import Release
 from findingaid.model import Vectors
 from findingaid.reports import NO_CALLS, Report
-from findingaid.store import Lease, Leases, Store
+from findingaid.store import Lease, Leases, Store, repair
 from findingaid.store.leases import WHOLE_STORE, Held, this_host
-from findingaid.store.store import LOCKS
+from findingaid.store.tables import LOCKS
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
@@ -675,7 +675,7 @@ def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
 ) -> None:
     """Without the locks of one machine, where each of many writers may lose many times in a row."""
     mine, theirs = (Leases(Store(f"file://{tmp_path}/index")) for _ in range(2))
-    Store(f"file://{tmp_path}/index").prepare(8)
+    repair.prepare(Store(f"file://{tmp_path}/index"), 8)
     before = iter(range(8))
 
     def late(rows: list[Held]) -> list[Held]:
@@ -706,7 +706,7 @@ def take_turns(uri: str, folder: str) -> None:
     def work(seed: int) -> None:
         rng = random.Random(seed)
         store = Store(uri)
-        store.prepare(8)
+        repair.prepare(store, 8)
         for _ in range(6):
             with of_run(store) as lease:
                 for corpus in rng.sample("abcd", 2):
@@ -747,7 +747,7 @@ def test_tables_that_several_make_at_once_are_made_once(tmp_path: Path) -> None:
 
     def make(store: Store) -> bool:
         ready.wait()
-        store.prepare(8)
+        repair.prepare(store, 8)
         return of_run(store).try_take("docs") == []
 
     with ThreadPoolExecutor(len(stores)) as pool:

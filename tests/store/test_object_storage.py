@@ -21,7 +21,7 @@ from findingaid.claims.model import Action
 from findingaid.config.loading import load
 from findingaid.indexing import plan
 from findingaid.reports import NO_CALLS
-from findingaid.store import Store
+from findingaid.store import Store, repair
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_group_commit import aid_of, commit, prepared
@@ -401,7 +401,7 @@ def assert_nothing_shown(text: str, cli: Cli) -> None:
 
 
 def test_decisions_taken_at_once_do_not_fork_the_chain(bucket: Bucket) -> None:
-    Store(bucket.uri, bucket.options).prepare(4)
+    repair.prepare(Store(bucket.uri, bucket.options), 4)
 
     def decide(name: str) -> None:
         log = DecisionLog(Store(bucket.uri, bucket.options))

@@ -20,7 +20,7 @@ from findingaid.embedding.hashing import HashEmbedder
 from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.release import Release
 from findingaid.model import Vectors
-from findingaid.store import Publisher, Store
+from findingaid.store import Publisher, Store, repair, upkeep
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, ReadyMade, text_about
 
@@ -169,7 +169,7 @@ def test_records_that_another_run_empties_after_the_checks_are_not_published(
 ) -> None:
     before, version = served(aid), aid.publisher.served()
     source.payloads["more.md"] = text_about("more")
-    meanwhile(monkeypatch, lambda: Store(aid.store.uri).prepare(8))
+    meanwhile(monkeypatch, lambda: repair.prepare(Store(aid.store.uri), 8))
 
     report = aid.index()
 
@@ -204,7 +204,7 @@ def test_the_version_that_was_checked_is_published_whatever_is_written_after_it(
 
     def late(publisher: Publisher, *versions: Any) -> int:
         monkeypatch.setattr(Publisher, "publish", publish)
-        Store(aid.store.uri).prepare(8)
+        repair.prepare(Store(aid.store.uri), 8)
         return publish(publisher, *versions)
 
     monkeypatch.setattr(Publisher, "publish", late)
@@ -273,7 +273,7 @@ def test_the_second_of_two_embedders_at_once_gets_one_clear_error(
 
 
 def test_rows_for_a_table_that_was_made_anew_for_others_are_refused_in_one_line(aid: FindingAid) -> None:
-    Store(aid.store.uri).prepare(8)
+    repair.prepare(Store(aid.store.uri), 8)
 
     with pytest.raises(StoreError, match=r"table records of .* was rebuilt by another run, with another embedder"):
         aid.indexer("docs").build(aid.open_run().plan("docs", force=True).stale, BuildOptions(force=True))
@@ -344,7 +344,7 @@ def test_a_rollback_beside_the_end_of_a_run_stands(aid: FindingAid, source: Memo
 
     with pytest.MonkeyPatch.context() as patch:
         if when == "before the checks":
-            patch.setattr(Store, "compact", lambda _: roll_back())
+            patch.setattr(upkeep, "compact", lambda _: roll_back())
         else:
             publish = Release._publish
             patch.setattr(Release, "_publish", lambda *arguments: (roll_back(), publish(*arguments))[1])

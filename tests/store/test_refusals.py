@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from findingaid import Corpus, FindingAid, UnreachableError
-from findingaid.store import Store
+from findingaid.store import Store, repair
 from findingaid.store.objects import refusal
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource
@@ -148,7 +148,7 @@ def test_a_file_that_is_cut_off_as_it_is_written_becomes_no_part_of_a_table(cli:
 
 def test_a_commit_never_names_a_file_of_fewer_bytes_than_were_written(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "index"))
-    store.prepare(8)
+    repair.prepare(store, 8)
     row = {"key": "x" * 400, "producer_id": "p", "outcome": "ok", "text": "a" * 200, "state": None}
     rows = lance.file.pa.Table.from_pylist([row], schema=store.dataset("calls").schema)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -166,7 +166,7 @@ def test_a_commit_never_names_a_file_of_fewer_bytes_than_were_written(tmp_path: 
         signal.signal(signal.SIGXFSZ, handler)
 
     assert refused
-    assert store.problem("calls") is None
+    assert repair.problem(store, "calls") is None
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ENOSPC, errno.ESTALE, errno.EROFS])

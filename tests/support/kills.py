@@ -14,8 +14,8 @@ class Kill:
         self.after = after
         self.steps = 0
 
-    def watch(self, owner: type, *methods: str) -> None:
-        """Count each call of these methods of a class as a step."""
+    def watch(self, owner: object, *methods: str) -> None:
+        """Count each call of these methods of a class, or functions of a module, as a step."""
         for name in methods:
             setattr(owner, name, self._counted(getattr(owner, name)))
 

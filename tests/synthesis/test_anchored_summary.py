@@ -759,7 +759,7 @@ import sys
 from pathlib import Path
 from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.sources.sessions import Sessions
-from findingaid.store import Store
+from findingaid.store import Store, upkeep
 from findingaid.strategies.claude import ClaudeSession
 from findingaid.synthesis.anchored import Anchored
 from findingaid.synthesis.openai_summary import OpenAISummarizer
@@ -769,7 +769,9 @@ from tests.support.kills import Kill
 
 folder, url, die_at, after = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
 calls.GROUP = 1
-Kill(die_at, after).watch(Store, "_replace", "append", "clean")
+kill = Kill(die_at, after)
+kill.watch(Store, "_replace", "append")
+kill.watch(upkeep, "drop_old_versions")
 summarizer = OpenAISummarizer("m", url, context_tokens=4000, concurrency=1)
 strategy = with_synopsis(ClaudeSession(), Anchored(summarizer))
 corpora = {"sessions": Corpus("sessions", Sessions(folder / "projects"), strategy)}

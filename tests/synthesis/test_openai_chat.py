@@ -29,7 +29,7 @@ from findingaid.llm.prompts import PART_CHARACTERS, estimate_tokens, fill_templa
 from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
 from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
 from findingaid.protocols import ConcurrentSynthesizer
-from findingaid.store import Store
+from findingaid.store import Store, repair
 from findingaid.synthesis import SYNTHESIZERS
 from findingaid.synthesis.openai_chat import SYNOPSIS_TOKENS, OpenAISynthesizer
 from findingaid.testing import Fault, OpenAIServer, Request, faults
@@ -323,7 +323,7 @@ def test_a_server_without_schemas_answers_in_words(said: str, text: str) -> None
 
 def test_a_cached_text_that_would_be_refused_today_is_not_there(server: OpenAIServer, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "index"))
-    store.prepare(8)
+    repair.prepare(store, 8)
     synthesizer = made_for(server)
     texts = {
         "a": "The ferry leaves.",

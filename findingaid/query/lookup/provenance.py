@@ -35,7 +35,7 @@ from findingaid.query.search.reader import Key, Reader
 from findingaid.store import Ledger
 from findingaid.store.artifacts import artifact_version
 from findingaid.store.sql import any_of, both, equals, one_of
-from findingaid.store.store import select_rows
+from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
     from findingaid.claims.decisions import Decision

@@ -18,7 +18,7 @@ from findingaid.model import CLAIM, SUMMARY, Artifact, Hit, Part, Raw
 from findingaid.query.search.hits import Hits, own_text, span_of
 from findingaid.query.search.reader import Key
 from findingaid.store.sql import both, one_of
-from findingaid.store.store import LOOKUP
+from findingaid.store.tables import LOOKUP
 from findingaid.strategies.with_synopsis import quoted_text
 
 if TYPE_CHECKING:
