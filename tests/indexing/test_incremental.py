@@ -204,7 +204,7 @@ class TestEmptyIsNotFailed:
         assert make_aid().verify() == []
 
     def test_an_empty_synopsis_drops_that_surface_alone_and_is_not_asked_for_again(self, make_aid: Make) -> None:
-        quiet = ScriptedSynthesizer(script={"ledger": "  ", "vector": None})  # type: ignore[dict-item]
+        quiet = ScriptedSynthesizer(script={"ledger": "  ", "vector": ""})
 
         first, second = make_aid(synthesizer=quiet).index(), make_aid(synthesizer=quiet).index()
 
