@@ -15,6 +15,7 @@ from findingaid.store.sql import equals
 from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import asset_key
 from findingaid_dagster.assets.plots import bars, histogram, levels
+from findingaid_dagster.internals.events import check_target, latest_evaluation, show_as_evaluated
 from findingaid_dagster.resources import opened
 
 NAMED = 50
@@ -60,12 +61,28 @@ def checks_step(corpus: str) -> str:
     return f"{corpus}_checks"
 
 
-def log_checks(context: dg.OpExecutionContext, aid: FindingAid, results: Sequence[CheckResult]) -> None:
-    """Log the results of the checks at the end of a run."""
+def log_checks(
+    context: dg.OpExecutionContext, aid: FindingAid, results: Sequence[CheckResult], repeated: Sequence[str] = ()
+) -> None:
+    """Log the results of the checks at the end of a run, after the materializations.
+
+    The records of a run may have been checked and published by a parallel one. The checks of `repeated` corpora that
+    have no result are therefore logged again, as they were evaluated last.
+    """
+    found: dict[dg.AssetCheckKey, dg.AssetCheckEvaluation | None] = {}
     for result in results:
         key = asset_key(aid.corpora[result.corpus], result.check.stage)
-        found = dg.AssetCheckEvaluation(asset_key=key, check_name=result.check.name, **_outcome(aid, result))
-        context.log_event(found)  # type: ignore[arg-type]  # its annotation omits a documented event type
+        target = check_target(context.instance, key)
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key, check_name=result.check.name, target_materialization_data=target, **_outcome(aid, result)
+        )
+        found[evaluation.asset_check_key] = evaluation
+    for of in (aid.corpora[name] for name in repeated):
+        keys = (dg.AssetCheckKey(asset_key(of, check.stage), check.name) for check in checks_of(of))
+        found |= {key: latest_evaluation(context.instance, key) for key in keys if key not in found}
+    for evaluation in filter(None, found.values()):
+        context.log_event(evaluation)  # type: ignore[arg-type]  # its annotation omits a documented event type
+        show_as_evaluated(context.instance, evaluation)
 
 
 def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:

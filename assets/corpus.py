@@ -45,6 +45,7 @@ from findingaid_dagster.assets.specs import Translation, published_spec, stage_s
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.definitions import awaited_assets
 from findingaid_dagster.internals.events import log_asset_events
+from findingaid_dagster.internals.partitions import delete_partitions
 from findingaid_dagster.resources import in_one_line, opened
 
 NAMED = 20
@@ -113,7 +114,7 @@ def corpus_assets(
         unlogged = [stage for stage in done.unlogged if stage is not Stage.RECORDS or visible]
         if unlogged:
             sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
-        log_checks(op_context, aid, done.release.checks)
+        log_checks(op_context, aid, done.release.checks, [corpus] if visible else [])
         wanted = visible and published in context.selected_asset_keys
         asked, whole = [corpus] if wanted else [], [corpus] if wanted and not stages else []
         for event in publications(op_context, aid, done.before, {corpus: done.report}, asked, whole):
@@ -182,7 +183,7 @@ def materialize(
                 failed += [
                     f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned
                 ]
-                done = list(map(Keys().key_of, ids))
+                done = built_partitions(ids, report)
                 if logged:
                     sync(context, indexer, done, logged, aid.previews)
                 built += done
@@ -192,12 +193,21 @@ def materialize(
             for gone in plan.removals():
                 indexer.remove(gone)
         else:
-            failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in plan.deleted]
+            indexed = indexer.ledger.rows(corpus, plan.deleted)
+            failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in indexed]
+            _drop_partitions(context, corpus, [i for i in plan.deleted if i not in indexed])
         before = read_published(aid)
         release = run.close([corpus])
     _log_failures(context, corpus, failed, release)
     unlogged = [stage for stage in stages if stage not in logged]
     return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, release, total)
+
+
+def _drop_partitions(context: dg.OpExecutionContext, corpus: str, artifact_ids: Sequence[str]) -> None:
+    """Remove the partitions of artifacts that were gone before they were indexed, as when automation asked for them."""
+    if artifact_ids:
+        context.log.info(f"{corpus}: gone before they were indexed: {named(artifact_ids)}")
+        delete_partitions(context.instance, corpus, list(map(Keys().key_of, artifact_ids)))
 
 
 def _plan(run: Run, corpus: str, keys: Collection[str], config: MaterializeConfig) -> CorpusPlan:
@@ -226,7 +236,8 @@ def index_corpus(
                 case BatchBuilt(_, ids, report):
                     _log_batch(context, corpus, ids, filter_report(report, ids, aid.previews))
                     if at_once:
-                        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                        done = built_partitions(ids, report)
+                        sync(context, indexer, done, previews=aid.previews, visible=False)
                 case Finished(_, total):
                     if total.error:
                         raise SourceError(total.error)
@@ -239,6 +250,14 @@ def index_corpus(
     sync(context, indexer, previews=aid.previews, visible=release.visible)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)
+
+
+def built_partitions(artifact_ids: Collection[str], report: BatchReport) -> list[str]:
+    """Return the keys of the artifacts' own partitions, without those that the source skips now.
+
+    The tables still have what was read of these before, until the end of a run of the whole corpus.
+    """
+    return [Keys().key_of(artifact_id) for artifact_id in artifact_ids if artifact_id not in report.turned]
 
 
 def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: CorpusPlan) -> bool:

@@ -237,11 +237,30 @@ def _observe(
     # What was not read keeps its last observation, which may be that of a sensor; else the sensor would see a change.
     never = {key: found.stamp_version() for key, found in partitions.items() if found.is_bucket and key not in known}
     stamps = {**never, **stamps}
+    made = latest_event_ids(context.instance, asset_key(of, Stage.ARTIFACTS), asked)
+    if asked is None:
+        outdated = _observed_since(context.instance, of, partitions, made)
+        stamps = {key: stamp for key, stamp in stamps.items() if stamp == known.get(key) or key not in outdated}
     unseen = sorted(key for key, stamp in stamps.items() if stamp and stamp != known.get(key))
     log_asset_events(context, [observation(of, key, stamps[key]) for key in unseen])
     observed = latest_event_ids(context.instance, asset, asked, observed=True)
-    made = latest_event_ids(context.instance, asset_key(of, Stage.ARTIFACTS), asked)
     return {key for key in stamps if observed.get(key, 0) > made.get(key, 0)}
+
+
+def _observed_since(
+    instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition], made: Mapping[str, int]
+) -> set[str]:
+    """Return the partitions that were observed after the ledger's reading of them.
+
+    These are those that were observed after their latest materialization, which still has the version of the ledger.
+    """
+    observed = latest_event_ids(instance, asset_key(of, SOURCE), observed=True)
+    versions = logged_data_versions(instance, asset_key(of, Stage.ARTIFACTS))
+    return {
+        key
+        for key, found in partitions.items()
+        if observed.get(key, 0) > made.get(key, 0) and found.version(Stage.ARTIFACTS) == versions.get(key)
+    }
 
 
 def _event(

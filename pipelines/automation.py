@@ -1,5 +1,6 @@
 """Schedules and sensors that keep the index up to date."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from findingaid.corpus import Corpus, Schedule
 from findingaid.errors import ConfigError, SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Stage
-from findingaid.store import Ledger
+from findingaid.store import Leases, Ledger
 from findingaid_dagster.assets import (
     add_partitions,
     asset_key,
@@ -20,13 +21,26 @@ from findingaid_dagster.assets import (
     observation,
     read_partitions,
 )
-from findingaid_dagster.internals.backfills import is_backfill_under_way, launch_backfill
-from findingaid_dagster.internals.events import logged_data_versions
+from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
+from findingaid_dagster.internals.events import last_sign, logged_data_versions
 from findingaid_dagster.resources import opened
 
 T = TypeVar("T")
 
-UNDER_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+STORE_TAG = "findingaid/store"
+"""Tag of the runs of the index job: a hash of the address of their store."""
+
+TRIED_TAG = "findingaid/tried"
+"""Tag of a scheduled backfill: a hash of what was stale."""
+
+SILENT_SECONDS = 300
+"""Seconds without an event after which a run that holds no lease counts as killed.
+
+Dagster keeps a run as started whose process was killed. A run that builds holds the lease on its corpus, and one that
+does not has little to do until its next event.
+"""
 
 FEW = 10
 """Most changes left to the automation conditions, for which Dagster starts a run per range of partitions."""
@@ -91,44 +105,56 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
 
         Dagster records the tick as skipped, since the schedule itself requests no run.
         """
-        if _under_way(context.instance, job):
-            return dg.SkipReason("a run of the index job is under way")
-        if is_backfill_under_way(context.instance, tags):
-            return dg.SkipReason("the previous backfill of this schedule is under way")
+        aid = opened(context.resources, resource_key)
+        if run := _under_way(context.instance, job, aid):
+            return dg.SkipReason(run)
+        before = latest_backfill(context.instance, tags)
+        if before and before.is_under_way:
+            return dg.SkipReason(f"backfill {before.id} of this schedule is under way")
         try:
-            keys = _to_backfill(context.instance, opened(context.resources, resource_key), of.name)
+            found = _to_backfill(context.instance, aid, of.name)
         except SourceError as error:
             return dg.SkipReason(str(error))
-        if not keys:
+        if not found:
             return dg.SkipReason("no partition is stale, missing or failed")
+        tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))
+        if before and before.tags.get(TRIED_TAG) == tried:
+            return dg.SkipReason(
+                f"{len(found)} partitions are as stale as when backfill {before.id} tried them: see it"
+            )
+        keys = sorted(found)
         add_partitions(context.instance, of.name, keys)
         title = f"{len(keys)} stale, missing or failed partitions of {of.name}"
-        launched = launch_backfill(context, assets, keys, {**job.run_tags, **tags}, title)
+        launched = launch_backfill(context, assets, keys, {**job.run_tags, **tags, TRIED_TAG: tried}, title)
         return dg.SkipReason(f"launched backfill {launched} of {title}")
 
     return launch
 
 
-def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> list[str]:
-    """Return the partitions whose artifacts are stale, new or failed, or whose records Dagster does not know.
+def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
+    """Map the partitions to build to what is stale in them: the stamps of artifacts, or the version of the records.
 
-    It does not know the records of a run outside of Dagster. Raises SourceError.
+    These are the partitions whose artifacts are stale, new or failed, or whose records Dagster does not know, as after
+    a run outside of Dagster. Raises SourceError.
     """
     indexer, (stale, deleted) = aid.indexer(corpus), _stale_artifacts(aid, corpus)
-    keys = keys_in_use(instance, indexer.corpus, len(stale))
+    keys, found = keys_in_use(instance, indexer.corpus, len(stale)), dict[str, str]()
     # A run of a bucket removes what is gone; an artifact's own partition would fail.
-    found = {keys.key_of(artifact_id) for artifact_id in (*dict(stale), *(deleted if keys.buckets else ()))}
+    stamps = {**dict(stale), **dict.fromkeys(deleted if keys.buckets else (), "")}
+    for artifact_id, stamp in sorted(stamps.items()):
+        key = keys.key_of(artifact_id)
+        found[key] = content_hash(found.get(key), artifact_id, stamp)
     if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
         known = logged_data_versions(instance, asset_key(indexer.corpus, Stage.RECORDS))
         gone = set(map(keys.key_of, deleted))
         found |= {
-            key
+            key: str(partition.version(Stage.RECORDS))
             for key, partition in read_partitions(indexer, keys).items()
             if key not in gone
             and not any(row.failed_stage for row in partition.rows)
             and partition.version(Stage.RECORDS) != known.get(key)
         }
-    return sorted(found)
+    return found
 
 
 def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
@@ -146,10 +172,11 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
 
         Artifacts that keep failing start one run, not one per tick: the cursor remembers the stale set of that run.
         """
-        if _under_way(context.instance, job):
-            yield dg.SkipReason("a run of the index job is under way")
+        aid = opened(context.resources, resource_key)
+        if run := _under_way(context.instance, job, aid):
+            yield dg.SkipReason(run)
             return
-        stale, reasons = _stale(opened(context.resources, resource_key))
+        stale, reasons = _stale(aid)
         cursor = content_hash(stale)
         if not stale:
             yield dg.SkipReason("; ".join(reasons) or "nothing changed")
@@ -181,9 +208,9 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         Many changes at once start one run of the index job instead, since automation starts a run per range of
         partitions.
         """
-        if _under_way(context.instance, job):
-            return dg.SensorResult(skip_reason="a run of the index job is under way and observes the sources")
         aid = opened(context.resources, resource_key)
+        if run := _under_way(context.instance, job, aid):
+            return dg.SensorResult(skip_reason=f"{run} and observes the sources")
         found, reasons = _changed(context.instance, aid)
         many = sum(map(len, found.values())) > FEW
         cursor = content_hash(found) if many else ""
@@ -229,8 +256,20 @@ def run_config(corpora: list[str]) -> dict[str, object]:
     return {"ops": {"discover": {"config": {"corpora": corpora}}}}
 
 
-def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> bool:
-    return bool(instance.get_run_records(dg.RunsFilter(job_name=job.name, statuses=UNDER_WAY), limit=1))
+def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> str:
+    """Return which run of the job writes this store now; "" if none does.
+
+    Runs into other stores do not count, nor runs whose process was killed.
+    """
+    ours = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED, tags={STORE_TAG: job.run_tags[STORE_TAG]})
+    records = instance.get_run_records(ours)
+    working = {held.run for held in Leases(aid.store).held()} if records and aid.store.exists() else set()
+    for record in records:
+        run = record.dagster_run
+        queued = run.status is dg.DagsterRunStatus.QUEUED
+        if queued or run.run_id in working or time.time() - last_sign(instance, record) < SILENT_SECONDS:
+            return f"run {run.run_id[:8]} of the {job.name} job is under way"
+    return ""
 
 
 def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:

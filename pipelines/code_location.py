@@ -1,6 +1,7 @@
 """Dagster definitions of a configuration: the assets of every corpus, the `index` job, schedules and sensors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.config.loading import load
 from findingaid.errors import ConfigError
+from findingaid.identity.hashes import text_hash
 from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
 from findingaid_dagster.pipelines.automation import (
+    STORE_TAG,
     backfill_schedules,
     changed_sources,
     check_schedules,
@@ -65,6 +68,8 @@ def build_definitions(
         raise ConfigError(f"{path}: {error}") from None
     key = name or "findingaid"
     lead = f"{name}_" if name else ""
+    store_tag = {STORE_TAG: text_hash(aid.store.uri)[:16]}
+    execution = replace(execution, run_tags={**execution.run_tags, **store_tag})
     job = index_job(lead, key, execution)
     return dg.Definitions(
         assets=[

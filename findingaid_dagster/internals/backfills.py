@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 from dagster._core.execution.backfill import (
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionsFilter,
-    BulkActionStatus,
     PartitionBackfill,
 )
 from dagster._core.utils import make_new_backfill_id
-
-UNDER_WAY = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
 
 
 def launch_backfill(
@@ -46,6 +44,17 @@ def launch_backfill(
     return backfill.backfill_id
 
 
-def is_backfill_under_way(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> bool:
-    """Check whether a backfill with these tags has not ended."""
-    return bool(instance.get_backfills(BulkActionsFilter(statuses=UNDER_WAY, tags=tags), limit=1))
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill that was launched."""
+
+    id: str
+    is_under_way: bool
+    tags: Mapping[str, str]
+
+
+def latest_backfill(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> Backfill | None:
+    """Return the newest backfill with these tags; None if there is none."""
+    for found in instance.get_backfills(BulkActionsFilter(tags=tags), limit=1):
+        return Backfill(found.backfill_id, found.status not in BULK_ACTION_TERMINAL_STATUSES, found.tags)
+    return None

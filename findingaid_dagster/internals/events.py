@@ -9,11 +9,17 @@ from itertools import groupby
 
 import dagster as dg
 from dagster._check import CheckError
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, extract_data_version_from_entry
 from dagster._core.events import AssetObservationData, DagsterEvent, DagsterEventType, StepMaterializationData
 from dagster._core.execution.plan.step import ExecutionStep
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster_shared.record import replace
 
 BATCH_SIZE = 1000
+
+LOOKED_BACK = 20
+"""Latest executions of a check among which its last evaluation is sought; those of runs under way have none yet."""
 
 
 def log_asset_events(
@@ -122,6 +128,54 @@ def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.As
     except CheckError:
         return set()
     return set(graph.get(asset).parent_keys) if graph.has(asset) else set()
+
+
+def last_sign(instance: dg.DagsterInstance, record: dg.RunRecord) -> float:
+    """Return the time of the latest event of a run, or of its creation, as seconds since the epoch."""
+    events = instance.get_records_for_run(record.dagster_run.run_id, limit=1, ascending=False).records
+    return max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in events)])
+
+
+def check_target(
+    instance: dg.DagsterInstance, asset: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """Return the latest materialization of an asset, as an evaluation of a check names it.
+
+    Dagster shows a check as not evaluated if its latest execution names another one, and is of another run.
+    """
+    records = instance.fetch_materializations(asset, limit=1).records
+    if not records:
+        return None
+    (latest,) = records
+    return AssetCheckEvaluationTargetMaterializationData(
+        run_id=latest.run_id, storage_id=latest.storage_id, timestamp=latest.timestamp
+    )
+
+
+def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
+    """Return the latest evaluation of a check, of the latest materialization; None if it was never evaluated."""
+    for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
+        if evaluation := _evaluation(record):
+            return replace(evaluation, target_materialization_data=check_target(instance, check.asset_key))
+    return None
+
+
+def show_as_evaluated(instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation) -> None:
+    """Report an evaluation once more if Dagster would show that of another run, which ended before this one.
+
+    Dagster shows the execution that was planned last, and runs at once do not end in the order of their plans.
+    """
+    check, target = evaluation.asset_check_key, evaluation.target_materialization_data
+    shown = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    found = _evaluation(shown) if shown else None
+    if found and target and shown and shown.run_id != target.run_id and found.target_materialization_data != target:
+        instance.report_runless_asset_event(evaluation)
+
+
+def _evaluation(record: AssetCheckExecutionRecord) -> dg.AssetCheckEvaluation | None:
+    event = record.event.dagster_event if record.event else None
+    found = event.event_specific_data if event else None
+    return found if isinstance(found, dg.AssetCheckEvaluation) else None
 
 
 def tag_run(instance: dg.DagsterInstance, run_id: str, tags: Mapping[str, str]) -> None:

@@ -198,9 +198,8 @@ def test_many_changes_start_one_run_of_the_job_and_no_automation_and_no_run_once
 
 
 def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> None:
-    location.instance.create_run_for_job(
-        location.definitions.resolve_job_def("index"), status=dg.DagsterRunStatus.STARTED
-    )
+    job = location.definitions.resolve_job_def("index")
+    location.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=job.run_tags)
 
     found = look(location)
 

@@ -261,7 +261,7 @@ def test_a_backfill_is_of_the_buckets_with_stale_new_deleted_and_failed_artifact
 
 
 def to_backfill(location: Location) -> list[str]:
-    return _to_backfill(location.instance, location.aid, "docs")
+    return sorted(_to_backfill(location.instance, location.aid, "docs"))
 
 
 def buckets_of(*names: str) -> list[str]:

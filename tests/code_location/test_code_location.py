@@ -309,13 +309,6 @@ class TestSensor:
         assert requests == []
         assert "no such directory" in (reason or "")
 
-    def test_a_run_under_way_is_waited_for(self, location: Location) -> None:
-        location.instance.create_run_for_job(
-            location.definitions.resolve_job_def("index"), status=dg.DagsterRunStatus.STARTED
-        )
-
-        assert self.tick(location)[:2] == ([], "a run of the index job is under way")
-
 
 def test_a_corpus_with_a_schedule_has_one_that_indexes_it_alone(location: Location) -> None:
     assert list(location.definitions.schedules or ()) == []

@@ -1,0 +1,253 @@
+"""What Dagster shows of a partition agrees with the ledger, whatever is changed, run and observed in between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.loader import LoadingContextForTest
+
+from findingaid.identity.hashes import text_hash
+from findingaid.indexing.checks import checks_of
+from findingaid.store import Leases
+from findingaid.store.ledger import LedgerRow
+from findingaid_dagster.assets.corpus import materialize
+from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.internals.events import logged_data_versions
+from findingaid_dagster.pipelines import automation
+from findingaid_dagster.resources import FindingAidResource
+from tests.conftest import Cli, text_about
+from tests.support.location import SETTLED, STAGES, Location, open_location
+
+BINARY = b"\x00binary"
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    yield from open_location(cli, monkeypatch)
+
+
+def shown(location: Location, key: str) -> dict[str, str | None]:
+    """Return the data version of each stage of a partition, as Dagster last logged it."""
+    return {s: logged_data_versions(location.instance, dg.AssetKey(["docs", s]), [key]).get(key) for s in STAGES}
+
+
+def observed(location: Location, key: str) -> str | None:
+    found = logged_data_versions(location.instance, dg.AssetKey(["docs", "source"]), [key], observed=True)
+    return found.get(key)
+
+
+def written(row: LedgerRow) -> dict[str, str | None]:
+    return {stage: row.version(stage) for stage in STAGES}
+
+
+def test_a_partition_that_the_source_skips_now_has_no_event_and_keeps_its_newer_observation(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
+    location.begin()
+    before = location.events()
+    location.cli.write("ledger.md", BINARY)
+    os.utime(location.cli.docs / "ledger.md", (SETTLED + 9, SETTLED + 9))
+    location.observe()
+    seen = observed(location, "ledger.md")
+
+    run = location.materialize(STAGES, "ledger.md")
+
+    assert not run.success
+    assert location.events() == before
+    assert observed(location, "ledger.md") == seen
+    assert "artifacts" in location.stale()["ledger.md"]
+
+    assert location.index().success
+    assert "ledger.md" not in location.instance.get_dynamic_partitions("docs")
+
+
+def test_a_run_of_other_artifacts_leaves_an_observation_newer_than_the_ledger(location: Location) -> None:
+    location.begin()
+    for name in ("ledger.md", "reader.md"):
+        location.cli.write(name, text_about(f"another {name}"))
+        os.utime(location.cli.docs / name, (SETTLED + 9, SETTLED + 9))
+    location.observe()
+    seen = observed(location, "reader.md")
+
+    assert location.index(artifacts=["ledger.md"]).success
+
+    assert observed(location, "reader.md") == seen
+    assert location.stale().keys() == {"reader.md"}
+
+
+def test_what_was_gone_before_it_was_indexed_is_no_failure(location: Location) -> None:
+    """As when automation asks for a file that was added and deleted again."""
+    location.begin()
+    location.cli.write("brief.md", text_about("brief"))
+    location.observe()
+    (location.cli.docs / "brief.md").unlink()
+
+    assert location.materialize(STAGES, "brief.md").success
+
+    assert "brief.md" not in location.instance.get_dynamic_partitions("docs")
+
+
+@pytest.mark.parametrize(("seed", "unreadable"), [(0, "fail"), (1, "skip"), (2, "skip")])
+def test_after_any_changes_and_runs_dagster_shows_what_the_ledger_has(
+    location: Location, seed: int, unreadable: str
+) -> None:
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = unreadable
+    location.begin()
+    chance = random.Random(seed)  # not a secret
+    names = ["ledger.md", "reader.md", "vector.md", "writer.md", "new.md"]
+    newest: dict[str, str | None] = {}  # partition -> its version when it was last observed or read
+    for step in range(8):
+        for name in chance.sample(names, 2):
+            change(location.cli.docs / name, chance.choice(["edit", "delete", "binary", "touch"]), step)
+        before = location.events()
+        action = chance.choice(["job", "job of one", "materialize", "observe"])
+        there = sorted(location.instance.get_dynamic_partitions("docs"))
+        one = chance.choice(there)
+        if action == "job":
+            location.index(allow_loss=True)
+        elif action == "job of one" and (location.cli.docs / one).exists():
+            location.index(artifacts=[one])
+        elif action == "materialize":
+            location.materialize(STAGES, one)
+        else:
+            location.observe()
+            newest |= {key: observed(location, key) for key in location.instance.get_dynamic_partitions("docs")}
+        rows = location.aid.indexer("docs").ledger.rows("docs")
+        for key in location.instance.get_dynamic_partitions("docs"):
+            row, events = rows.get(key), location.events() - before
+            if row is None or row.failed_stage:
+                assert not any(name == key for _, name in events), (step, action, key)
+            elif any(name == key for _, name in events):
+                assert shown(location, key) == written(row), (step, action, key)
+                newest[key] = observed(location, key)
+                assert newest[key] == row.stamp.rstrip("?"), (step, action, key)
+            elif key in newest:
+                assert observed(location, key) == newest[key], (step, action, key)
+
+
+def change(path: Path, how: str, step: int) -> None:
+    """Change a file, at a time of its own that is long ago."""
+    if how == "delete":
+        path.unlink(missing_ok=True)
+        return
+    if how != "touch" or not path.exists():
+        path.write_bytes(BINARY if how == "binary" else text_about(f"{path.stem} {step}").encode())
+    os.utime(path, (SETTLED + 10 * step + 10, SETTLED + 10 * step + 10))
+
+
+def tick(location: Location, cursor: str | None = None) -> dg.SensorExecutionData:  # type: ignore[name-defined]
+    sensor = location.definitions.resolve_sensor_def("changed_sources")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+    with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
+        return sensor.evaluate_tick(context)
+
+
+def started(location: Location, tags: dict[str, str] | None = None) -> str:
+    """Create a run of the index job that Dagster knows as started; return its id."""
+    job = location.definitions.resolve_job_def("index")
+    run_id = str(uuid.uuid4())
+    location.instance.create_run_for_job(
+        job, run_id=run_id, status=dg.DagsterRunStatus.STARTED, tags={**job.run_tags, **(tags or {})}
+    )
+    return run_id
+
+
+def test_only_a_run_that_is_alive_and_writes_this_store_is_waited_for(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster keeps a run as started whose process was killed."""
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    started(location, {automation.STORE_TAG: text_hash("another store")})
+    assert tick(location).run_requests, "a run into another store"
+
+    run = started(location)
+    assert tick(location).skip_message == f"run {run[:8]} of the index job is under way"
+
+    monkeypatch.setattr(automation, "SILENT_SECONDS", -1)
+    assert tick(location).run_requests, "nothing was heard of it, and it holds no lease"
+
+    with Leases(location.aid.store).of_run(run, location.aid.embedder.id, print).on("docs"):
+        assert tick(location).skip_message == f"run {run[:8]} of the index job is under way"
+
+
+def backfill_tick(location: Location) -> str:
+    """Return the reason of a tick of the backfill schedule, which names the backfill that it launched."""
+    schedule = location.definitions.resolve_schedule_def("docs_backfill")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+    repository = location.definitions.get_repository_def()
+    with dg.build_schedule_context(location.instance, resources=resources, repository_def=repository) as context:
+        return str(schedule.evaluate_tick(context).skip_message)
+
+
+def end_backfills(location: Location) -> None:
+    for backfill in location.instance.get_backfills():
+        location.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_FAILED))
+
+
+def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
+    location.begin()
+    change(location.cli.docs / "ledger.md", "binary", 0)
+
+    assert backfill_tick(location).startswith("launched backfill")
+    assert "is under way" in backfill_tick(location)
+    end_backfills(location)
+    assert not location.materialize(STAGES, "ledger.md").success
+    assert "tried them" in backfill_tick(location)
+
+    change(location.cli.docs / "ledger.md", "touch", 1)
+    assert backfill_tick(location).startswith("launched backfill")
+    end_backfills(location)
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+    assert backfill_tick(location).startswith("launched backfill")
+
+
+def evaluated(location: Location) -> set[str]:
+    """Return the checks that Dagster shows as evaluated for the latest materialization of their asset."""
+    keys = [
+        dg.AssetCheckKey(dg.AssetKey(["docs", check.stage]), check.name)
+        for check in checks_of(location.aid.corpora["docs"])
+    ]
+    found = location.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+
+    async def targets() -> set[str]:
+        context = LoadingContextForTest(location.instance)
+        return {key.name for key, record in found.items() if await record.targets_latest_materialization(context)}
+
+    return asyncio.run(targets())
+
+
+def test_checks_are_evaluated_after_runs_at_once(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that began last ends before the other one has logged its records."""
+    location.begin()
+    for name in ("ledger.md", "reader.md"):
+        location.cli.write(name, text_about(f"another {name}"))
+    other: list[bool] = []
+
+    def later(*arguments: Any, **options: Any) -> None:
+        if not other:
+            other.append(False)
+            other[0] = location.materialize(STAGES, "reader.md").success
+        sync(*arguments, **options)
+
+    monkeypatch.setattr("findingaid_dagster.assets.corpus.sync", later)
+    monkeypatch.setattr("findingaid_dagster.assets.corpus.materialize", partial(materialize_later, materialize))
+    assert location.materialize(STAGES, "ledger.md").success
+
+    assert other == [True]
+    assert evaluated(location) == {check.name for check in checks_of(location.aid.corpora["docs"])}
+
+
+def materialize_later(materialize: Any, *arguments: Any, at_once: bool) -> Any:
+    """Log all events after the run has given back its lease, as it does those of the records."""
+    return materialize(*arguments, at_once=False)
