@@ -181,7 +181,8 @@ def materialize(
                 _log_batch(context, corpus, ids, report)
                 failed += map(str, report.failed)
                 failed += [
-                    f"{artifact_id}: skipped by the source now: run the index job" for artifact_id in report.turned
+                    f"{artifact_id}: skipped by the source now: run the index job"
+                    for artifact_id in report.newly_skipped
                 ]
                 done = built_partitions(ids, report)
                 if logged:
@@ -257,7 +258,7 @@ def built_partitions(artifact_ids: Collection[str], report: BatchReport) -> list
 
     The tables still have what was read of these before, until the end of a run of the whole corpus.
     """
-    return [Keys().key_of(artifact_id) for artifact_id in artifact_ids if artifact_id not in report.turned]
+    return [Keys().key_of(artifact_id) for artifact_id in artifact_ids if artifact_id not in report.newly_skipped]
 
 
 def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: CorpusPlan) -> bool:

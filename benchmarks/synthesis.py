@@ -16,7 +16,7 @@ import findingaid
 from benchmarks.figures import Row, timed
 from findingaid import FindingAid
 from findingaid.indexing.calls import GROUP
-from findingaid.model import Outcome, Shown
+from findingaid.model import Outcome, SynthesizerInput
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 
 SYNOPSES, AT_ONCE, DELAY = 1_000, 32, 0.2
@@ -65,7 +65,7 @@ def text(number: int) -> str:
 
 def synopses(_: Path) -> Iterator[Row]:
     """Measure the synthesizer alone."""
-    shown = [Shown(str(i), text(i)) for i in range(SYNOPSES)]
+    shown = [SynthesizerInput(str(i), text(i)) for i in range(SYNOPSES)]
     with endpoint() as server:
         synthesizer = OpenAISynthesizer("m", server.base_url, concurrency=AT_ONCE, api_key="none")
         synthesizer.synthesize("Load the client.", {})

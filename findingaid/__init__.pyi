@@ -23,10 +23,10 @@ from .model import Failure as Failure
 from .model import Hit as Hit
 from .model import Listing as Listing
 from .model import Outcome as Outcome
-from .model import Shown as Shown
 from .model import Surface as Surface
 from .model import SurfacePlan as SurfacePlan
 from .model import Synopsis as Synopsis
+from .model import SynthesizerInput as SynthesizerInput
 from .protocols import ConcurrentSynthesizer as ConcurrentSynthesizer
 from .protocols import Embedder as Embedder
 from .protocols import Source as Source

@@ -20,7 +20,7 @@ from findingaid.config.loading import load
 from findingaid.corpus import Corpus, find_corpus
 from findingaid.errors import ConfigError, QueryError, StoreError
 from findingaid.identity.fingerprints import EMBEDDER, check_id
-from findingaid.indexing.budget import NO_BUDGET, Budget, Price, Spending
+from findingaid.indexing.budget import NO_BUDGET, Budget, BudgetTracker, Price
 from findingaid.indexing.checks import CheckResult
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.ray_workers import RayExecutor
@@ -28,7 +28,7 @@ from findingaid.indexing.release import Release
 from findingaid.indexing.run import ProgressOf, Run
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor
-from findingaid.metrics import Remembering
+from findingaid.metrics import CachingEmbedder
 from findingaid.model import Hit, Mode
 from findingaid.protocols import Answerer, Embedder, FolderSource, Verifier
 from findingaid.query.answers.compose import Answer, compose
@@ -73,7 +73,7 @@ from findingaid.query.lookup.places import Location, locate_hits
 from findingaid.query.lookup.provenance import Impact, Link, Provenance
 from findingaid.query.lookup.reading import CHARS, Reading, read_text
 from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_most_referenced, find_neighbours
-from findingaid.query.lookup.resolve import artifact_of_file, looked_up, resolve
+from findingaid.query.lookup.resolve import artifact_of_file, resolve, resolve_and_read
 from findingaid.query.lookup.status import Statuses, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
 from findingaid.query.search.components import Blend, SearchDefaults
@@ -189,7 +189,9 @@ class FindingAid:
         """
         check_budget(self.budget, self.prices, self.corpora.values())
         of = replace(self, store=self.store.caching())
-        spending = Spending(of.store, self.budget, self.prices, shared=name is not None or self.executor is not None)
+        spending = BudgetTracker(
+            of.store, self.budget, self.prices, shared=name is not None or self.executor is not None
+        )
         if name is not None:
             spending.run = name
         return Run(of.store, self.embedder, self.corpora, spending, self._decisions, of.release, self.executor, tell)
@@ -253,7 +255,7 @@ class FindingAid:
 
     def remembering(self) -> Self:
         """Return a copy that embeds no query twice, and none that an earlier evaluation has embedded."""
-        return replace(self, embedder=Remembering.kept_in(self.evaluations, self.embedder))
+        return replace(self, embedder=CachingEmbedder.kept_in(self.evaluations, self.embedder))
 
     def check(self, corpora: Sequence[str] | None = None) -> list[CheckResult]:
         """Run every check of these corpora over all of their newest records, not only over new ones."""
@@ -284,12 +286,12 @@ class FindingAid:
 
     def versions(self) -> list[Version]:
         """Return the published versions that are kept, newest first. Raises StoreError before the first run."""
-        with self.store.written():
+        with self.store.require_index():
             return self.publisher.versions()
 
     def publish(self) -> int:
         """Publish the newest records, even after a rollback. Raises StoreError if they fail their checks."""
-        with self.store.written():
+        with self.store.require_index():
             return self.release.publish_newest()
 
     def rollback(self, version: int | None = None) -> int:
@@ -297,7 +299,7 @@ class FindingAid:
 
         Raises StoreError if that version, or any earlier one, is not kept.
         """
-        with self.store.written():
+        with self.store.require_index():
             return self.release.rollback(version)
 
     def purge(self) -> Purged:
@@ -686,15 +688,15 @@ class FindingAid:
         return self.searcher.read(lambda reader: locate_hits(reader, self.corpora, hits))
 
     def _look_up(self, wanted: str, corpus: str | None, read: Callable[[Reader, str, Sequence[str]], T]) -> T:
-        """Return what `read` finds for an id in a corpus, by default in all, or for an artifact; see `looked_up`."""
+        """Return what `read` finds for an id in a corpus or in all, or for an artifact; see `resolve_and_read`."""
         return self._look_up_in(wanted, self._one(corpus), read, corpus is not None)
 
     def _look_up_in(
         self, wanted: str, corpora: Sequence[str], read: Callable[[Reader, str, Sequence[str]], T], is_id: bool = False
     ) -> T:
-        """Call `looked_up` with one reader. It `is_id` if the caller named its corpus."""
+        """Call `resolve_and_read` with one reader. It `is_id` if the caller named its corpus."""
         return self.searcher.read(
-            lambda reader: looked_up(reader.records, wanted, corpora, partial(read, reader), is_id)
+            lambda reader: resolve_and_read(reader.records, wanted, corpora, partial(read, reader), is_id)
         )
 
     def read(

@@ -277,10 +277,10 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SynthesizerInput:
     """Input of a synthesizer for one artifact.
 
-    A synthesizer that continues from a state, see `Resuming`, reads `segments` and the `state` of its previous call.
+    A `ResumableSynthesizer` continues from the `state` of its previous call, and reads `segments`.
     Only an `ArtifactSynthesizer` is shown the `artifact`.
     """
 
@@ -298,7 +298,7 @@ class Synopsis:
 
     If the request failed, `message` is one line and `kind` is timeout, transport, parse, refused, truncated,
     unavailable or other. Unavailable means that the request was not tried, because the requests before it had all
-    failed. `state` is the state from which a `Resuming` synthesizer can continue, else "".
+    failed. `state` is the state from which a `ResumableSynthesizer` synthesizer can continue, else "".
     """
 
     outcome: Outcome

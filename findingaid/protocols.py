@@ -15,9 +15,9 @@ from findingaid.model import (
     Hit,
     Listing,
     Raw,
-    Shown,
     SurfacePlan,
     Synopsis,
+    SynthesizerInput,
     Usage,
     Vectors,
 )
@@ -198,7 +198,7 @@ class CheckingSynthesizer(Synthesizer, Protocol):
 class ConcurrentSynthesizer(Synthesizer, Protocol):
     """A synthesizer that works on several synopses at once."""
 
-    def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
         """Yield synopses as they arrive, each with its index in `shown`.
 
         A failed synopsis is yielded as such and raises nothing. After the iterator is closed, no more requests are
@@ -207,7 +207,7 @@ class ConcurrentSynthesizer(Synthesizer, Protocol):
 
 
 @runtime_checkable
-class Resuming(Synthesizer, Protocol):
+class ResumableSynthesizer(Synthesizer, Protocol):
     """A synthesizer that, when an artifact has grown, reads only the new segments and the state it left before."""
 
     @property
@@ -215,17 +215,17 @@ class Resuming(Synthesizer, Protocol):
         """Number of calls that may run at once, from several threads."""
 
     @property
-    def stand_in(self) -> Resuming | None:
+    def stand_in(self) -> ResumableSynthesizer | None:
         """Substitute that writes if this one fails and left no earlier text. The substitute never fails."""
 
-    def left(self, shown: Shown, state: str) -> list[Shown]:
+    def left(self, shown: SynthesizerInput, state: str) -> list[SynthesizerInput]:
         """Return the inputs of the remaining calls, in order; [] if `state` covers the whole artifact.
 
         Each call continues from the state that the previous call left. The first continues from the state in its own
         input, which is "" if `state` is of no use.
         """
 
-    def resume(self, shown: Shown) -> Synopsis:
+    def resume(self, shown: SynthesizerInput) -> Synopsis:
         """Make one of these calls. It never raises, and the `state` of the synopsis is for the next call."""
 
 
@@ -347,7 +347,7 @@ class ModelProducer(Protocol[Input, Made]):
 
 
 @runtime_checkable
-class Free(Protocol):
+class CostsNothing(Protocol):
     """A part whose calls cost nothing.
 
     A plan also calls an extractor or producer that is free, and its results are not cached.

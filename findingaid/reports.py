@@ -127,7 +127,7 @@ class BatchReport:
     - `pending` synopses, and the claims or summary nodes of `pending_claims` artifacts, are left to the next run, for
       the reason `waiting`.
     - `refused` are the claims and summary points that were found but not accepted, with the reason, a line each.
-    - `skipped` are the artifacts that the source skips. `turned` are those among them that were indexed before.
+    - `skipped` are the artifacts that the source skips. `newly_skipped` are those among them that were indexed before.
     - `emptied` are the artifacts that had records before and have none now, such as a file that was cut to nothing.
     - `unclaimed` counts the artifacts in which no claim was found, by reason.
     - `noted` are the notes on the artifacts that were read: what was guessed or left out.
@@ -147,7 +147,7 @@ class BatchReport:
     waiting: str = ""
     refused: Sequence[str] = ()
     skipped: Sequence[Skipped] = ()
-    turned: Sequence[str] = ()
+    newly_skipped: Sequence[str] = ()
     emptied: Sequence[str] = ()
     unclaimed: Unclaimed = ALL_CLAIMED
     noted: Sequence[Note] = ()
@@ -218,7 +218,7 @@ class CorpusReport(BatchReport):
     @property
     def notes(self) -> list[str]:
         """Lines on skipped artifacts, on records removed, on what was guessed or left out, waits or failed."""
-        lost = {"skipped from now on": self.turned, "empty from now on": self.emptied}
+        lost = {"skipped from now on": self.newly_skipped, "empty from now on": self.emptied}
         gone = [f"{why}, so their records are removed: {_named(ids)}" for why, ids in lost.items() if ids]
         patterns = json.dumps(self.exclude, ensure_ascii=False)
         remedy = [f"to leave out what cannot be read, add to its source:  exclude: {patterns}"] if self.exclude else []

@@ -37,7 +37,7 @@ from findingaid import ConfigError, Corpus, FindingAid, Surface, SurfacePlan, wi
 from findingaid.claims.extraction import CLAIM_EXTRACTORS
 from findingaid.claims.nodes import NODE_PRODUCERS
 from findingaid.config.loading import load
-from findingaid.edges import EXTRACTORS, Together
+from findingaid.edges import EXTRACTORS, CombinedExtractor
 from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import IdentityError
@@ -120,7 +120,7 @@ class Blue(Enum):
     TWO = 2
 
 
-class Held:
+class LeaseRow:
     def __init__(self, first: Any) -> None:
         self.first = first
 
@@ -221,11 +221,11 @@ def values() -> list[Any]:
         *(Path("a"), Path("b"), PurePosixPath("a"), pd.Series([1]), pd.Series([2]), pd.DataFrame({"a": [1]})),
         *(pa.table({"a": [1]}), pa.table({"a": [2]}), pa.array([1]), pa.array([2]), pa.int64(), pa.string()),
         *(
-            Held(1),
-            Held(2),
-            Held(1).method,
-            Held(2).method,
-            Held(Held(1)),
+            LeaseRow(1),
+            LeaseRow(2),
+            LeaseRow(1).method,
+            LeaseRow(2).method,
+            LeaseRow(LeaseRow(1)),
             str,
             int,
             list[int],
@@ -284,7 +284,7 @@ trees = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple),
         st.dictionaries(hashable, inner, max_size=3),
-        st.frozensets(hashable, max_size=3), st.sets(hashable, max_size=3), st.builds(Held, inner),
+        st.frozensets(hashable, max_size=3), st.sets(hashable, max_size=3), st.builds(LeaseRow, inner),
         st.builds(Slots, inner, inner), st.builds(SlotsAndMore, inner, inner), st.builds(FrozenSlots, inner),
         st.builds(functools.partial, st.just(named), inner), st.lists(inner, max_size=3).map(collections.deque),
     ),
@@ -302,7 +302,7 @@ def shown(value: Any) -> Any:
         return type(value), [shown(item) for item in value]
     if isinstance(value, functools.partial):
         return type(value), value.func.__name__, shown(value.args)
-    if isinstance(value, Held | Slots | FrozenSlots):
+    if isinstance(value, LeaseRow | Slots | FrozenSlots):
         names = ("first", "second", "third")
         return type(value), [shown(getattr(value, name, None)) for name in names]
     return type(value), repr(value)
@@ -335,8 +335,8 @@ def test_ids_are_the_same_in_another_process_with_other_hashes(other_process: su
 
 
 def test_cycles_and_shared_values_end() -> None:
-    def cycle(more: int) -> Held:
-        made = Held([more])
+    def cycle(more: int) -> LeaseRow:
+        made = LeaseRow([more])
         made.first.append({"back": made})
         return made
 
@@ -352,13 +352,13 @@ def test_cycles_and_shared_values_end() -> None:
     ("value", "said"),
     [
         (threading.Lock(), "attribute `inner` (a _thread.lock)"),
-        (Held(threading.Lock()), "attribute `inner.first` (a _thread.lock)"),
-        ({"k": [Held(threading.Lock())]}, "attribute `inner['k'][0].first` (a _thread.lock)"),
+        (LeaseRow(threading.Lock()), "attribute `inner.first` (a _thread.lock)"),
+        ({"k": [LeaseRow(threading.Lock())]}, "attribute `inner['k'][0].first` (a _thread.lock)"),
         (functools.partial(named, threading.Lock()), "attribute `inner.args[0]` (a _thread.lock)"),
         (closing_over(threading.Lock()), "attribute `inner.value` (a _thread.lock)"),
         ((letter for letter in "a"), "attribute `inner` (a generator)"),
         (iter([1]), "attribute `inner` (a list_iterator)"),
-        (weakref.ref(Held), "attribute `inner` (a weakref.ReferenceType)"),
+        (weakref.ref(LeaseRow), "attribute `inner` (a weakref.ReferenceType)"),
         (memoryview(b"a"), "attribute `inner` (a memoryview)"),
         (object(), "attribute `inner` (a object)"),
         (sys.stdout, "attribute `inner` (a "),
@@ -677,7 +677,7 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
         *(made(EXTRACTORS, n) for n in EXTRACTORS.known()),
     ]
 
-    assert [producer_id(part) for part in (*shipped, Together())] == [
+    assert [producer_id(part) for part in (*shipped, CombinedExtractor())] == [
         "Chunked-2628964be541",
         "ClaudeSession-b37cbd82eefc",
         "ClaudeTurn-7b8ee4ded349",

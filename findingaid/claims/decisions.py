@@ -163,7 +163,7 @@ class DecisionLog:
             kept = table if not erased else _table(without(before, erased))
             return pa.concat_tables([kept, _table(added)])
 
-        with self.store.written(), Leases(self.store).visit() as lease:
+        with self.store.require_index(), Leases(self.store).visit() as lease:
             self.store.revise(TABLE, partial(edit, lease))
         return added
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import orjson
 
 from findingaid.claims.decisions import Decision, DecisionLog
-from findingaid.claims.model import Evidence, Review, Standing, Tier
-from findingaid.claims.standing import UNTOUCHED, Standings
+from findingaid.claims.model import ClaimStatus, Evidence, Review, Tier
+from findingaid.claims.standing import UNTOUCHED, ClaimStatuses
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, SUMMARY
 from findingaid.store.sql import both, equals, one_of
@@ -58,10 +58,10 @@ class Eligible:
     """Claims that may be shown, given the decisions up to one moment."""
 
     policy: ReviewPolicy
-    decided: Mapping[str, Standing]
+    decided: Mapping[str, ClaimStatus]
     """claim id -> status, for every claim that a decision names."""
 
-    def standing(self, claim_id: str) -> Standing:
+    def standing(self, claim_id: str) -> ClaimStatus:
         """Return the status of a claim, including a claim without decisions."""
         return self.decided.get(claim_id, UNTOUCHED)
 
@@ -139,5 +139,5 @@ class Eligibility:
         """Return the claims that may be shown after all decisions so far."""
         decisions = self.log.all()
         if self._made is None or self._made[0] is not decisions:
-            self._made = decisions, Eligible(self.policy, Standings.after(decisions).all())
+            self._made = decisions, Eligible(self.policy, ClaimStatuses.after(decisions).all())
         return self._made[1]

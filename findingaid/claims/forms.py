@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from findingaid.identity.hashes import to_json
-from findingaid.model import Shown, Synopsis, Usage
+from findingaid.model import Synopsis, SynthesizerInput, Usage
 from findingaid.protocols import ClaimExtractor, Draft, Extraction, Member, ModelProducer, NodeProducer
 
 Input = TypeVar("Input")
@@ -90,7 +90,7 @@ class ModelTextCalls(TextCalls[Input, Made]):
     def most(self, text: str) -> Usage | None:
         return self.producer.most(self.input_of(text))
 
-    def synthesize_all(self, shown: Iterable[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    def synthesize_all(self, shown: Iterable[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
         with closing(self.producer.call_all(self.input_of(one.text) for one in shown)) as results:
             for index, result in results:
                 yield index, result.map(self.text_of).to_synopsis()

@@ -105,7 +105,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClaimStatus:
     """Status of a claim after all decisions. `contested_by` and `superseded_by` hold the ids of other claims."""
 
     review: Review = Review.UNREVIEWED
@@ -139,7 +139,7 @@ class SummaryNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimsResult:
     """Result of claim extraction for one artifact. `key` is that of the call in the call cache, "" without a call.
 
     `absence` is why there is no claim, if the outcome is EMPTY.
@@ -155,7 +155,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noded:
+class NodeResult:
     """Result of summarizing the claims of one artifact. SKIPPED: the artifact has too few claims."""
 
     outcome: Outcome

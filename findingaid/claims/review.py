@@ -14,15 +14,15 @@ from findingaid.claims.model import (
     Action,
     Circulation,
     Claim,
+    ClaimStatus,
     Evidence,
     Review,
-    Standing,
     Tier,
     Truth,
     normalise_claim,
 )
 from findingaid.claims.redaction import complete, extractors, redacted_claims, traces
-from findingaid.claims.standing import LINKS, Standings, require_undoable
+from findingaid.claims.standing import LINKS, ClaimStatuses, require_undoable
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError, brief
 from findingaid.protocols import Statement
@@ -199,7 +199,7 @@ class Claims:
 
         def decide(before: Sequence[Decision]) -> Sequence[Verdict]:
             known = self._known(before)
-            standings = Standings.after(before)
+            standings = ClaimStatuses.after(before)
             verdicts = [_verdict(Action.PROPOSE, claim) for claim in claims]
             for verdict, claim in zip(verdicts, claims, strict=True):
                 if not _corrects(claim, known, standings):
@@ -292,7 +292,7 @@ class Claims:
     def _each(self, wishes: Sequence[_Wish], actor: str | None, reason: str) -> Sequence[ClaimView]:
         def decide(before: Sequence[Decision]) -> Sequence[Verdict]:
             known = self._known(before)
-            standings = Standings.after(before)
+            standings = ClaimStatuses.after(before)
             verdicts = []
             for wish in wishes:
                 verdict = self._wished(wish, known)
@@ -439,11 +439,11 @@ def whoami() -> str:
         return "unknown"
 
 
-def _gone(standing: Standing) -> bool:
+def _gone(standing: ClaimStatus) -> bool:
     return standing.circulation is Circulation.REDACTED
 
 
-def _corrects(claim: Claim, known: _Known, standings: Standings) -> bool:
+def _corrects(claim: Claim, known: _Known, standings: ClaimStatuses) -> bool:
     """Return whether a proposal gives a sound quote for a live claim whose evidence is all forged."""
     evidences = known.evidences(claim.claim_id)
     forged = bool(evidences) and all(one.evidence is Evidence.FORGED for one in evidences)

@@ -22,11 +22,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from findingaid.claims.decisions import Decision, Verdict, in_effect, snapshots, undone_by
-from findingaid.claims.model import Action, Circulation, Claim, Decided, Proposal, Review, Standing, Truth
+from findingaid.claims.model import Action, Circulation, Claim, ClaimStatus, Decided, Proposal, Review, Truth
 from findingaid.errors import QueryError
 from findingaid.protocols import Statement
 
-UNTOUCHED = Standing()
+UNTOUCHED = ClaimStatus()
 """Status of a claim without decisions."""
 
 LINKS = (Action.CONTEST, Action.SUPERSEDE)
@@ -47,21 +47,21 @@ MAY: Mapping[Action, frozenset[Review]] = {
 
 
 @dataclass
-class Standings:
+class ClaimStatuses:
     """Status of every claim that has decisions, updated decision by decision."""
 
-    _own: dict[str, Standing] = field(default_factory=dict)
+    _own: dict[str, ClaimStatus] = field(default_factory=dict)
     _contests: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def after(cls, decisions: Iterable[Decision]) -> Standings:
+    def after(cls, decisions: Iterable[Decision]) -> ClaimStatuses:
         """Return the statuses after all of these decisions; those that were undone do not count."""
         standings = cls()
         for decision in in_effect(decisions):
             standings.take(decision)
         return standings
 
-    def of(self, claim_id: str) -> Standing:
+    def of(self, claim_id: str) -> ClaimStatus:
         """Return the status of a claim.
 
         It is contested while a claim that contests it is live and not rejected, and superseded until the claim in its
@@ -73,7 +73,7 @@ class Standings:
         against = tuple(other for other in self._contests.get(claim_id, ()) if self._counts(other))
         return replace(own, truth=Truth.CONTESTED, contested_by=against) if against else own
 
-    def all(self) -> dict[str, Standing]:
+    def all(self) -> dict[str, ClaimStatus]:
         """Return the status of every claim that a decision names."""
         return {claim_id: self.of(claim_id) for claim_id in self._own}
 
@@ -139,7 +139,7 @@ class Standings:
         live = own.circulation is Circulation.LIVE or self._is_offered_again(own)
         return live and own.review is not Review.REJECTED
 
-    def _is_offered_again(self, own: Standing) -> bool:
+    def _is_offered_again(self, own: ClaimStatus) -> bool:
         """Return whether a claim was superseded by one that was rejected or taken out of use since."""
         if own.circulation is not Circulation.SUPERSEDED:
             return False
@@ -186,7 +186,7 @@ def _origin(decision: Decision, numbered: Mapping[int, Decision]) -> Decision:
     return decision
 
 
-def status_in_words(standing: Standing) -> str:
+def status_in_words(standing: ClaimStatus) -> str:
     """Return the status of a claim in words."""
     words = [standing.review.value]
     if standing.circulation is not Circulation.LIVE:
@@ -202,7 +202,7 @@ def replay_decisions(corpus: str, decisions: Iterable[Decision]) -> Decided:
     find it.
     """
     own = in_effect(decision for decision in decisions if decision.corpus == corpus)
-    standings = Standings.after(own).all()
+    standings = ClaimStatuses.after(own).all()
     gone = {claim_id for claim_id, standing in standings.items() if standing.circulation is Circulation.REDACTED}
     known: dict[str, tuple[Claim, bool]] = {}
     for decision in own:

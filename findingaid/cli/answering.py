@@ -12,7 +12,7 @@ from rich.markup import escape
 from findingaid.claims.model import Tier, Truth
 from findingaid.cli.common import common, corpus_option, fresh_option, query_argument, where_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line, snippet
-from findingaid.cli.results import fresh_words, printed_span, told_fresh
+from findingaid.cli.results import format_freshness, fresh_words, printed_span
 from findingaid.errors import visible_line
 from findingaid.query.answers.relevance import percent
 
@@ -142,7 +142,7 @@ def _print_answer(found: Answer) -> None:
         say(escape(f"left out: {refused.text!r}: {refused.reason}"))
     _print_found(found.passages)
     if found.fresh_seconds is not None:
-        say(told_fresh(found.fresh_seconds))
+        say(format_freshness(found.fresh_seconds))
 
 
 def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from findingaid.errors import ConfigError, visible, visible_line
 from findingaid.model import SUMMARY, Hit, Mode
 from findingaid.query.lookup.artifact import SHORT_VERSION
-from findingaid.query.lookup.freshness import Marked
+from findingaid.query.lookup.freshness import HasFreshness
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import HitGroup
 from findingaid.text.analyzer import Lexical, split_identifiers
@@ -113,14 +113,14 @@ def _render_group(
         yield Padding(Text(visible("\n".join(hit.why())), "dim"), (0, 0, 0, indent))
 
 
-def fresh_words(shown: Marked) -> str:
+def fresh_words(shown: HasFreshness) -> str:
     """Return the freshness of something that is shown, with a space before it; "" if it was not asked for."""
     if not shown.fresh:
         return ""
     return f"  {shown.fresh}{f' {shown.fresh_note}' if shown.fresh_note else ''}"
 
 
-def told_fresh(seconds: float) -> str:
+def format_freshness(seconds: float) -> str:
     """Return one line on the time that a check of freshness took."""
     return f"sources checked in {seconds * 1000:,.0f} ms"
 

@@ -22,7 +22,7 @@ from findingaid.cli.common import (
 )
 from findingaid.cli.options import csv_option, quiet_option
 from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_plain, snippet
-from findingaid.cli.results import Highlighter, fresh_words, mark_passage, open_in_editor, render_hits, told_fresh
+from findingaid.cli.results import Highlighter, format_freshness, fresh_words, mark_passage, open_in_editor, render_hits
 from findingaid.config.loading import parse_part
 from findingaid.errors import ConfigError, FindingAidError, QueryError, visible_line
 from findingaid.query.lookup.disclosure import Level
@@ -181,7 +181,7 @@ def search(
         why = aid.why_empty(how["corpora"])
         return say(escape(f"nothing found, since nothing is indexed. {why}") if why else "nothing found")
     if hits.fresh_seconds is not None and not quiet:
-        say_plain(told_fresh(hits.fresh_seconds), err=True)
+        say_plain(format_freshness(hits.fresh_seconds), err=True)
     words = Highlighter(hits.queries, aid.store.lexical)
     return say(render_hits(groups, locations, words, how["mode"] if how["explain"] else None))
 

@@ -8,7 +8,7 @@ from findingaid.claims.forms import draft_calls, extraction_calls
 from findingaid.corpus import Corpus
 from findingaid.indexing.budget import NO_BUDGET, Bounded, Budget, OfModel, Price, most_counted
 from findingaid.protocols import Synthesizer
-from findingaid.strategies.with_synopsis import taken_apart
+from findingaid.strategies.with_synopsis import split_synopsis
 
 
 def check_budget(budget: Budget, prices: Mapping[str, Price], corpora: Iterable[Corpus]) -> None:
@@ -22,7 +22,7 @@ def check_budget(budget: Budget, prices: Mapping[str, Price], corpora: Iterable[
 def _writers(corpora: Iterable[Corpus]) -> Iterator[Synthesizer]:
     """Yield every component that calls a model in a run over these corpora."""
     for corpus in corpora:
-        _, of = taken_apart(corpus.strategy)
+        _, of = split_synopsis(corpus.strategy)
         parts: list[object] = [of.synthesizer, of.fallback] if of else []
         if corpus.claims:
             nodes = corpus.claims.nodes

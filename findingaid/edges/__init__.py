@@ -30,7 +30,7 @@ NO_EDGES = "none"
 
 
 @dataclass(frozen=True)
-class Together:
+class CombinedExtractor:
     """Chain of several extractors. Duplicate edges are removed later, by `edges_of`."""
 
     extractors: tuple[EdgeExtractor, ...] = (FieldEdges(), LinkEdges())
@@ -49,10 +49,10 @@ def extractor_from(
     Return None for `False`. Raises ConfigError.
     """
     if isinstance(said, bool):
-        return Together() if said else None
+        return CombinedExtractor() if said else None
     if isinstance(said, Mapping):
         return EXTRACTORS.create(said, where, base)
-    return Together(tuple(EXTRACTORS.create(spec, f"{where}.{i}", base) for i, spec in enumerate(said)))
+    return CombinedExtractor(tuple(EXTRACTORS.create(spec, f"{where}.{i}", base) for i, spec in enumerate(said)))
 
 
 def edges_of(extractor: EdgeExtractor | None, artifact: Artifact, fields: Mapping[str, Any]) -> list[Edge]:
@@ -79,4 +79,4 @@ def _key(edge: Edge) -> tuple[str, str, str, str]:
     return key
 
 
-__all__ = ["EXTRACTORS", "NO_EDGES", "FieldEdges", "LinkEdges", "Together", "edges_of", "extractor_from"]
+__all__ = ["EXTRACTORS", "NO_EDGES", "CombinedExtractor", "FieldEdges", "LinkEdges", "edges_of", "extractor_from"]

@@ -18,12 +18,12 @@ from findingaid.indexing.calls import CallContext
 from findingaid.indexing.options import Progress
 from findingaid.indexing.synopses import write_synopses
 from findingaid.llm.prompts import TEMPLATES
-from findingaid.model import CLAIM, NO_USAGE, Outcome, Shown, Usage
+from findingaid.model import CLAIM, NO_USAGE, Outcome, SynthesizerInput, Usage
 from findingaid.protocols import Synthesizer
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.store.sql import equals
 from findingaid.strategies.whole_text import WholeText
-from findingaid.strategies.with_synopsis import taken_apart, with_synopsis
+from findingaid.strategies.with_synopsis import split_synopsis, with_synopsis
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 
 LEAST = 200
@@ -90,7 +90,7 @@ def generate(aid: FindingAid, corpus: str, count: int, seed: int = 0, progress: 
     writer, drawn = _draw(aid, corpus, count, seed)
     run = aid.open_run()
     run.prepare()
-    shown = {i: Shown(passage.artifact_id, passage.text) for i, passage in drawn.items()}
+    shown = {i: SynthesizerInput(passage.artifact_id, passage.text) for i, passage in drawn.items()}
     context = CallContext(run.spending, corpus, progress=progress)
     asked = write_synopses(with_synopsis(WholeText(), writer), shown, context)
     cases: dict[str, Mapping[str, Any]] = {}
@@ -108,7 +108,7 @@ def _draw(
     aid: FindingAid, corpus: str, count: int, seed: int
 ) -> tuple[OpenAISynthesizer, Mapping[str, SampledPassage]]:
     """Return the model that writes the questions, and the sampled passages by record id."""
-    synopses = taken_apart(aid.indexer(corpus).corpus.strategy)[1]
+    synopses = split_synopsis(aid.indexer(corpus).corpus.strategy)[1]
     writer = questioner(synopses.synthesizer if synopses else None, corpus)
     drawn = {passage.record_id: passage for passage in _drawn(_passages(aid, corpus), count, seed)}
     if not drawn:

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from findingaid.errors import SynthesisError
-from findingaid.indexing.budget import BATCH_PRICE, Spending
+from findingaid.indexing.budget import BATCH_PRICE, BudgetTracker
 from findingaid.llm.batch_api import BatchClient
-from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
+from findingaid.model import NO_USAGE, Outcome, Synopsis, SynthesizerInput, Usage
 from findingaid.protocols import CheckingSynthesizer, Synthesizer
 from findingaid.store import Leases, OpenBatch, OpenBatches, Store, schemas
 from findingaid.store.sql import equals
@@ -59,7 +59,7 @@ def keep_synopses(store: Store, synthesizer: Synthesizer, made: Mapping[str, Syn
     store.append("calls", pa.Table.from_pylist(rows, schema=schemas.CALLS))
 
 
-def choose_for_batch(synthesizer: Synthesizer, missing: Mapping[str, Shown]) -> dict[str, Shown]:
+def choose_for_batch(synthesizer: Synthesizer, missing: Mapping[str, SynthesizerInput]) -> dict[str, SynthesizerInput]:
     """Return the texts to send by batch.
 
     None are sent if the synthesizer uses no batch API, or if they are fewer than its `batch_from`.
@@ -77,7 +77,7 @@ def waiting_by_key(store: Store, synthesizer: Synthesizer, keys: Collection[str]
     return {key: batch for batch in batches for key in set(keys).intersection(batch.keys)}
 
 
-def collect_unwanted(synthesizer: Synthesizer, spending: Spending) -> None:
+def collect_unwanted(synthesizer: Synthesizer, spending: BudgetTracker) -> None:
     """Collect batches that no artifact waits for any more, since it was deleted or changed, so that none stays open."""
     if not isinstance(synthesizer, OpenAISynthesizer):
         return
@@ -93,7 +93,7 @@ class BatchJobs:
 
     synthesizer: Synthesizer
     api: BatchClient
-    spending: Spending
+    spending: BudgetTracker
     looked_at: dict[str, str] = field(default_factory=dict)
     """Maps the tag of an unfinished batch to its status message; each batch is polled once a run."""
 
@@ -101,7 +101,7 @@ class BatchJobs:
     """Failures by key in batches that ended; the next run requests these synopses again."""
 
     @classmethod
-    def of(cls, synthesizer: Synthesizer, api: BatchClient, spending: Spending) -> BatchJobs:
+    def of(cls, synthesizer: Synthesizer, api: BatchClient, spending: BudgetTracker) -> BatchJobs:
         """Return the batches of this run; the same account gives the same object."""
         return spending.kept(synthesizer.id, lambda: cls(synthesizer, api, spending))
 
@@ -175,7 +175,7 @@ class BatchJobs:
         share = len(batch.keys)
         return Usage(synopsis.usage.calls, -(-batch.input_tokens // share), -(-batch.output_tokens // share))
 
-    def send(self, corpus: str, missing: Mapping[str, Shown]) -> dict[str, str]:
+    def send(self, corpus: str, missing: Mapping[str, SynthesizerInput]) -> dict[str, str]:
         """Send these to the batch API; return key -> the batch that it waits for. Raises SynthesisError.
 
         Batches sent before an error stay recorded.

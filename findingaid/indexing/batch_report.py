@@ -35,7 +35,7 @@ def report_of(batch: Batch) -> BatchReport:
         waiting=next((made.waiting for made in batch.calls.values() if made.waiting), ""),
         refused=[line for work in live for line in work.refused()],
         skipped=[Skipped(work.artifact_id, work.skipped) for work in batch.works if work.skipped],
-        turned=[work.artifact_id for work in batch.works if work.skipped and not work.is_new],
+        newly_skipped=[work.artifact_id for work in batch.works if work.skipped and not work.is_new],
         emptied=[work.artifact_id for work in live if work.redo and work.row.n_records and not work.count()],
         noted=[replace(note, artifact_id=work.artifact_id) for work in live for note in work.notes or ()],
         unclaimed=Unclaimed.of(

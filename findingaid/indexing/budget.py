@@ -109,7 +109,7 @@ def total(costs: Iterable[float | None]) -> float | None:
 
 
 @dataclass
-class Spending:
+class BudgetTracker:
     """Spending account of one run, kept in the store so that all processes of the run share one budget.
 
     `run` names the run; `shared` tells whether it has other processes. `stopped` maps the id of a synthesizer to the
@@ -295,13 +295,13 @@ class Spending:
 
 @dataclass
 class Account:
-    """Account from which the requests of one synthesizer are paid in one run: a `Purse` of `findingaid.llm.metering`.
+    """Account of one synthesizer in one run, see `Reservations`, from which its requests are paid.
 
     If other processes share the budget, the possible usage is recorded in the store before it is spent. If this process
     is killed, the others count it as spent.
     """
 
-    spending: Spending
+    spending: BudgetTracker
     synthesizer: Synthesizer
     began: bool = False
     """Whether a request was paid from this account."""
@@ -328,7 +328,7 @@ class Account:
             self._hold(NO_USAGE - self._held)
 
     def reserve(self, most: Usage) -> bool:
-        """See `findingaid.llm.metering.Purse`."""
+        """See `findingaid.llm.metering.Reservations`."""
         cost = self.spending.price(self.synthesizer, most)
         if cost is None and self.spending.budget.money is not None:
             return False
@@ -342,7 +342,7 @@ class Account:
             return True
 
     def settle(self, most: Usage, used: Usage) -> None:
-        """See `findingaid.llm.metering.Purse`."""
+        """See `findingaid.llm.metering.Reservations`."""
         with self._lock:
             unused = most - used
             self.spending.give_back(unused, self.spending.price(self.synthesizer, unused) or 0.0)

@@ -24,12 +24,12 @@ from findingaid.indexing.batch_jobs import (
     keep_synopses,
     waiting_by_key,
 )
-from findingaid.indexing.budget import BATCH_PRICE, Account, Bounded, Spending, estimate_of, total
+from findingaid.indexing.budget import BATCH_PRICE, Account, Bounded, BudgetTracker, estimate_of, total
 from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.llm.caller import UNREAD
 from findingaid.llm.metering import OVER_BUDGET, UNPAID, paying_from
-from findingaid.model import NO_USAGE, Outcome, Shown, Stage, Synopsis, Usage
-from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, Resuming, Synthesizer
+from findingaid.model import NO_USAGE, Outcome, Stage, Synopsis, SynthesizerInput, Usage
+from findingaid.protocols import ArtifactSynthesizer, ConcurrentSynthesizer, ResumableSynthesizer, Synthesizer
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 
 GROUP, GROUP_SECONDS = 16, 1.0
@@ -83,7 +83,7 @@ class CallContext:
     `again` cached results are dropped, so that the model is called anew.
     """
 
-    spending: Spending
+    spending: BudgetTracker
     corpus: str
     stage: Stage = Stage.SYNOPSES
     pay: bool = True
@@ -91,7 +91,7 @@ class CallContext:
     progress: Progress | None = None
 
     @classmethod
-    def of_stage(cls, stage: Stage, spending: Spending, corpus: str, options: BuildOptions) -> Self:
+    def of_stage(cls, stage: Stage, spending: BudgetTracker, corpus: str, options: BuildOptions) -> Self:
         """Return the context of a stage by the options of a build."""
         return cls(spending, corpus, stage, options.pays(stage), options.repays(stage), options.progress)
 
@@ -103,7 +103,7 @@ class CallContext:
         return cached_synopses(self.spending.store, synthesizer, keys)
 
 
-def synopsis_key(producer: str, shown: Shown) -> str:
+def synopsis_key(producer: str, shown: SynthesizerInput) -> str:
     """Return the key in the call cache for a synthesizer and its input."""
     read: list[object] = [shown.text, shown.metadata]
     if shown.segments:
@@ -131,7 +131,7 @@ class CachedCalls:
     unpaid: set[str] = field(default_factory=set)
     """Keys whose requests the budget cut off halfway."""
 
-    def results(self, shown: Mapping[str, Shown]) -> CallResults:
+    def results(self, shown: Mapping[str, SynthesizerInput]) -> CallResults:
         """Return the results by artifact id, with one call for each content; see `CallContext`."""
         keys = {i: synopsis_key(self.synthesizer.id, what) for i, what in shown.items()}
         known = self.context.cached(self.synthesizer, set(keys.values()))
@@ -141,10 +141,10 @@ class CachedCalls:
         return replace(made, synopses={i: known[key] for i, key in keys.items() if key in known})
 
     @property
-    def spending(self) -> Spending:
+    def spending(self) -> BudgetTracker:
         return self.context.spending
 
-    def _predict(self, missing: Mapping[str, Shown]) -> CallResults:
+    def _predict(self, missing: Mapping[str, SynthesizerInput]) -> CallResults:
         """Estimate the most that these synopses take, without a call. Those in an open batch are pending."""
         waits = waiting_by_key(self.spending.store, self.synthesizer, missing)
         new = {key: shown for key, shown in missing.items() if key not in waits}
@@ -160,7 +160,7 @@ class CachedCalls:
         why = next((synopsis.message for synopsis in pending.values()), "")
         return CallResults(pending, len(new), len(new), later + now, cost, why)
 
-    def make(self, missing: Mapping[str, Shown]) -> CallResults:
+    def make(self, missing: Mapping[str, SynthesizerInput]) -> CallResults:
         """Make the calls of these keys, but for those that another process of the run has cached since.
 
         Without `pay` they are only estimated.
@@ -187,12 +187,12 @@ class CachedCalls:
     def _account(self) -> Account:
         return Account(self.spending, self.synthesizer)
 
-    def _call(self, missing: Mapping[str, Shown]) -> None:
+    def _call(self, missing: Mapping[str, SynthesizerInput]) -> None:
         sent = self._by_batch(self.synthesizer, missing) if isinstance(self.synthesizer, OpenAISynthesizer) else {}
         waits = self._one_by_one({key: shown for key, shown in missing.items() if key not in sent})
         self.pending |= {key: sent.get(key, waits) for key in missing if key not in self.made}
 
-    def _one_by_one(self, missing: Mapping[str, Shown]) -> str:
+    def _one_by_one(self, missing: Mapping[str, SynthesizerInput]) -> str:
         """Make these calls now, as far as the budget reaches; return the reason why some are left."""
         mosts = {key: self.spending.most(self.synthesizer, shown.text) for key, shown in missing.items()}
         while left := [key for key in missing if key not in self.made and key not in self.unpaid]:
@@ -211,7 +211,7 @@ class CachedCalls:
     def _affordable(self, mosts: Sequence[Usage]) -> int:
         return self.spending.affordable(self.synthesizer, mosts)
 
-    def _by_batch(self, synthesizer: OpenAISynthesizer, missing: Mapping[str, Shown]) -> dict[str, str]:
+    def _by_batch(self, synthesizer: OpenAISynthesizer, missing: Mapping[str, SynthesizerInput]) -> dict[str, str]:
         """Return key -> the batch that it waits for; results of batches that have ended go to `made`."""
         batches = BatchJobs.of(self.synthesizer, synthesizer.batches(), self.spending)
         sent = batches.waiting(missing)
@@ -229,7 +229,7 @@ class CachedCalls:
                 self.spending.stop(self.synthesizer, f"no batch was sent: {error}")
         return sent
 
-    def _some(self, missing: Mapping[str, Shown], mosts: Mapping[str, Usage]) -> None:
+    def _some(self, missing: Mapping[str, SynthesizerInput], mosts: Mapping[str, Usage]) -> None:
         """Make all of these calls, storing the results in groups."""
         if not self.spending.bounded:
             self._in_groups(missing, mosts)
@@ -237,7 +237,7 @@ class CachedCalls:
         with self._account.holding(sum((mosts[key] for key in missing), NO_USAGE)), paying_from(self._account):
             self._in_groups(missing, mosts)
 
-    def _in_groups(self, missing: Mapping[str, Shown], mosts: Mapping[str, Usage]) -> None:
+    def _in_groups(self, missing: Mapping[str, SynthesizerInput], mosts: Mapping[str, Usage]) -> None:
         keys = list(missing)
         group: dict[str, Synopsis] = {}
         since = time.monotonic()
@@ -277,12 +277,16 @@ class CachedCalls:
         return most if untold and self.spending.bounded else synopsis.usage
 
 
-def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+def _results(synthesizer: Synthesizer, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
     """Yield synopses as they arrive, each with its place in `shown`."""
     if isinstance(synthesizer, ConcurrentSynthesizer):
         yield from synthesizer.synthesize_all(shown)
         return
-    if isinstance(synthesizer, Resuming) and synthesizer.at_once > 1 and all(what.segments for what in shown):
+    if (
+        isinstance(synthesizer, ResumableSynthesizer)
+        and synthesizer.at_once > 1
+        and all(what.segments for what in shown)
+    ):
         yield from _side_by_side(synthesizer, shown)
         return
     unreached = 0
@@ -295,7 +299,9 @@ def _results(synthesizer: Synthesizer, shown: Sequence[Shown]) -> Iterator[tuple
             yield place, Synopsis(Outcome.FAILED, kind=UNAVAILABLE, message=f"not tried: {last.message}")
 
 
-def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+def _side_by_side(
+    synthesizer: ResumableSynthesizer, shown: Sequence[SynthesizerInput]
+) -> Iterator[tuple[int, Synopsis]]:
     left = enumerate(shown)
     with ThreadPoolExecutor(synthesizer.at_once) as pool:
         calls: dict[Future[Synopsis], int] = {}
@@ -311,9 +317,9 @@ def _side_by_side(synthesizer: Resuming, shown: Sequence[Shown]) -> Iterator[tup
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def call_synthesizer(synthesizer: Synthesizer, shown: Shown) -> Synopsis:
+def call_synthesizer(synthesizer: Synthesizer, shown: SynthesizerInput) -> Synopsis:
     """Make one call and return its synopsis, or a failed one; never raise."""
-    if shown.segments and isinstance(synthesizer, Resuming):
+    if shown.segments and isinstance(synthesizer, ResumableSynthesizer):
         return synthesizer.resume(shown)
     text: Any
     try:

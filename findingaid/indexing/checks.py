@@ -21,7 +21,7 @@ from findingaid.corpus import Corpus, Quality
 from findingaid.embedding.validation import query_vector
 from findingaid.errors import CasesError, ConfigError, QueryError, one_line
 from findingaid.indexing.vectors import dimensions_of
-from findingaid.metrics import Searching, evaluate_search, load_cases
+from findingaid.metrics import SupportsSearch, evaluate_search, load_cases
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import Embedder
 from findingaid.query.search.reader import Reader
@@ -355,7 +355,7 @@ class Checker:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
 
 
-def measure_quality(corpus: str, of: Quality, searching: Searching) -> CheckResult:
+def measure_quality(corpus: str, of: Quality, searching: SupportsSearch) -> CheckResult:
     """Run the quality check: put the cases to the records that `searching` reads."""
     try:
         cases = load_cases(of.cases).of_corpus(corpus)

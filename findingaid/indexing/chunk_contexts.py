@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, synopsis_key
 from findingaid.indexing.work import ArtifactWork
-from findingaid.model import Outcome, Shown
+from findingaid.model import Outcome, SynthesizerInput
 from findingaid.strategies.with_synopsis import WithSynopsis
 
 
@@ -33,7 +33,7 @@ def write_chunk_contexts(of: WithSynopsis, works: Sequence[ArtifactWork], contex
     return replace(made, unwritten=0)
 
 
-def _inputs(of: WithSynopsis, works: Sequence[ArtifactWork]) -> Iterator[tuple[ArtifactWork, int, Shown]]:
+def _inputs(of: WithSynopsis, works: Sequence[ArtifactWork]) -> Iterator[tuple[ArtifactWork, int, SynthesizerInput]]:
     """Yield the input for each chunk, with its artifact and position."""
     for work in works:
         gated = work.synopsis.outcome is Outcome.SKIPPED and not work.synopsis_missing
@@ -42,4 +42,4 @@ def _inputs(of: WithSynopsis, works: Sequence[ArtifactWork]) -> Iterator[tuple[A
         chunks = [(i, s.text) for i, s in enumerate(work.surfaces) if s.granularity == "chunk"]
         texts = of.chunk_contexts.inputs(work.synopsis_input.text, [text for _, text in chunks]) if chunks else []
         for (position, _), text in zip(chunks, texts, strict=True):
-            yield work, position, Shown(work.artifact_id, text)
+            yield work, position, SynthesizerInput(work.artifact_id, text)

@@ -20,14 +20,14 @@ from findingaid.claims.extraction import (
     without_repeats,
 )
 from findingaid.claims.forms import draft_calls, draft_of, extraction_calls, extraction_of, members_text
-from findingaid.claims.model import Claim, Claimed, Decided, Evidence, Noded, SummaryNode
+from findingaid.claims.model import Claim, ClaimsResult, Decided, Evidence, NodeResult, SummaryNode
 from findingaid.claims.nodes import FEWEST, MOST
-from findingaid.corpus import Claiming
+from findingaid.corpus import ClaimSettings
 from findingaid.errors import ArtifactError, one_line
 from findingaid.identity.hashes import content_hash, text_hash
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer, synopsis_key
-from findingaid.model import CLAIM, SUMMARY, Outcome, Shown, Surface, Synopsis, Vectors
-from findingaid.protocols import ClaimExtractor, Draft, Free, Member, NodeProducer, Synthesizer
+from findingaid.model import CLAIM, SUMMARY, Outcome, Surface, Synopsis, SynthesizerInput, Vectors
+from findingaid.protocols import ClaimExtractor, CostsNothing, Draft, Member, NodeProducer, Synthesizer
 from findingaid.store import Store, schemas
 from findingaid.store.sql import equals
 
@@ -36,7 +36,7 @@ from findingaid.store.sql import equals
 class ClaimBuilder:
     """Builder of the claims and summary nodes of one corpus."""
 
-    of: Claiming
+    of: ClaimSettings
     corpus: str
     store: Store
     decided: Decided
@@ -44,38 +44,40 @@ class ClaimBuilder:
     # -- claims ----------------------------------------------------------------------------------------
 
     def claims(
-        self, shown: Mapping[str, Shown], versions: Mapping[str, str], context: CallContext
-    ) -> tuple[dict[str, Claimed], CallResults]:
+        self, shown: Mapping[str, SynthesizerInput], versions: Mapping[str, str], context: CallContext
+    ) -> tuple[dict[str, ClaimsResult], CallResults]:
         """Extract the claims of artifacts, with near-duplicates still among them; see `drop_repeats`."""
         extractor = self.of.extractor
-        asked = _call(extraction_calls(extractor), isinstance(extractor, Free), shown, context)
+        asked = _call(extraction_calls(extractor), isinstance(extractor, CostsNothing), shown, context)
         before = self._before([i for i, made in asked.synopses.items() if not made.outcome.settled])
         return {
             i: self._claimed(self._origin(shown[i], versions[i]), made, shown[i], before.get(i, []))
             for i, made in asked.synopses.items()
         }, asked
 
-    def _claimed(self, of: ClaimOrigin, made: Synopsis, shown: Shown, before: Sequence[Claim]) -> Claimed:
+    def _claimed(
+        self, of: ClaimOrigin, made: Synopsis, shown: SynthesizerInput, before: Sequence[Claim]
+    ) -> ClaimsResult:
         """Return the claims of one artifact.
 
         If the extraction failed or is pending, previous claims are kept as long as their quotes are still in the text.
         """
         if not made.outcome.settled:
             standing = [claim for known in before if (claim := carry_claim_over(known, of))]
-            return Claimed(made.outcome, self._allowed(of, standing), (), made.kind, made.message)
+            return ClaimsResult(made.outcome, self._allowed(of, standing), (), made.kind, made.message)
         try:
             extraction = extraction_of(made.text)
         except ValueError as error:
             why = f"{of.producer_id} returned no statements: {one_line(error)}"
-            return Claimed(Outcome.FAILED, self._allowed(of, ()), (), "parse", why)
+            return ClaimsResult(Outcome.FAILED, self._allowed(of, ()), (), "parse", why)
         found, refused = claims_from(extraction.statements, of, min_confidence=self.of.min_confidence)
         claims = self._allowed(of, found)
         refused = [*(f"{of.artifact_id}: {line}" for line in extraction.refused), *refused]
         key = _key(self.of.extractor, shown)
         if claims:
-            return Claimed(Outcome.OK, claims, tuple(refused), key=key)
+            return ClaimsResult(Outcome.OK, claims, tuple(refused), key=key)
         absence = "all refused" if refused else why_no_claims(self.of.extractor, shown.text, shown.metadata)
-        return Claimed(Outcome.EMPTY, (), tuple(refused), key=key, absence=absence)
+        return ClaimsResult(Outcome.EMPTY, (), tuple(refused), key=key, absence=absence)
 
     def _allowed(self, of: ClaimOrigin, found: Sequence[Claim]) -> tuple[Claim, ...]:
         """Return extracted and proposed claims, each once, without redacted ones."""
@@ -91,7 +93,7 @@ class ClaimBuilder:
             claims, _ = claims_from([proposal.statement], replace(of, producer_id=proposal.producer_id), refuses=False)
             yield from (c for c in claims if c.evidence is Evidence.VERIFIED or not proposal.while_quoted)
 
-    def drop_repeats(self, claimed: Claimed, vectors: Mapping[str, Vectors]) -> Claimed:
+    def drop_repeats(self, claimed: ClaimsResult, vectors: Mapping[str, Vectors]) -> ClaimsResult:
         """Return the claims without near-duplicates among those that the extractor found.
 
         `vectors` maps hashes of texts to vectors.
@@ -105,7 +107,7 @@ class ClaimBuilder:
         """Return whether a claim may be dropped as a duplicate: never one that has a decision."""
         return claim.producer_id == self.of.extractor.id and claim.claim_id not in self.decided.reviewed
 
-    def _origin(self, shown: Shown, version: str) -> ClaimOrigin:
+    def _origin(self, shown: SynthesizerInput, version: str) -> ClaimOrigin:
         return ClaimOrigin(self.corpus, shown.artifact_id, version, shown.text, self.of.extractor.id)
 
     def _before(self, artifact_ids: Sequence[str]) -> dict[str, list[Claim]]:
@@ -117,20 +119,24 @@ class ClaimBuilder:
 
     # -- summary nodes ---------------------------------------------------------------------------------
 
-    def nodes(self, claimed: Mapping[str, Claimed], context: CallContext) -> tuple[dict[str, Noded], CallResults]:
+    def nodes(
+        self, claimed: Mapping[str, ClaimsResult], context: CallContext
+    ) -> tuple[dict[str, NodeResult], CallResults]:
         """Produce summary nodes for artifacts with these claims, as far as the claims are settled."""
         producer = self.of.nodes
         if producer is None:
             return {}, CallResults()
         members = {i: self._members(of) for i, of in claimed.items() if of.outcome.settled}
-        shown = {i: Shown(i, members_text(held)) for i, held in members.items() if len(held) >= self.of.at_least}
-        asked = _call(draft_calls(producer), isinstance(producer, Free), shown, context)
+        shown = {
+            i: SynthesizerInput(i, members_text(held)) for i, held in members.items() if len(held) >= self.of.at_least
+        }
+        asked = _call(draft_calls(producer), isinstance(producer, CostsNothing), shown, context)
         made = {
             i: self._noded(i, members[i], synopsis, _key(producer, shown[i])) for i, synopsis in asked.synopses.items()
         }
-        return made | {i: Noded(Outcome.SKIPPED) for i in members if i not in shown}, asked
+        return made | {i: NodeResult(Outcome.SKIPPED) for i in members if i not in shown}, asked
 
-    def _members(self, claimed: Claimed) -> list[Member]:
+    def _members(self, claimed: ClaimsResult) -> list[Member]:
         """Return the claims that count for a summary: neither retracted nor with a forged quote."""
         return [
             Member(claim.claim_id, claim.text, claim.type, claim.confidence, tuple(claim.entities))
@@ -138,19 +144,19 @@ class ClaimBuilder:
             if claim.claim_id not in self.decided.retracted and claim.evidence is not Evidence.FORGED
         ]
 
-    def _noded(self, artifact_id: str, members: Sequence[Member], made: Synopsis, key: str) -> Noded:
+    def _noded(self, artifact_id: str, members: Sequence[Member], made: Synopsis, key: str) -> NodeResult:
         of = tuple((member.claim_id, member.text) for member in members)
         if not made.outcome.settled:
-            return Noded(made.outcome, None, of, (), made.kind, made.message)
+            return NodeResult(made.outcome, None, of, (), made.kind, made.message)
         try:
             draft = draft_of(made.text)
             node = self._node(artifact_id, members, draft) if draft else None
         except (ArtifactError, ValueError) as error:
-            return Noded(Outcome.FAILED, None, of, (), "parse", one_line(error))
+            return NodeResult(Outcome.FAILED, None, of, (), "parse", one_line(error))
         refused = tuple(f"{artifact_id}: {line}" for line in draft.refused) if draft else ()
         if draft and (why := self._unfit(draft, len(members))):
-            return Noded(Outcome.EMPTY, None, of, (*refused, f"{artifact_id}: its summary {why}"), key=key)
-        return Noded(Outcome.OK if node else Outcome.EMPTY, node, of, refused, key=key)
+            return NodeResult(Outcome.EMPTY, None, of, (*refused, f"{artifact_id}: its summary {why}"), key=key)
+        return NodeResult(Outcome.OK if node else Outcome.EMPTY, node, of, refused, key=key)
 
     def _unfit(self, draft: Draft, members: int) -> str:
         """Return why a draft over so many claims is refused; "" if it is accepted."""
@@ -176,7 +182,7 @@ class ClaimBuilder:
         )
 
 
-def _call(writer: Synthesizer, free: bool, shown: Mapping[str, Shown], context: CallContext) -> CallResults:
+def _call(writer: Synthesizer, free: bool, shown: Mapping[str, SynthesizerInput], context: CallContext) -> CallResults:
     said = {i: what for i, what in shown.items() if what.text.strip()}
     blank = dict.fromkeys(shown.keys() - said.keys(), Synopsis(Outcome.EMPTY))
     if free:
@@ -186,11 +192,11 @@ def _call(writer: Synthesizer, free: bool, shown: Mapping[str, Shown], context: 
     return replace(asked, synopses={**asked.synopses, **blank})
 
 
-def _key(of: ClaimExtractor | NodeProducer, shown: Shown) -> str:
-    return "" if isinstance(of, Free) else synopsis_key(of.id, shown)
+def _key(of: ClaimExtractor | NodeProducer, shown: SynthesizerInput) -> str:
+    return "" if isinstance(of, CostsNothing) else synopsis_key(of.id, shown)
 
 
-def claims_version(claimed: Claimed | None) -> str | None:
+def claims_version(claimed: ClaimsResult | None) -> str | None:
     """Return the version of an artifact's claims: a hash of all of them.
 
     None if the claims are not settled and no previous ones were kept.
@@ -200,7 +206,7 @@ def claims_version(claimed: Claimed | None) -> str | None:
     return content_hash([asdict(claim) for claim in claimed.claims])
 
 
-def nodes_version(noded: Noded | None) -> str | None:
+def nodes_version(noded: NodeResult | None) -> str | None:
     """Return the version of an artifact's summary node: a hash of the node and its members.
 
     None if the node is not settled.
@@ -213,7 +219,7 @@ def nodes_version(noded: Noded | None) -> str | None:
 # -- rows and records --------------------------------------------------------------------------------
 
 
-def claim_surfaces(claimed: Claimed) -> Iterator[tuple[str, Surface, str]]:
+def claim_surfaces(claimed: ClaimsResult) -> Iterator[tuple[str, Surface, str]]:
     """Yield (place in the record's id, surface, producer of its text) of each claim.
 
     The producer is "" if the text is the artifact's own.
@@ -232,7 +238,7 @@ def claim_surfaces(claimed: Claimed) -> Iterator[tuple[str, Surface, str]]:
         yield claim.claim_id, Surface(CLAIM, claim.text, CLAIM, about, claim.span), producer
 
 
-def node_surfaces(noded: Noded | None) -> Iterator[tuple[str, Surface, str]]:
+def node_surfaces(noded: NodeResult | None) -> Iterator[tuple[str, Surface, str]]:
     """Yield the same for a summary node, if there is one."""
     if noded is None or noded.node is None:
         return

@@ -24,7 +24,7 @@ from findingaid.corpus import Corpus
 from findingaid.errors import ArtifactError
 from findingaid.indexing.batch_jobs import collect_unwanted
 from findingaid.indexing.batch_report import report_of
-from findingaid.indexing.budget import Spending
+from findingaid.indexing.budget import BudgetTracker
 from findingaid.indexing.calls import CallResults
 from findingaid.indexing.claims import find_changed_by_decisions
 from findingaid.indexing.forecast import Forecast
@@ -55,7 +55,7 @@ class Indexer:
     corpus: Corpus
     embedder: Embedder
     store: Store
-    spending: Spending
+    spending: BudgetTracker
     log: DecisionLog
     lease: Lease
 

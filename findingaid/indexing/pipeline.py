@@ -12,7 +12,7 @@ from findingaid.claims.model import Decided
 from findingaid.corpus import Corpus
 from findingaid.errors import ArtifactError
 from findingaid.identity.hashes import call_key, content_hash, text_hash
-from findingaid.indexing.budget import Spending
+from findingaid.indexing.budget import BudgetTracker
 from findingaid.indexing.calls import CallContext, CallResults, synopsis_key
 from findingaid.indexing.chunk_contexts import write_chunk_contexts
 from findingaid.indexing.claims import ClaimBuilder, claims_version, nodes_version
@@ -26,11 +26,11 @@ from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.indexing.watchdog import Watch
 from findingaid.indexing.work import NO_SYNOPSIS, ArtifactWork, Batch
 from findingaid.model import EDGES, PARTS, Artifact, Listing, Outcome, Stage
-from findingaid.protocols import Embedder, Free, ResumableSource, Resuming, Strategy
+from findingaid.protocols import CostsNothing, Embedder, ResumableSource, ResumableSynthesizer, Strategy
 from findingaid.store import Ledger, LedgerRow, Store
 from findingaid.store.artifacts import artifact_version, stored
 from findingaid.store.sql import equals
-from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
+from findingaid.strategies.with_synopsis import WithSynopsis, split_synopsis
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Pipeline:
     recipe: Recipe
     embedder: Embedder
     store: Store
-    spending: Spending
+    spending: BudgetTracker
     decided: Decided
 
     @cached_property
     def _parts(self) -> tuple[Strategy, WithSynopsis | None]:
-        return taken_apart(self.corpus.strategy)
+        return split_synopsis(self.corpus.strategy)
 
     @property
     def strategy(self) -> Strategy:
@@ -166,7 +166,7 @@ class Pipeline:
     def _independent_texts(self, of: WithSynopsis, batch: Batch) -> dict[str, str]:
         """Return the texts without a vector that do not depend on what a model writes."""
         options = batch.options
-        if of.context or isinstance(of.synthesizer, Free):
+        if of.context or isinstance(of.synthesizer, CostsNothing):
             return {}
         if not options.pays(Stage.EMBEDDINGS) or options.repays(Stage.EMBEDDINGS):
             return {}
@@ -175,7 +175,7 @@ class Pipeline:
     def _synthesize(self, of: WithSynopsis, works: Sequence[ArtifactWork], context: CallContext) -> CallResults:
         needed = [work for work in works if work.synopsis_missing]
         shown = {work.artifact_id: work.synopsis_input for work in needed if work.synopsis_input}
-        if isinstance(of.synthesizer, Resuming):
+        if isinstance(of.synthesizer, ResumableSynthesizer):
             made = resume_synopses(of, of.synthesizer, shown, context)
         else:
             made = write_synopses(of, shown, context)

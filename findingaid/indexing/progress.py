@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from findingaid.indexing.budget import Spending
+from findingaid.indexing.budget import BudgetTracker
 from findingaid.model import Stage
 from findingaid.reports import duration
 
@@ -21,7 +21,7 @@ class ProgressLog:
     It may be called from several threads: texts are embedded while a model writes synopses.
     """
 
-    def __init__(self, say: Callable[[str], object], corpus: str, spending: Spending) -> None:
+    def __init__(self, say: Callable[[str], object], corpus: str, spending: BudgetTracker) -> None:
         self._say, self._corpus, self._spending = say, corpus, spending
         self._told = time.monotonic()
         self._started: dict[str, float] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from findingaid.corpus import Claiming, Corpus
+from findingaid.corpus import ClaimSettings, Corpus
 from findingaid.edges import NO_EDGES
 from findingaid.identity.fingerprints import EDGE_EXTRACTOR, producer_id
 from findingaid.identity.hashes import content_hash, embeddings_version
 from findingaid.model import EDGES, SYNOPSIS, Edge, Stage
 from findingaid.protocols import Embedder
 from findingaid.store import schemas
-from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
+from findingaid.strategies.with_synopsis import WithSynopsis, split_synopsis
 
 NO_SYNOPSIS = "none"
 NO_CLAIMS = ""
@@ -87,7 +87,7 @@ class Recipe:
 
 def recipe_of(corpus: Corpus, embedder: Embedder) -> Recipe:
     """Return the recipe of a corpus."""
-    strategy, synopses = taken_apart(corpus.strategy)
+    strategy, synopses = split_synopsis(corpus.strategy)
     edges = producer_id(corpus.edges, EDGE_EXTRACTOR) if corpus.edges else NO_EDGES
     return Recipe(
         producer_id(strategy),
@@ -108,7 +108,7 @@ def _records_version(synopses: WithSynopsis | None) -> str:
     return version
 
 
-def _claims_ids(of: Claiming, embedder: Embedder) -> tuple[str, str]:
+def _claims_ids(of: ClaimSettings, embedder: Embedder) -> tuple[str, str]:
     """Return the ids that the versions of claims and of summary nodes depend on."""
     near = "" if of.near is None else f"-{content_hash(of.near, embedder.id)[:8]}"
     least = f"-{of.min_confidence}" if of.min_confidence else ""

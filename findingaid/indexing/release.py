@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from findingaid.corpus import Corpus
 from findingaid.errors import StoreError
 from findingaid.indexing.checks import TORN, Checker, CheckResult, measure_quality
-from findingaid.metrics import Searching
+from findingaid.metrics import SupportsSearch
 from findingaid.protocols import Embedder
 from findingaid.store import Lease, Leases, Ledger, Publisher, Store, upkeep
 from findingaid.store.leases import POLL_SECONDS
@@ -62,7 +62,7 @@ class Release:
     embedder: Embedder
     corpora: Mapping[str, Corpus]
     publisher: Publisher
-    searching: Callable[[Store], Searching]
+    searching: Callable[[Store], SupportsSearch]
 
     def publish_changes(self, corpora: Sequence[str] = (), lease: Lease | None = None) -> ReleaseResult:
         """Maintain the tables, check their new rows, and publish unless a blocking check fails or a rollback holds.

@@ -15,8 +15,8 @@ from findingaid.indexing.batch_jobs import keep_synopses
 from findingaid.indexing.budget import estimate_of
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, synopsis_key
 from findingaid.indexing.synopses import with_fallbacks
-from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
-from findingaid.protocols import Resuming
+from findingaid.model import NO_USAGE, Outcome, Synopsis, SynthesizerInput, Usage
+from findingaid.protocols import ResumableSynthesizer
 from findingaid.store import Store
 from findingaid.store.sql import equals
 from findingaid.strategies.with_synopsis import WithSynopsis
@@ -30,15 +30,15 @@ class _Call:
     """The next call for one artifact; `rest` are the calls after it."""
 
     key: str
-    shown: Shown
-    rest: list[Shown]
+    shown: SynthesizerInput
+    rest: list[SynthesizerInput]
 
 
 @dataclass
 class _Round:
     """Progress of all artifacts: the synopsis so far of each open one, and the final synopsis of each done one."""
 
-    open: dict[str, Shown]
+    open: dict[str, SynthesizerInput]
     so_far: dict[str, Synopsis]
     done: dict[str, Synopsis] = field(default_factory=dict)
     calls: int = 0
@@ -60,7 +60,7 @@ class _Round:
 
 
 def resume_synopses(
-    of: WithSynopsis, synthesizer: Resuming, shown: Mapping[str, Shown], context: CallContext
+    of: WithSynopsis, synthesizer: ResumableSynthesizer, shown: Mapping[str, SynthesizerInput], context: CallContext
 ) -> CallResults:
     """Return the synopses of artifacts by a resuming synthesizer; with `context.again` from an empty state."""
     store = context.spending.store
@@ -92,7 +92,7 @@ def resume_synopses(
     return with_fallbacks(of, shown, results, context)
 
 
-def _before(store: Store, corpus: str, artifacts: Mapping[str, Shown]) -> dict[str, Synopsis]:
+def _before(store: Store, corpus: str, artifacts: Mapping[str, SynthesizerInput]) -> dict[str, Synopsis]:
     """Return the stored summaries by artifact id, of any producer."""
     columns = ("artifact_id", "text", "producer_id", "state")
     where = f"{equals('corpus', corpus)} AND state IS NOT NULL"
@@ -108,7 +108,7 @@ def _before(store: Store, corpus: str, artifacts: Mapping[str, Shown]) -> dict[s
     }
 
 
-def _next(synthesizer: Resuming, keys: Mapping[str, str], at: _Round) -> dict[str, _Call]:
+def _next(synthesizer: ResumableSynthesizer, keys: Mapping[str, str], at: _Round) -> dict[str, _Call]:
     """Return the next call of each artifact that needs one; close the artifacts that need none."""
     calls: dict[str, _Call] = {}
     for i, what in list(at.open.items()):
@@ -121,7 +121,7 @@ def _next(synthesizer: Resuming, keys: Mapping[str, str], at: _Round) -> dict[st
     return calls
 
 
-def _foresee(synthesizer: Resuming, calls: Mapping[str, _Call], at: _Round) -> None:
+def _foresee(synthesizer: ResumableSynthesizer, calls: Mapping[str, _Call], at: _Round) -> None:
     """Count the calls and usage that these artifacts still need, equal calls once, and close the artifacts."""
     for call in {call.key: call for call in calls.values()}.values():
         left = [call.shown, *call.rest]
@@ -133,7 +133,11 @@ def _foresee(synthesizer: Resuming, calls: Mapping[str, _Call], at: _Round) -> N
 
 
 def _instead(
-    of: WithSynopsis, synthesizer: Resuming, shown: Shown, synopsis: Synopsis, before: Synopsis | None
+    of: WithSynopsis,
+    synthesizer: ResumableSynthesizer,
+    shown: SynthesizerInput,
+    synopsis: Synopsis,
+    before: Synopsis | None,
 ) -> Synopsis:
     """Fall back to the previous synopsis, or to the stand-in synthesizer.
 

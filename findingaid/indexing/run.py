@@ -34,7 +34,7 @@ from findingaid.errors import (
     one_line,
 )
 from findingaid.identity.hashes import content_hash
-from findingaid.indexing.budget import Spending
+from findingaid.indexing.budget import BudgetTracker
 from findingaid.indexing.forecast import Forecast
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.options import BuildOptions, Progress
@@ -53,7 +53,7 @@ from findingaid.store.leases import Tell
 from findingaid.store.purge import Purged, purge
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
-from findingaid.strategies.with_synopsis import taken_apart
+from findingaid.strategies.with_synopsis import split_synopsis
 from findingaid.text.folding import composed
 
 LOGGER = logging.getLogger("findingaid")
@@ -108,7 +108,7 @@ class Run:
     store: Store
     embedder: Embedder
     corpora: Mapping[str, Corpus]
-    spending: Spending
+    spending: BudgetTracker
     log: DecisionLog
     release: Release
     executor: Executor | None = None
@@ -217,7 +217,7 @@ class Run:
             raise QueryError("stages: named to be redone: add --force")
         chosen = [find_corpus(self.corpora, corpus) for corpus in corpora]
         known = {stage for corpus in chosen for stage in corpus.stages}
-        if not any(taken_apart(corpus.strategy)[1] for corpus in chosen):
+        if not any(split_synopsis(corpus.strategy)[1] for corpus in chosen):
             known.discard(Stage.SYNOPSES)
         if unknown := [stage for stage in stages if stage not in known]:
             names = ", ".join(stage for stage in Stage if stage in known)
@@ -261,11 +261,11 @@ class Run:
         Removes the records of artifacts that are skipped now. Raises SourceShrunkError if these are suspiciously many.
         """
         indexer = self.indexer(plan.corpus)
-        turned = [artifact_id for report in reports for artifact_id in report.turned]
-        if turned:
+        newly_skipped = [artifact_id for report in reports for artifact_id in report.newly_skipped]
+        if newly_skipped:
             if not plan.allow_loss:
-                refuse_skips(len(turned), indexer.ledger.count(plan.corpus), indexer.corpus.max_loss)
-            indexer.remove(turned)
+                refuse_skips(len(newly_skipped), indexer.ledger.count(plan.corpus), indexer.corpus.max_loss)
+            indexer.remove(newly_skipped)
         if not plan.partial:
             if plan.failures or any(report.failed for report in reports):
                 indexer.retract_other_embedders()
@@ -488,7 +488,7 @@ def _report(plan: CorpusPlan, reports: Sequence[BatchReport], records: int) -> C
         **counts,
         artifacts=artifacts,
         unchanged=artifacts - total.new - total.changed - left_out,
-        deleted=len(plan.deleted) + len(total.turned),
+        deleted=len(plan.deleted) + len(total.newly_skipped),
         waits=plan.notes,
     )
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from findingaid.claims.extraction import HINTS
-from findingaid.claims.model import Claimed
+from findingaid.claims.model import ClaimsResult
 from findingaid.edges import edges_of
 from findingaid.errors import RAISED, DecomposeError, ReadError, SkippedError, brief, failure_kind, one_line
 from findingaid.identity.hashes import text_hash, to_json
@@ -15,10 +15,10 @@ from findingaid.indexing.calls import synopsis_key
 from findingaid.indexing.row_size import check_rows
 from findingaid.indexing.watchdog import Watch
 from findingaid.indexing.work import ArtifactWork
-from findingaid.model import Artifact, Outcome, Shown, Stage, SurfacePlan, Synopsis
+from findingaid.model import Artifact, Outcome, Stage, SurfacePlan, Synopsis, SynthesizerInput
 from findingaid.protocols import ConcurrentSource, EdgeExtractor, Embedder, ResumableSource, Source, Strategy
 from findingaid.store.artifacts import artifact_version
-from findingaid.strategies.base import shown_text, unreserved
+from findingaid.strategies.base import shown_text, validate_surface_kind
 from findingaid.strategies.with_synopsis import WithSynopsis, contexts
 
 
@@ -94,7 +94,7 @@ def _check_surfaces(artifact: Artifact, plan: SurfacePlan) -> None:
     whole = artifact.raw if isinstance(artifact.raw, str) else None
     for surface in plan.surfaces:
         try:
-            unreserved(surface.kind)
+            validate_surface_kind(surface.kind)
         except ValueError as error:
             raise DecomposeError(str(error)) from None
         if whole is not None and surface.span and "field" not in surface.metadata:
@@ -123,10 +123,10 @@ def prepare_extraction(strategy: Strategy, works: Sequence[ArtifactWork]) -> Non
         try:
             text = shown_text(strategy, artifact, work.plan)
         except RAISED as error:  # a strategy may raise anything; only the claims fail
-            work.claims = Claimed(Outcome.FAILED, kind=failure_kind(error), message=f"text: {one_line(error)}")
+            work.claims = ClaimsResult(Outcome.FAILED, kind=failure_kind(error), message=f"text: {one_line(error)}")
         else:
             hints = {name: artifact.metadata[name] for name in HINTS if artifact.metadata.get(name)}
-            work.claims_input = Shown(artifact.artifact_id, text, hints)
+            work.claims_input = SynthesizerInput(artifact.artifact_id, text, hints)
 
 
 def put_in_context(of: WithSynopsis, works: Sequence[ArtifactWork], embedder: Embedder) -> None:

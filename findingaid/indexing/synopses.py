@@ -8,24 +8,24 @@ from dataclasses import replace
 from findingaid.corpus import Corpus
 from findingaid.indexing.budget import Bounded
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer
-from findingaid.model import Shown
+from findingaid.model import SynthesizerInput
 from findingaid.protocols import Synthesizer
-from findingaid.strategies.with_synopsis import WithSynopsis, taken_apart
+from findingaid.strategies.with_synopsis import WithSynopsis, split_synopsis
 
 
 def synthesizers_of(corpora: Iterable[Corpus]) -> dict[str, Synthesizer]:
     """Return the synthesizers of these corpora, by id."""
-    found = (taken_apart(corpus.strategy)[1] for corpus in corpora)
+    found = (split_synopsis(corpus.strategy)[1] for corpus in corpora)
     return {of.synthesizer.id: of.synthesizer for of in found if of is not None}
 
 
-def write_synopses(of: WithSynopsis, shown: Mapping[str, Shown], context: CallContext) -> CallResults:
+def write_synopses(of: WithSynopsis, shown: Mapping[str, SynthesizerInput], context: CallContext) -> CallResults:
     """Return synopses by artifact id; the fallback, if there is one, fills in missing ones."""
     return with_fallbacks(of, shown, CachedCalls(of.synthesizer, context).results(shown), context)
 
 
 def with_fallbacks(
-    of: WithSynopsis, shown: Mapping[str, Shown], made: CallResults, context: CallContext
+    of: WithSynopsis, shown: Mapping[str, SynthesizerInput], made: CallResults, context: CallContext
 ) -> CallResults:
     """Fill in missing synopses with texts of the fallback synthesizer, until the real ones arrive.
 

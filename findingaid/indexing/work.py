@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from findingaid.claims.model import Claimed, Noded
+from findingaid.claims.model import ClaimsResult, NodeResult
 from findingaid.errors import failure_kind, one_line
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing import claims as claiming
@@ -21,17 +21,17 @@ from findingaid.model import (
     Listing,
     Note,
     Outcome,
-    Shown,
     Stage,
     Surface,
     SurfacePlan,
     Synopsis,
+    SynthesizerInput,
 )
 from findingaid.store import LedgerRow
 
 NO_SYNOPSIS = Synopsis(Outcome.SKIPPED)
-NO_CLAIMS = Claimed(Outcome.SKIPPED)
-NO_NODE = Noded(Outcome.SKIPPED)
+NO_CLAIMS = ClaimsResult(Outcome.SKIPPED)
+NO_NODE = NodeResult(Outcome.SKIPPED)
 """Results of the stages that a corpus does not have."""
 
 
@@ -68,7 +68,7 @@ class ArtifactWork:
     hashes: Sequence[str] = ()
     """Hashes of the texts of its surfaces without context, in plan order."""
 
-    synopsis_input: Shown | None = None
+    synopsis_input: SynthesizerInput | None = None
     synopsis: Synopsis = NO_SYNOPSIS
     synopsis_missing: bool = False
     """Whether it needs a synopsis that was not requested, as in a plan."""
@@ -80,9 +80,9 @@ class ArtifactWork:
     contexts: Sequence[str] | None = None
     """The text put before each surface for embedding and search, if the corpus uses contexts."""
 
-    claims_input: Shown | None = None
-    claims: Claimed | None = None
-    node: Noded | None = None
+    claims_input: SynthesizerInput | None = None
+    claims: ClaimsResult | None = None
+    node: NodeResult | None = None
 
     versions: Mapping[str, str | None] = field(default_factory=dict)
     """Part -> its wanted version; None if a requested result is not there yet."""
@@ -127,7 +127,7 @@ class ArtifactWork:
         texts |= {text_hash(surface.text): surface.text for _, surface, _ in self.claim_surfaces()}
         return texts | {text_hash(self.synopsis.text): self.synopsis.text} if self.synopsis.text else texts
 
-    def result(self, stage: Stage) -> Synopsis | Claimed | Noded:
+    def result(self, stage: Stage) -> Synopsis | ClaimsResult | NodeResult:
         """Return the result of one of the stages in WRITTEN."""
         if stage is Stage.SYNOPSES:
             return self.synopsis

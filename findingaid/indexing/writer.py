@@ -32,7 +32,7 @@ from findingaid.store import LedgerRow, SkippedArtifacts, Store, history
 from findingaid.store.ledger import OUTCOMES, notes_json
 from findingaid.store.skipped import TABLE as SKIPPED
 from findingaid.store.skipped import skipped_rows
-from findingaid.strategies.with_synopsis import taken_apart
+from findingaid.strategies.with_synopsis import split_synopsis
 
 NOT_FAILED: Mapping[str, Any] = {
     name: getattr(LedgerRow("", ""), name)
@@ -68,7 +68,7 @@ class BatchWriter:
 
     def _tables(self, batch: Batch) -> dict[str, tuple[list[str], pa.Table]]:
         """Return table -> (artifacts whose rows are replaced, the new rows)."""
-        name, (_, synopses) = self.corpus.name, taken_apart(self.corpus.strategy)
+        name, (_, synopses) = self.corpus.name, split_synopsis(self.corpus.strategy)
         redone = {part: [work for work in batch.live if part in work.redo] for part in PARTS}
         made = {
             "artifacts": artifact_rows(name, redone[Stage.ARTIFACTS]),
@@ -140,7 +140,7 @@ class BatchWriter:
     def _wants(self, stage: Stage) -> bool:
         """Return whether the corpus wants the output of one of the stages in WRITTEN."""
         if stage is Stage.SYNOPSES:
-            return taken_apart(self.corpus.strategy)[1] is not None
+            return split_synopsis(self.corpus.strategy)[1] is not None
         return stage in self.corpus.stages
 
     def _built_from(self, work: ArtifactWork) -> dict[str, Any]:

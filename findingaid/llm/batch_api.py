@@ -24,7 +24,7 @@ from findingaid.llm.caller import ChatRequest, Parse
 from findingaid.llm.completions import parse_completion
 from findingaid.llm.endpoint import Endpoint, start_client
 from findingaid.llm.prompts import Prompt, estimate_tokens
-from findingaid.model import Outcome, Shown, Synopsis
+from findingaid.model import Outcome, Synopsis, SynthesizerInput
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -98,7 +98,7 @@ class BatchClient:
         """
         return bool(text.strip()) and estimate_tokens(text) <= self.context_tokens
 
-    def inputs(self, shown: Iterable[tuple[str, Shown]]) -> Iterator[BatchJobInput]:
+    def inputs(self, shown: Iterable[tuple[str, SynthesizerInput]]) -> Iterator[BatchJobInput]:
         """Yield input files for pairs of a key and an input, each within the limits of a job.
 
         A key has at most 64 characters.

@@ -1,4 +1,4 @@
-"""Purse from which each request to an endpoint is paid, if a run has a budget."""
+"""Money from which each request to an endpoint is paid, if a run has a budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "Unsupp
 """Causes of client errors after which no request has left this machine."""
 
 
-class Purse(Protocol):
+class Reservations(Protocol):
     """Account of one synthesizer in one run."""
 
     def reserve(self, most: Usage) -> bool:
@@ -34,11 +34,11 @@ class Purse(Protocol):
         """Replace a request's reservation by its actual usage."""
 
 
-_PURSE: ContextVar[Purse | None] = ContextVar("purse", default=None)
+_PURSE: ContextVar[Reservations | None] = ContextVar("purse", default=None)
 
 
 @contextmanager
-def paying_from(purse: Purse) -> Iterator[None]:
+def paying_from(purse: Reservations) -> Iterator[None]:
     """Pay all requests made within this context from a purse, in this thread and in event loops that it submits to."""
     token = _PURSE.set(purse)
     try:

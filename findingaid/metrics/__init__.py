@@ -2,20 +2,20 @@
 
 from findingaid.metrics.cases import Case, Cases, load_cases
 from findingaid.metrics.measures import MEASURES, measure_name
-from findingaid.metrics.rankings import CaseRanking, Remembering, Searching
+from findingaid.metrics.rankings import CachingEmbedder, CaseRanking, SupportsSearch
 from findingaid.metrics.results import Comparison, Difference, Evaluation, Score, evaluate_search
 
 __all__ = [
     "MEASURES",
+    "CachingEmbedder",
     "Case",
     "CaseRanking",
     "Cases",
     "Comparison",
     "Difference",
     "Evaluation",
-    "Remembering",
     "Score",
-    "Searching",
+    "SupportsSearch",
     "evaluate_search",
     "load_cases",
     "measure_name",

@@ -44,7 +44,7 @@ class CaseRanking:
     passage: int | None = None
 
 
-class Searching(Protocol):
+class SupportsSearch(Protocol):
     """Interface that evaluations search with; a finding aid implements it."""
 
     @property
@@ -54,7 +54,7 @@ class Searching(Protocol):
 
 
 @dataclass(frozen=True)
-class Remembering:
+class CachingEmbedder:
     """Embedder that caches the vectors of queries; with a folder, in one file for each embedder."""
 
     of: Embedder
@@ -107,7 +107,7 @@ class Remembering:
 
 
 def rank(
-    aid: Searching,
+    aid: SupportsSearch,
     cases: Sequence[Case],
     depth: int,
     *,
@@ -123,13 +123,13 @@ def rank(
         found.append(_ranking(aid, case, depth, corpora, asked or {}))
         if progress:
             progress(0, 1)
-    if isinstance(aid.embedder, Remembering):
+    if isinstance(aid.embedder, CachingEmbedder):
         aid.embedder.keep()
     return found
 
 
 def _ranking(
-    aid: Searching, case: Case, depth: int, corpora: Sequence[str] | None, asked: Mapping[str, Any]
+    aid: SupportsSearch, case: Case, depth: int, corpora: Sequence[str] | None, asked: Mapping[str, Any]
 ) -> CaseRanking:
     def hits(per_artifact: bool) -> Sequence[Hit]:
         try:

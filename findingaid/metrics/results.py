@@ -13,7 +13,7 @@ from findingaid.errors import CasesError
 from findingaid.frames import to_frame
 from findingaid.metrics.cases import Case, Cases
 from findingaid.metrics.measures import MEASURES, PASSAGE, Numbers, depth_of, interval, p_value, scores
-from findingaid.metrics.rankings import CaseRanking, Progress, Searching, rank
+from findingaid.metrics.rankings import CaseRanking, Progress, SupportsSearch, rank
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ def _plain(scores: Mapping[str, Score | None]) -> dict[str, Any]:
 
 
 def evaluate_search(
-    searching: Searching,
+    searching: SupportsSearch,
     cases: Cases,
     measures: Sequence[str] | None = None,
     *,

@@ -239,12 +239,12 @@ def _widen(dataset: lance.LanceDataset, types: Mapping[str, pa.DataType]) -> Non
     wide = pa.schema([pa.field(OURS + name, kind) for name, kind in types.items()])
 
     @lance.batch_udf(output_schema=wide)
-    def made_again(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def rebuilt(batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = [orjson.loads(text) for text in batch["metadata"].to_pylist()]
         made = [array([row.get(name) for row in rows], kind) for name, kind in types.items()]
         return pa.RecordBatch.from_arrays(made, schema=wide)
 
-    dataset.add_columns(made_again, read_columns=["metadata"])
+    dataset.add_columns(rebuilt, read_columns=["metadata"])
     # One commit for all names; the old columns get the prefix twice.
     old = [{"path": name, "name": OURS * 2 + name} for name in types]
     dataset.alter_columns(*old, *({"path": OURS + name, "name": name} for name in types))  # type: ignore[arg-type]  # lance takes one per argument

@@ -76,7 +76,7 @@ PROCESS = secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseRow:
     """A lease as it is stored."""
 
     owner: str
@@ -102,7 +102,7 @@ class Held:
         """Whether its run works on a corpus, and may be between two commits."""
         return not self.name.startswith("*")
 
-    def waits_for(self, row: Held) -> bool:
+    def waits_for(self, row: LeaseRow) -> bool:
         """Check whether this lease cannot be taken while another one is held."""
         if row.name == WHOLE_STORE:
             return self.name != PUBLISHING
@@ -139,7 +139,7 @@ class Held:
         return f"run {self.run} ({process})" if self.run else process
 
 
-NOBODY = Held("", "", 0, "", "", "", "", datetime.fromtimestamp(0, UTC))
+NOBODY = LeaseRow("", "", 0, "", "", "", "", datetime.fromtimestamp(0, UTC))
 """A row that is always in the table, so that any two leases that are taken rewrite a common row and conflict."""
 
 
@@ -191,25 +191,25 @@ class Leases:
         with self.alone(PUBLISHING) if self._store.remote else self._store.lock(PUBLISHING):
             yield
 
-    def working(self) -> list[Held]:
+    def working(self) -> list[LeaseRow]:
         """Return the live leases on corpora, whose processes may be between two commits."""
         return [row for row in self.held() if row.of_corpus]
 
-    def held(self, name: str | None = None) -> list[Held]:
+    def held(self, name: str | None = None) -> list[LeaseRow]:
         """Return the live leases of one name, or all."""
         remote = self._store.remote
         rows = _parsed(self._store.rows("leases", schemas.LEASES.names)) if remote else self._read()
         return [row for row in rows if row.live and name in {None, row.name}]
 
-    def claim(self, mine: Held) -> list[Held]:
+    def claim(self, mine: LeaseRow) -> list[LeaseRow]:
         """Write a row in place of the one that its owner has. If live leases exclude it, return those instead.
 
         Its owner then holds no corpus any more: runs that want each other's corpora never deadlock. Raises StoreError
         if a run with another embedder or other table schemas is in progress.
         """
-        others: list[Held] = []
+        others: list[LeaseRow] = []
 
-        def take(rows: list[Held]) -> list[Held] | None:
+        def take(rows: list[LeaseRow]) -> list[LeaseRow] | None:
             before = [row for row in rows if row.owner == mine.owner]
             rest = [row for row in rows if row.owner != mine.owner]
             live = [row for row in rest if row.live]
@@ -224,7 +224,7 @@ class Leases:
         self.edit(take)
         return others
 
-    def _require_same(self, mine: Held, live: list[Held]) -> None:
+    def _require_same(self, mine: LeaseRow, live: list[LeaseRow]) -> None:
         """Raise StoreError if one of these live leases is of a run with another embedder or other table schemas."""
         for row in live:
             if mine.made_with and row.made_with not in {"", mine.made_with}:
@@ -233,7 +233,7 @@ class Leases:
                     " wait until it ends, or give this run its own store"
                 )
 
-    def edit(self, change: Callable[[list[Held]], list[Held] | None]) -> None:
+    def edit(self, change: Callable[[list[LeaseRow]], list[LeaseRow] | None]) -> None:
         """Replace all leases with the result of `change`, in one commit; None changes nothing."""
 
         def edit(table: pa.Table) -> pa.Table | None:
@@ -243,7 +243,7 @@ class Leases:
         if self._store.remote:
             self._store.rewrite("leases", _table([NOBODY]), edit)
             return
-        with self._store.lock("leases"), self._store.reached():
+        with self._store.lock("leases"), self._store.storage_errors():
             rows = change(self._read())
             if rows is not None:
                 new = self._file.with_suffix(".new")
@@ -254,14 +254,14 @@ class Leases:
     def _file(self) -> Path:
         return Path(self._store.uri) / LOCKS / "leases.json"
 
-    def _read(self) -> list[Held]:
+    def _read(self) -> list[LeaseRow]:
         """Return the rows of the file. One that was lost, or cut off as the machine went down, holds nothing."""
-        with self._store.reached():
+        with self._store.storage_errors():
             try:
                 rows = orjson.loads(self._file.read_bytes())
             except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
                 return []
-        return [Held(**row | {"expires": datetime.fromisoformat(row["expires"])}) for row in rows]
+        return [LeaseRow(**row | {"expires": datetime.fromisoformat(row["expires"])}) for row in rows]
 
 
 class Lease:
@@ -321,10 +321,10 @@ class Lease:
             time.sleep(SOON_SECONDS if name in BRIEF else POLL_SECONDS)
         return bool(told)
 
-    def try_take(self, name: str, part: str = "") -> list[Held]:
+    def try_take(self, name: str, part: str = "") -> list[LeaseRow]:
         """Hold a name in place of the one before, or return the leases that exclude it."""
         since = _now()
-        row = Held(
+        row = LeaseRow(
             self._owner, this_host(), os.getpid(), name, self._run, part, self._made_with, since + self._leases.ttl
         )
         others = self._leases.claim(row)
@@ -368,7 +368,7 @@ class Lease:
         found = False
         since = _now()
 
-        def renew(rows: list[Held]) -> list[Held] | None:
+        def renew(rows: list[LeaseRow]) -> list[LeaseRow] | None:
             nonlocal found
             found = any(row.owner == self._owner for row in rows)
             until = _now() + self._leases.ttl
@@ -405,12 +405,12 @@ class Lease:
             LOGGER.debug("%s is not released and will expire: %s", self, error)
         self._name = ""
 
-    def _without(self, rows: list[Held]) -> list[Held] | None:
+    def _without(self, rows: list[LeaseRow]) -> list[LeaseRow] | None:
         rest = [row for row in rows if row.owner != self._owner]
         return rest if len(rest) < len(rows) else None
 
 
-def _not_purged(row: Held) -> StoreError:
+def _not_purged(row: LeaseRow) -> StoreError:
     return StoreError(f"not purged: {row} {row.does}: wait until it ends")
 
 
@@ -418,10 +418,10 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _parsed(table: pa.Table) -> list[Held]:
-    return [Held(**row) for row in table.to_pylist() if row["owner"]]
+def _parsed(table: pa.Table) -> list[LeaseRow]:
+    return [LeaseRow(**row) for row in table.to_pylist() if row["owner"]]
 
 
-def _table(rows: list[Held]) -> pa.Table:
+def _table(rows: list[LeaseRow]) -> pa.Table:
     columns = {name: [getattr(row, name) for row in rows] for name in schemas.LEASES.names}
     return pa.table(columns, schema=schemas.LEASES)

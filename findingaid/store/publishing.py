@@ -81,7 +81,7 @@ class Publisher:
 
     def versions(self) -> list[Version]:
         """Return the published versions that are kept, newest first."""
-        with self._store.reached():
+        with self._store.storage_errors():
             return self._versions()
 
     def _versions(self) -> list[Version]:
@@ -166,7 +166,7 @@ class Publisher:
         return self._store.dataset("records")
 
     def _tags(self, table: str = "records") -> dict[str, int]:
-        with self._store.sound(), self._store.reached():
+        with self._store.damage_errors(), self._store.storage_errors():
             return {name: int(tag["version"]) for name, tag in read_tags(self._store.dataset(table)).items()}
 
     def _tag(self, tags: Mapping[str, int], drop: Collection[str] = (), table: str = "records") -> Collection[str]:

@@ -59,7 +59,7 @@ def purge(
     else protects the files of a commit in progress, which look like leftovers of a killed one. Raises StoreError when
     the lease is lost.
     """
-    with store.reached():
+    with store.storage_errors():
         return _Purge(store, lease).run(corpora, embedder_id, synthesizer_ids)
 
 

@@ -111,7 +111,7 @@ def _look(store: Store, table: str) -> tuple[str | None, lance.LanceDataset | No
 def _look_once(store: Store, table: str) -> tuple[str | None, lance.LanceDataset | None]:
     dataset = None
     try:
-        with store.reached():
+        with store.storage_errors():
             dataset = store.dataset(table)
             dataset.validate()  # type: ignore[no-untyped-call]  # lance leaves it untyped
     except StoreError as error:
@@ -164,14 +164,14 @@ def _make(store: Store, table: str, schema: pa.Schema, state: str) -> None:
     if state == "damaged":
         _set_aside(store, table)
     if state in {"of another schema", OLDER}:  # a new version: readers keep the published one
-        with store.reached():
+        with store.storage_errors():
             options = store.options or None
             lance.write_dataset(schema.empty_table(), store.path(table), mode="overwrite", storage_options=options)
         return
     try:
         # Without retries this commits the first version or fails. `write_dataset` would empty a table that another
         # run made a moment ago, since object storage has no lock that keeps other runs out.
-        with store.reached():
+        with store.storage_errors():
             lance.LanceDataset.commit(
                 store.path(table),
                 lance.LanceOperation.Overwrite(schema, []),
@@ -187,10 +187,10 @@ def _make(store: Store, table: str, schema: pa.Schema, state: str) -> None:
 def _set_aside(store: Store, table: str) -> None:
     """Rename a damaged table, so that it can still be inspected."""
     if store.remote:
-        with store.reached():
+        with store.storage_errors():
             store.objects().set_aside(f"{table}.lance", table)
         return
     path = Path(store.path(table))
-    with store.reached():
+    with store.storage_errors():
         taken = len(list(path.parent.glob(f"{table}{ASIDE}*")))
         path.rename(path.with_name(f"{table}{ASIDE}{taken + 1}"))

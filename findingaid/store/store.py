@@ -209,11 +209,11 @@ class Store(Tables):
         while True:
             tried = time.monotonic()
             try:
-                with self.reached(), self.lock(table):
+                with self.storage_errors(), self.lock(table):
                     return change(self.dataset(table))
             except (OSError, RuntimeError, ValueError) as error:
                 if not _is_conflict(error):
-                    with self.sound():
+                    with self.damage_errors():
                         raise
                 lost += 1
                 now = time.monotonic()

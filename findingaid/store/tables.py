@@ -101,7 +101,7 @@ class Tables:
 
         self.require_folder()
         try:
-            with self.reached():
+            with self.storage_errors():
                 return lance.dataset(
                     self.path(table), version=version, storage_options=self.options or None, session=self._session
                 )
@@ -124,7 +124,7 @@ class Tables:
         return self._read(table, lambda dataset: select_rows(dataset, column, wanted, columns, where))
 
     def count(self, table: str, where: str | None = None) -> int:
-        with self.sound(), self.reached():
+        with self.damage_errors(), self.storage_errors():
             return 0 if table in self.unusable else int(self.dataset(table).count_rows(where))
 
     def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
@@ -136,9 +136,9 @@ class Tables:
         Raises StoreError when the table is damaged.
         """
         for _ in range(READS - 1):
-            with suppress(OSError, ValueError, StoreError), self.sound(), self.reached():
+            with suppress(OSError, ValueError, StoreError), self.damage_errors(), self.storage_errors():
                 return read()
-        with self.sound(), self.reached():
+        with self.damage_errors(), self.storage_errors():
             return read()
 
     def exists(self) -> bool:
@@ -150,7 +150,7 @@ class Tables:
         return True
 
     @contextmanager
-    def written(self) -> Iterator[None]:
+    def require_index(self) -> Iterator[None]:
         """Raise StoreError for a store without any index in it, in place of errors that name a missing table."""
         try:
             yield
@@ -160,7 +160,7 @@ class Tables:
             raise
 
     @contextmanager
-    def reached(self) -> Iterator[None]:
+    def storage_errors(self) -> Iterator[None]:
         """Convert errors of the storage itself to a one-line UnreachableError.
 
         Such an error must never be taken for damage. Errors of object storage may contain addresses and keys, which
@@ -174,7 +174,7 @@ class Tables:
             raise
 
     @contextmanager
-    def sound(self) -> Iterator[None]:
+    def damage_errors(self) -> Iterator[None]:
         """Convert the remaining errors of Lance to a one-line StoreError: a file is damaged or missing."""
         try:
             yield
@@ -255,7 +255,7 @@ class Tables:
         self.require_folder()
         with ExitStack() as held:
             try:
-                with self.reached():
+                with self.storage_errors():
                     held.enter_context(locked(Path(self.uri) / LOCKS / what, f"{what} of {self.uri}"))
             except (OSError, NotImplementedError) as error:
                 raise StoreError(f"store: {self.uri} cannot be written: {getattr(error, 'strerror', error)}") from error

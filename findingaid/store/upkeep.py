@@ -79,7 +79,7 @@ def _has_more(store: Store, table: str, folder: str, suffix: str, number: int) -
     """Check whether a table may have more files than a number. Opening it would take much longer than a look."""
     if store.remote:
         return True
-    with store.reached(), suppress(FileNotFoundError):
+    with store.storage_errors(), suppress(FileNotFoundError):
         return sum(name.endswith(suffix) for name in os.listdir(f"{store.path(table)}/{folder}")) > number
     return False
 
@@ -109,7 +109,7 @@ def _index_key(store: Store, name: str, column: str, dataset: lance.LanceDataset
 
 def unindexed(store: Store) -> dict[str, tuple[int, int]]:
     """Map each index of the records to (rows that are not in it, rows that may be outside of it)."""
-    with store.reached():
+    with store.storage_errors():
         return dict(indexes.unindexed(store.dataset("records")))
 
 

@@ -182,7 +182,7 @@ def _altered_shown(store: Store) -> Iterator[tuple[str, str]]:
 
 def _streamed(store: Store, table: str, *columns: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table, with one batch in memory at a time. Raises StoreError for damaged files."""
-    with store.sound(), store.reached():
+    with store.damage_errors(), store.storage_errors():
         for batch in store.dataset(table).scanner(columns=list(columns)).to_batches():
             yield from batch.to_pylist()
 
@@ -193,7 +193,7 @@ def _searched(store: Store) -> Iterator[str]:
     if records is None or not records.count_rows():
         return
     try:
-        with store.sound(), store.reached():
+        with store.damage_errors(), store.storage_errors():
             for index in records.describe_indices():
                 records.to_table(**_asking(records, index.field_names))
     except StoreError:

@@ -48,14 +48,14 @@ def text_of(raw: Any, text_key: str | None = None) -> str:
     raise DecomposeError(f"expected text or a mapping, got {type(raw).__name__}", "parse")
 
 
-def unreserved(kind: str) -> str:
+def validate_surface_kind(kind: str) -> str:
     """Return a surface kind of a strategy. Raises ValueError if findingaid uses it for records of its own."""
     if kind in RESERVED_KINDS:
         raise ValueError(f"the surface kind {kind!r} is reserved for {RESERVED_KINDS[kind]}: choose another")
     return kind
 
 
-SurfaceKind = Annotated[str, AfterValidator(unreserved)]
+SurfaceKind = Annotated[str, AfterValidator(validate_surface_kind)]
 """Type of a parameter that names a surface kind."""
 
 

@@ -12,8 +12,15 @@ from pydantic import BeforeValidator, InstanceOf, StringConstraints, ValidationI
 from findingaid.errors import ConfigError
 from findingaid.identity.fingerprints import GATE, SYNTHESIZER, check_id, producer_id
 from findingaid.identity.hashes import content_hash
-from findingaid.model import SYNOPSIS, Artifact, Raw, Segment, Shown, Surface, SurfacePlan, Vectors
-from findingaid.protocols import ArtifactSynthesizer, ChunkPlacing, Embedder, Resuming, Strategy, Synthesizer
+from findingaid.model import SYNOPSIS, Artifact, Raw, Segment, Surface, SurfacePlan, SynthesizerInput, Vectors
+from findingaid.protocols import (
+    ArtifactSynthesizer,
+    ChunkPlacing,
+    Embedder,
+    ResumableSynthesizer,
+    Strategy,
+    Synthesizer,
+)
 from findingaid.registry import Importable, checked
 from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, shown_segments, shown_text
 from findingaid.strategies.chunked import Chunked
@@ -121,14 +128,16 @@ class WithSynopsis:
 
     @cached_property
     def _resuming(self) -> bool:
-        return isinstance(self.synthesizer, Resuming)  # too slow to repeat for each artifact
+        return isinstance(self.synthesizer, ResumableSynthesizer)  # too slow to repeat for each artifact
 
-    def shown(self, artifact: Artifact, plan: SurfacePlan) -> Shown:
+    def shown(self, artifact: Artifact, plan: SurfacePlan) -> SynthesizerInput:
         """Return the input of the synthesizer for an artifact. It contains the path only if `fields` names it."""
         metadata = artifact.metadata
         said = [f"{name}: {_said(metadata[name])}" for name in self.fields if metadata.get(name)]
         text = "\n\n".join(filter(None, ["\n".join(said), shown_text(self.inner, artifact, plan)]))
-        shown = Shown(artifact.artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)})
+        shown = SynthesizerInput(
+            artifact.artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)}
+        )
         if _reads_artifact(self.synthesizer):
             fields = {**metadata, **plan.filter_fields}
             return replace(shown, artifact=Artifact(artifact.artifact_id, artifact.raw, fields))
@@ -147,7 +156,7 @@ class WithSynopsis:
         shown = self.shown(Artifact(artifact_id, raw, metadata), plan)
         if not (shown.text.strip() or shown.artifact) or not self.when(plan):
             return plan
-        if isinstance(self.synthesizer, Resuming):
+        if isinstance(self.synthesizer, ResumableSynthesizer):
             text = run_to_completion(self.synthesizer, shown).text
         elif shown.artifact and isinstance(self.synthesizer, ArtifactSynthesizer):
             text = self.synthesizer.synthesize_artifact(shown.text, shown.metadata, shown.artifact)
@@ -193,7 +202,7 @@ def _reads_artifact(synthesizer: Synthesizer | None) -> bool:
     return bool(getattr(synthesizer, "reads_artifact", False))
 
 
-def taken_apart(strategy: Strategy) -> tuple[Strategy, WithSynopsis | None]:
+def split_synopsis(strategy: Strategy) -> tuple[Strategy, WithSynopsis | None]:
     """Split a strategy into the strategy that cuts, and the synopsis settings, which are None without synopses."""
     return (strategy.inner, strategy) if isinstance(strategy, WithSynopsis) else (strategy, None)
 
@@ -203,7 +212,7 @@ def quoted_text(strategy: Strategy, artifact: Artifact) -> str:
 
     It does not contain the metadata fields that are shown to a synthesizer.
     """
-    return shown_text(taken_apart(strategy)[0], artifact)
+    return shown_text(split_synopsis(strategy)[0], artifact)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, Validat
 from findingaid.errors import SynthesisError, failure_kind, one_line
 from findingaid.identity.hashes import content_hash
 from findingaid.llm.prompts import estimate_tokens, split_text
-from findingaid.model import Outcome, Segment, Shown, Synopsis, Usage
-from findingaid.protocols import Resuming
+from findingaid.model import Outcome, Segment, Synopsis, SynthesizerInput, Usage
+from findingaid.protocols import ResumableSynthesizer
 from findingaid.registry import checked
 from findingaid.synthesis import SUMMARIZERS
 from findingaid.synthesis.anchored_summary import AnchoredSummary, Summarizer
@@ -109,9 +109,9 @@ class Anchored:
         return self.summarizer.most(text) if isinstance(self.summarizer, OpenAISummarizer) else self.estimate(text)
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
-        return run_to_completion(self, Shown("", text, metadata, [Segment(0, "", text)])).text
+        return run_to_completion(self, SynthesizerInput("", text, metadata, [Segment(0, "", text)])).text
 
-    def left(self, shown: Shown, state: str) -> list[Shown]:
+    def left(self, shown: SynthesizerInput, state: str) -> list[SynthesizerInput]:
         segments = list(self._cut(shown.segments))
         known = State.of(state)
         start = known.resume_index(list(map(_covered, segments))) if known else None
@@ -122,7 +122,7 @@ class Anchored:
             calls[0] = replace(calls[0], state=kept.model_dump_json())
         return calls
 
-    def resume(self, shown: Shown) -> Synopsis:
+    def resume(self, shown: SynthesizerInput) -> Synopsis:
         known = State.of(shown.state)
         existing = known.summary if known else None
         made, usage = self._summarize(shown.segments, existing)
@@ -180,7 +180,7 @@ class Anchored:
             yield group
 
 
-def run_to_completion(synthesizer: Resuming, shown: Shown) -> Synopsis:
+def run_to_completion(synthesizer: ResumableSynthesizer, shown: SynthesizerInput) -> Synopsis:
     """Synthesize an artifact from the beginning, call after call. Raises SynthesisError."""
     synopsis = Synopsis(Outcome.EMPTY)
     while left := synthesizer.left(shown, synopsis.state):

@@ -18,8 +18,8 @@ from findingaid.llm.caller import Caller
 from findingaid.llm.completions import short_text
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, as_data, estimate_tokens, load_template, split_text
-from findingaid.llm.rate_limits import Wanted
-from findingaid.model import CallResult, Shown, Synopsis, Usage
+from findingaid.llm.rate_limits import PathFilter
+from findingaid.model import CallResult, Synopsis, SynthesizerInput, Usage
 
 CONTEXT_TOKENS = 200
 """Longest context, in tokens. The prompt asks for 40 words."""
@@ -59,7 +59,7 @@ class ChunkContexts:
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         return self._caller.run(text, text_hash(text), self._context).get()
 
-    def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
         """Yield contexts in the order in which they arrive, each with its index in `shown`; see `Caller.run_all`."""
         texts = (one.text for one in shown)
         with closing(self._caller.run_all(texts, text_hash, self._context, _document_hash)) as results:
@@ -87,7 +87,7 @@ class ChunkContexts:
     def _prompt(self) -> Prompt:
         return Prompt(load_template("chunk_context"), "form_context")
 
-    async def _context(self, text: str, wanted: Wanted) -> CallResult[str]:
+    async def _context(self, text: str, wanted: PathFilter) -> CallResult[str]:
         document, chunk = orjson.loads(text)
         messages = self._prompt.about("chunk", document, chunk=as_data(chunk))
         return await self._caller.call(messages, self._parse, wanted)

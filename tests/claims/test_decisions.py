@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from findingaid import StoreError
 from findingaid.claims.decisions import Decision, DecisionLog, Verdict, broken, hash_of
-from findingaid.claims.model import Action, Circulation, Review, Standing, Truth
-from findingaid.claims.standing import LINKS, Standings, require_undoable
+from findingaid.claims.model import Action, Circulation, ClaimStatus, Review, Truth
+from findingaid.claims.standing import LINKS, ClaimStatuses, require_undoable
 from findingaid.errors import QueryError
 from findingaid.store import Store, repair, schemas, upkeep
 from tests.conftest import ReadyMade
@@ -40,7 +40,7 @@ def decide(log: DecisionLog, *verdicts: Verdict, reason: str = "so it is") -> Se
     """Take decisions, all or none, as the rules have it."""
 
     def allowed(before: Sequence[Decision]) -> Sequence[Verdict]:
-        standings = Standings.after(before)
+        standings = ClaimStatuses.after(before)
         for v in verdicts:
             standings.require(v)
             standings.take(v)
@@ -113,19 +113,19 @@ def test_the_truth_of_an_approved_claim_is_changed_by_approving_it_again(log: De
     decide(log, verdict("approve", "aaaa"))
     decide(log, replace(verdict("approve", "aaaa"), truth=Truth.ACTIONABLE))
 
-    assert Standings.after(log.all()).of("aaaa").truth is Truth.ACTIONABLE
+    assert ClaimStatuses.after(log.all()).of("aaaa").truth is Truth.ACTIONABLE
 
 
 @pytest.mark.parametrize("action", ["archive", "supersede"])
 def test_a_restored_claim_is_as_it_was_before(log: DecisionLog, action: str) -> None:
     decide(log, verdict("approve", "aaaa"))
-    before = Standings.after(log.all()).of("aaaa")
+    before = ClaimStatuses.after(log.all()).of("aaaa")
     decide(log, verdict(action, "aaaa", "bbbb" if action == "supersede" else ""))
-    assert Standings.after(log.all()).of("aaaa").retracted
+    assert ClaimStatuses.after(log.all()).of("aaaa").retracted
 
     decide(log, verdict("restore", "aaaa"))
 
-    assert Standings.after(log.all()).of("aaaa") == before
+    assert ClaimStatuses.after(log.all()).of("aaaa") == before
     decide(log, verdict("redact", "aaaa"))
     with pytest.raises(QueryError, match="Possible: nothing"):
         decide(log, verdict("restore", "aaaa"))
@@ -134,31 +134,31 @@ def test_a_restored_claim_is_as_it_was_before(log: DecisionLog, action: str) -> 
 @pytest.mark.parametrize("falls", ["reject", "archive", "redact"])
 def test_a_superseded_claim_is_live_again_when_the_one_in_its_place_falls(log: DecisionLog, falls: str) -> None:
     decide(log, verdict("supersede", "aaaa", "bbbb"))
-    assert Standings.after(log.all()).of("aaaa").superseded_by == "bbbb"
+    assert ClaimStatuses.after(log.all()).of("aaaa").superseded_by == "bbbb"
 
     decide(log, verdict(falls, "bbbb"))
 
-    assert Standings.after(log.all()).of("aaaa") == Standing()
+    assert ClaimStatuses.after(log.all()).of("aaaa") == ClaimStatus()
     decide(log, verdict("approve", "aaaa"))
 
 
 def test_a_claim_stays_superseded_while_the_one_in_its_place_is_superseded_too(log: DecisionLog) -> None:
     decide(log, verdict("supersede", "aaaa", "bbbb"))
     decide(log, verdict("supersede", "bbbb", "cccc"))
-    assert [Standings.after(log.all()).of(c).retracted for c in ("aaaa", "bbbb", "cccc")] == [True, True, False]
+    assert [ClaimStatuses.after(log.all()).of(c).retracted for c in ("aaaa", "bbbb", "cccc")] == [True, True, False]
 
     decide(log, verdict("reject", "cccc"))
 
-    assert [Standings.after(log.all()).of(c).retracted for c in ("aaaa", "bbbb", "cccc")] == [True, False, True]
+    assert [ClaimStatuses.after(log.all()).of(c).retracted for c in ("aaaa", "bbbb", "cccc")] == [True, False, True]
 
 
 def test_a_contest_holds_both_ways_as_long_as_both_are_held(log: DecisionLog) -> None:
     decide(log, verdict("approve", "aaaa"), verdict("approve", "bbbb"))
     decide(log, verdict("contest", "aaaa", "bbbb"))
 
-    contested = Standings.after(log.all())
+    contested = ClaimStatuses.after(log.all())
     decide(log, verdict("reject", "bbbb"))
-    settled = Standings.after(log.all())
+    settled = ClaimStatuses.after(log.all())
 
     assert (contested.of("aaaa").truth, contested.of("aaaa").contested_by) == (Truth.CONTESTED, ("bbbb",))
     assert (contested.of("bbbb").truth, contested.of("bbbb").contested_by) == (Truth.CONTESTED, ("aaaa",))
@@ -168,7 +168,7 @@ def test_a_contest_holds_both_ways_as_long_as_both_are_held(log: DecisionLog) ->
 def test_what_supersedes_is_named_and_a_claim_supersedes_not_itself(log: DecisionLog) -> None:
     decide(log, verdict("supersede", "aaaa", "bbbb"))
 
-    standing = Standings.after(log.all()).of("aaaa")
+    standing = ClaimStatuses.after(log.all()).of("aaaa")
     assert (standing.circulation, standing.superseded_by, standing.retracted) == (
         Circulation.SUPERSEDED, "bbbb", True,
     )  # fmt: skip
@@ -285,18 +285,18 @@ def test_a_decision_is_undone_only_before_those_that_followed_it(log: DecisionLo
     ):
         undo(log, 1)
     undo(log, 2)
-    assert Standings.after(log.all()).of("aaaa").contested_by == ()
+    assert ClaimStatuses.after(log.all()).of("aaaa").contested_by == ()
     undo(log, 3)
     undo(log, 1)
 
-    assert Standings.after(log.all()).of("aaaa") == Standing()
+    assert ClaimStatuses.after(log.all()).of("aaaa") == ClaimStatus()
     with pytest.raises(QueryError, match=r"undo 1: decision 6 undid it. To bring it back, undo 6"):
         undo(log, 1)
     with pytest.raises(QueryError, match=r"undo 5: decision 6 \(undo\) changed its claim later: undo that one first"):
         undo(log, 5)
     undo(log, 6)
     undo(log, 5)
-    assert Standings.after(log.all()).of("aaaa") == Standing(Review.APPROVED, Truth.STABLE, Circulation.ARCHIVED)
+    assert ClaimStatuses.after(log.all()).of("aaaa") == ClaimStatus(Review.APPROVED, Truth.STABLE, Circulation.ARCHIVED)
     assert not list(broken(log.all()))
 
 
@@ -305,11 +305,11 @@ def test_a_redaction_erases_which_decision_an_undo_took_back_and_changes_no_othe
     decide(log, verdict("supersede", "aaaa", "bbbb"))
     undo(log, 1)
     undo(log, 2)
-    before = Standings.after(log.all()).of("aaaa")
+    before = ClaimStatuses.after(log.all()).of("aaaa")
 
     decide(log, verdict("redact", "bbbb"))
 
-    assert Standings.after(log.all()).of("aaaa") == before == Standing()
+    assert ClaimStatuses.after(log.all()).of("aaaa") == before == ClaimStatus()
     assert [d.undoes for d in log.all()] == [None] * 5
     assert not list(broken(log.all()))
     with pytest.raises(QueryError, match=r"undo 1: claim bbbb is redacted, which is final"):
@@ -325,7 +325,7 @@ ACTIONS = st.tuples(
 @settings(max_examples=100)
 def test_no_sequence_of_decisions_leaves_the_table_of_transitions(actions: list[tuple[Action, str, str, str]]) -> None:
     """After any sequence of decisions, links have both sides, and the status of claims follows the table."""
-    standings = Standings()
+    standings = ClaimStatuses()
     contests: set[frozenset[str]] = set()
     for action, claim, other, _ in actions:
         wanted = verdict(action, claim, other if action in LINKS else "")
@@ -346,7 +346,7 @@ def test_no_sequence_of_decisions_leaves_the_table_of_transitions(actions: list[
         _holds(standings, contests)
 
 
-def _holds(standings: Standings, contests: set[frozenset[str]]) -> None:
+def _holds(standings: ClaimStatuses, contests: set[frozenset[str]]) -> None:
     now = {c: standings.of(c) for c in CLAIMS}
     held = {c for c in CLAIMS if now[c].circulation is Circulation.LIVE and now[c].review is not Review.REJECTED}
     for c, standing in now.items():

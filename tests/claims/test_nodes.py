@@ -14,7 +14,7 @@ from findingaid.claims.forms import draft_of, draft_text, members_of, members_te
 from findingaid.claims.nodes import FEWEST, MOST, NODE_PRODUCERS, ExtractiveNodes
 from findingaid.claims.openai_nodes import OpenAINodes, read
 from findingaid.errors import SynthesisError
-from findingaid.protocols import Draft, Free, Member, ModelProducer, NodeProducer, Synthesizer
+from findingaid.protocols import CostsNothing, Draft, Member, ModelProducer, NodeProducer, Synthesizer
 from findingaid.testing import OpenAIServer, Request, faults
 from tests.conftest import openai
 
@@ -90,7 +90,7 @@ def test_themes_are_what_several_claims_share_names_first() -> None:
 
 
 def test_an_extractive_producer_costs_nothing() -> None:
-    assert isinstance(ExtractiveNodes(), Free)
+    assert isinstance(ExtractiveNodes(), CostsNothing)
     assert not isinstance(ExtractiveNodes(), Synthesizer)
 
 

@@ -129,11 +129,11 @@ def test_force_does_a_partition_again_and_pays_only_when_asked(location: Locatio
     location.begin()
     paid = {"calls", "embeddings"}
 
-    for told, made_again in (({"force": True}, set()), ({"force": True, "pay_again": True}, paid)):
+    for told, rebuilt in (({"force": True}, set()), ({"force": True, "pay_again": True}, paid)):
         before, events = newest_files(location), location.events()
         assert location.materialize(STAGES, "ledger.md", config=told).success
         after = newest_files(location)
-        assert {table for table in before if after[table] != before[table]} == {"records"} | made_again
+        assert {table for table in before if after[table] != before[table]} == {"records"} | rebuilt
         assert location.events() - events == {(stage.value, "ledger.md"): 1 for stage in PLAIN}
     assert location.all_fresh()
 

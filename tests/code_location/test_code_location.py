@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from findingaid.store import Leases
-from findingaid.store.leases import Held
+from findingaid.store.leases import LeaseRow
 from findingaid_dagster.assets import artifact_id_of, partition_key
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
@@ -57,7 +57,7 @@ def test_a_run_logs_which_run_it_waits_for(location: Location, by: str) -> None:
     location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
     until = datetime.now(UTC) + timedelta(seconds=3)
-    theirs = Held("them", "elsewhere", 1, "docs", "1", "", "", until)
+    theirs = LeaseRow("them", "elsewhere", 1, "docs", "1", "", "", until)
     Leases(location.aid.store).edit(lambda _: [theirs])
 
     result = location.index() if by == "index" else location.materialize(["artifacts", "surfaces"], "ledger.md")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from findingaid import Synthesizer
-from findingaid.model import Shown
+from findingaid.model import SynthesizerInput
 from findingaid.protocols import ConcurrentSynthesizer
 from findingaid.synthesis.anchored import Anchored
 from findingaid.synthesis.extractive import Extractive, centrality, sentences_of
@@ -77,7 +77,7 @@ def test_several_at_once_give_what_each_alone_gives(name: str, server: OpenAISer
     assert isinstance(synthesizer, ConcurrentSynthesizer)
     texts = [MARKDOWN, "", "A short text.", MARKDOWN[:40]]
 
-    together = dict(synthesizer.synthesize_all([Shown(str(i), text) for i, text in enumerate(texts)]))
+    together = dict(synthesizer.synthesize_all([SynthesizerInput(str(i), text) for i, text in enumerate(texts)]))
 
     assert {i: s.text for i, s in together.items()} == {
         i: synthesizer.synthesize(text, {}) for i, text in enumerate(texts)

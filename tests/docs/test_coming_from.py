@@ -16,8 +16,8 @@ from findingaid import AnchoredSummary, Corpus, FindingAid, NotFoundError, Query
 from findingaid.claims.eligible import ReviewPolicy
 from findingaid.claims.model import Tier
 from findingaid.claims.review import ProposedClaim
-from findingaid.corpus import Claiming
-from findingaid.edges import Together
+from findingaid.corpus import ClaimSettings
+from findingaid.edges import CombinedExtractor
 from findingaid.errors import ConfigError, StoreError, SynthesisError
 from findingaid.model import Segment, Surface, SurfacePlan
 from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
@@ -103,7 +103,7 @@ def points() -> Points:
 def shop(tmp_path: Path, points: Points) -> FindingAid:
     """An index with six claims of one artifact and their summary node, and one artifact without a summary."""
     source = MemorySource({"team.md": " ".join(FACTS), "note.md": "Gus sweeps the floor of the shop."})
-    claims = Claiming(Statements(), nodes=points)
+    claims = ClaimSettings(Statements(), nodes=points)
     return FindingAid(
         Store(str(tmp_path / "index")), HashEmbedder(), {"c": Corpus("c", source, Chunked(), claims=claims)}
     )
@@ -210,7 +210,7 @@ def test_edges_cause_no_synopsis_to_be_written_again(make_aid: MakeAid, source: 
     make_aid(synthesizer=synthesizer).index()
     synthesizer.seen.clear()
 
-    aid = make_aid(synthesizer=synthesizer, edges=Together())
+    aid = make_aid(synthesizer=synthesizer, edges=CombinedExtractor())
     aid.index()
 
     assert synthesizer.seen == []

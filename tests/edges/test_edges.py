@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from findingaid import Artifact, ConfigError, Corpus, Edge, FindingAid, QueryError, StoreError
-from findingaid.edges import FieldEdges, LinkEdges, Together, extractor_from
+from findingaid.edges import CombinedExtractor, FieldEdges, LinkEdges, extractor_from
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.package import Package
@@ -45,7 +45,7 @@ def pages(source: MemorySource) -> MemorySource:
 
 @pytest.fixture
 def linking(make_aid: MakeAid, pages: MemorySource, ready_made: ReadyMade) -> FindingAid:
-    aid = make_aid(edges=Together())
+    aid = make_aid(edges=CombinedExtractor())
     ready_made("linking", aid.index)
     return aid
 
@@ -127,8 +127,8 @@ def test_packages_refer_to_what_they_need_and_skills_to_what_they_are_below(tmp_
     skills = MemorySource({"pdf": {"name": "pdf", "description": "reads", "parent": "office"}})
     skills.payloads["forms"] = {"name": "forms", "description": "fills", "parent": "office/pdf"}
     corpora = {
-        "env": Corpus("env", packages, Package(chunk_size=200), edges=Together()),
-        "skills": Corpus("skills", skills, Skill(), edges=Together()),
+        "env": Corpus("env", packages, Package(chunk_size=200), edges=CombinedExtractor()),
+        "skills": Corpus("skills", skills, Skill(), edges=CombinedExtractor()),
     }
     aid = FindingAid(Store(str(tmp_path / "index")), CountingEmbedder(), corpora)
 
@@ -152,7 +152,7 @@ def test_asking_for_edges_changes_no_record_and_calls_no_model(
     embedder.seen.clear()
     synthesizer.seen.clear()
 
-    aid = make_aid(edges=Together())
+    aid = make_aid(edges=CombinedExtractor())
     report = aid.index()
 
     assert report.ok
@@ -220,7 +220,7 @@ def test_readers_see_the_edges_of_the_records_they_see(linking: FindingAid, page
 
 
 def test_a_rollback_takes_the_edges_along(make_aid: MakeAid, pages: MemorySource) -> None:
-    docs = make_aid(edges=Together())
+    docs = make_aid(edges=CombinedExtractor())
     aid = FindingAid(docs.store, docs.embedder, docs.corpora, retain=2)
     aid.index()
     for name in ("gone.md", "new.md"):
@@ -239,7 +239,7 @@ def test_a_run_that_died_before_it_published_its_edges_is_published_by_the_next(
     make_aid: MakeAid, pages: MemorySource
 ) -> None:
     make_aid().index()
-    aid = make_aid(edges=Together())
+    aid = make_aid(edges=CombinedExtractor())
     aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())
     assert ends(aid, "vector.md") == []
     assert aid.verify() == ["the newest records are not published: run `findingaid index`"]
@@ -442,7 +442,7 @@ def test_a_configuration_names_extractors(cli: Cli) -> None:
 
 
 def test_all_that_ship_are_the_default() -> None:
-    assert extractor_from(True, "edges") == Together((FieldEdges(), LinkEdges()))
+    assert extractor_from(True, "edges") == CombinedExtractor((FieldEdges(), LinkEdges()))
     assert extractor_from(False, "edges") is None
 
 

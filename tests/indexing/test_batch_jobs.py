@@ -22,7 +22,7 @@ import pytest
 from findingaid import Corpus, FindingAid
 from findingaid.indexing.batch_jobs import LOST_AFTER, choose_for_batch
 from findingaid.indexing.budget import Budget, Price
-from findingaid.model import Shown, Usage
+from findingaid.model import SynthesizerInput, Usage
 from findingaid.reports import CorpusReport
 from findingaid.store import OpenBatch, OpenBatches, Store
 from findingaid.strategies.chunked import Chunked
@@ -167,8 +167,8 @@ class TestBuild:
 
     def test_a_batch_is_of_enough_texts_that_take_one_call_each(self) -> None:
         url = "http://127.0.0.1:1/v1"
-        shown = {name: Shown(name, text) for name, text in payloads().items()}
-        long = {"long.md": Shown("long.md", "A long text that goes on and on. " * 400)}
+        shown = {name: SynthesizerInput(name, text) for name, text in payloads().items()}
+        long = {"long.md": SynthesizerInput("long.md", "A long text that goes on and on. " * 400)}
 
         assert choose_for_batch(writer(url, batch_from=6, context_tokens=2_000), shown | long) == shown
         assert choose_for_batch(writer(url, batch_from=7, context_tokens=2_000), shown | long) == {}
@@ -425,7 +425,7 @@ STEPS = (
     "Batches.create",
     "OpenBatches.sent",
     "keep_synopses",
-    "Spending.settle",
+    "BudgetTracker.settle",
     "Files.delete",
     "OpenBatches.close",
 )
@@ -435,7 +435,7 @@ STEPS = (
 CHILD = """
 import os, signal, sys
 import findingaid.indexing.batch_jobs
-from findingaid.indexing.budget import Spending
+from findingaid.indexing.budget import BudgetTracker
 from findingaid.store import OpenBatches
 from openai.resources import Batches, Files
 from tests.indexing.test_batch_jobs import aid_of

@@ -11,7 +11,7 @@ import pytest
 
 from findingaid import FindingAid
 from findingaid.indexing import progress
-from findingaid.indexing.budget import Price, Spending
+from findingaid.indexing.budget import BudgetTracker, Price
 from findingaid.indexing.progress import ProgressLog
 from findingaid.model import Usage
 from findingaid.testing import ScriptedSynthesizer
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.usefixtures("indexed")
 def test_a_line_has_counts_rate_time_left_and_spending(aid: FindingAid, clock: Clock) -> None:
-    spending = Spending(aid.store, prices={"small": Price(1_000_000, 0)})
+    spending = BudgetTracker(aid.store, prices={"small": Price(1_000_000, 0)})
     spending.usage, spending.cost = Usage(3, 40, 2), 0.5
     said: list[str] = []
     log = ProgressLog(said.append, "docs", spending)
@@ -57,7 +57,7 @@ def test_a_line_has_counts_rate_time_left_and_spending(aid: FindingAid, clock: C
 
 @pytest.mark.usefixtures("indexed")
 def test_spending_of_other_processes_of_a_run_is_in_the_line(aid: FindingAid, clock: Clock) -> None:
-    here, there = (Spending(aid.store, run="one", shared=True) for _ in range(2))
+    here, there = (BudgetTracker(aid.store, run="one", shared=True) for _ in range(2))
     there.spend("docs", ScriptedSynthesizer(), Usage(2, 30, 5))
     said: list[str] = []
     log = ProgressLog(said.append, "docs", here)
@@ -84,7 +84,7 @@ def test_threads_report_at_once_while_a_line_is_made(aid: FindingAid, monkeypatc
     said: list[str] = []
     monkeypatch.setattr(progress, "EVERY", 0)
     monkeypatch.setattr(progress, "Counter", Tallying)
-    log = ProgressLog(said.append, "docs", Spending(aid.store))
+    log = ProgressLog(said.append, "docs", BudgetTracker(aid.store))
 
     log("artifacts", 10, 0)
     log("artifacts", 0, 5)

@@ -84,7 +84,7 @@ def test_a_text_that_becomes_binary_leaves_no_records_and_the_run_says_so(files:
     (planned,) = files.json("plan")["corpora"].values()
     done = files.run("index")
 
-    assert (planned["deleted"], planned["records"], planned["turned"]) == (1, 1, ["a.md"])
+    assert (planned["deleted"], planned["records"], planned["newly_skipped"]) == (1, 1, ["a.md"])
     assert done.exit_code == 0
     assert "docs: skipped from now on, so their records are removed: a.md\n" in done.stdout
     assert {hit["artifact_id"] for hit in files.json("search", "deploy")} == {"b.md"}

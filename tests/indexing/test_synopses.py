@@ -19,7 +19,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing.budget import Budget, Price
 from findingaid.indexing.vectors import EMBED_GROUP, Embeddings
-from findingaid.model import Outcome, Shown, SurfacePlan, Synopsis, Usage, Vectors
+from findingaid.model import Outcome, SurfacePlan, Synopsis, SynthesizerInput, Usage, Vectors
 from findingaid.reports import CorpusReport, Report
 from findingaid.strategies import strategy_from_spec, strategy_to_spec
 from findingaid.strategies.chunked import Chunked
@@ -71,7 +71,7 @@ class PricedSynthesizer:
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         raise AssertionError("asked one by one")
 
-    def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+    def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
         for place, what in reversed(list(enumerate(shown))):
             self.seen.append(what.text)
             said = next((s for key, s in self.script.items() if key in what.text), None)
@@ -312,7 +312,7 @@ class TestFailures:
 
     def test_one_that_answers_nothing_at_all_fails(self, make_aid: Make) -> None:
         class Silent(PricedSynthesizer):
-            def synthesize_all(self, shown: Sequence[Shown]) -> Iterator[tuple[int, Synopsis]]:
+            def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
                 yield 0, Synopsis(Outcome.OK, "One.")
 
         report = docs(make_aid(synthesizer=Silent()).index())

@@ -13,7 +13,7 @@ from findingaid.llm.api_errors import interpret_status, reported_error
 from findingaid.llm.completions import answer_text, parse_json, short_text
 from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.thoughts import without_thoughts
-from findingaid.model import Outcome, Shown
+from findingaid.model import Outcome, SynthesizerInput
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, faults
 from findingaid.testing.faults import Fault
@@ -425,7 +425,7 @@ def test_no_part_of_a_key_is_shown_wherever_an_answer_repeats_it_and_words_are_c
     with OpenAIServer(api_key=KEY) as server:
         server.when(lambda _: True, fault)
         synthesizer = OpenAISynthesizer("m", base_url=server.base_url, api_key=KEY, structured=False, retries=0)
-        (_, synopsis), *_ = synthesizer.synthesize_all([Shown("a", "The ferry leaves at nine.", {})])
+        (_, synopsis), *_ = synthesizer.synthesize_all([SynthesizerInput("a", "The ferry leaves at nine.", {})])
 
     assert synopsis.outcome is Outcome.FAILED
     assert "***" in synopsis.message
@@ -441,7 +441,7 @@ def test_a_redirect_is_not_followed_and_says_where_to(status: int) -> None:
         synthesizer = OpenAISynthesizer(
             "m", base_url=server.base_url, api_key=KEY, default_headers={"X-Api-Key": KEY}, retries=0
         )
-        (_, synopsis), *_ = synthesizer.synthesize_all([Shown("a", "The ferry leaves at nine.", {})])
+        (_, synopsis), *_ = synthesizer.synthesize_all([SynthesizerInput("a", "The ferry leaves at nine.", {})])
         asked = other.requests
 
     assert not asked

@@ -15,7 +15,7 @@ import pytest
 
 from findingaid.errors import SynthesisError
 from findingaid.llm.batch_api import BatchClient, BatchJobInput, BatchJobState
-from findingaid.model import Outcome, Shown
+from findingaid.model import Outcome, SynthesizerInput
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, Request, faults
 from tests.paths import ROOT
@@ -60,8 +60,8 @@ def batches_at(base_url: str, **parameters: Any) -> BatchClient:
     return synthesizer_at(base_url, **parameters).batches()
 
 
-def keyed(count: int) -> list[tuple[str, Shown]]:
-    return [(f"key{i:03d}", Shown(f"{i}.md", f"This is text number {i}.")) for i in range(count)]
+def keyed(count: int) -> list[tuple[str, SynthesizerInput]]:
+    return [(f"key{i:03d}", SynthesizerInput(f"{i}.md", f"This is text number {i}.")) for i in range(count)]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from findingaid.claims.forms import extraction_calls, extraction_of
 from findingaid.claims.openai_claims import OpenAIClaims
 from findingaid.errors import SynthesisError
 from findingaid.indexing.budget import Bounded, OfModel
-from findingaid.model import CallResult, Outcome, Shown, Synopsis, Usage
+from findingaid.model import CallResult, Outcome, Synopsis, SynthesizerInput, Usage
 from findingaid.protocols import ConcurrentSynthesizer, Extraction, ModelProducer, Statement
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, faults
@@ -98,7 +98,7 @@ def test_the_calls_of_an_extractor_by_a_model_are_concurrent_and_bounded(server:
     assert isinstance(calls, ConcurrentSynthesizer)
     assert isinstance(calls, Bounded)
     assert isinstance(calls, OfModel)
-    ((_, made),) = calls.synthesize_all([Shown("a.md", "A text.")])
+    ((_, made),) = calls.synthesize_all([SynthesizerInput("a.md", "A text.")])
     assert [statement.quote for statement in extraction_of(made.text).statements] == ["A text."]
     assert made.text == calls.synthesize("A text.", {})
 

@@ -32,7 +32,7 @@ from findingaid.indexing.release import Release
 from findingaid.model import Vectors
 from findingaid.reports import NO_CALLS, Report
 from findingaid.store import Lease, Leases, Store, repair
-from findingaid.store.leases import WHOLE_STORE, Held, this_host
+from findingaid.store.leases import WHOLE_STORE, LeaseRow, this_host
 from findingaid.store.tables import LOCKS
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
@@ -126,14 +126,14 @@ def paid(store: str, name: str = "*") -> list[str]:
     return [line for file in path.parent.glob(f"{path.name}.{name}.paid") for line in file.read_text().splitlines()]
 
 
-def edit(store: Store, *rows: Held) -> None:
+def edit(store: Store, *rows: LeaseRow) -> None:
     """Let the leases be exactly these."""
     Leases(store).edit(lambda _: list(rows))
 
 
-def elsewhere(name: str = "docs", seconds: float = 3600) -> Held:
+def elsewhere(name: str = "docs", seconds: float = 3600) -> LeaseRow:
     """A lease of a process on another host."""
-    return Held("them", "elsewhere", 1, name, "", "", "", datetime.now(UTC) + timedelta(seconds=seconds))
+    return LeaseRow("them", "elsewhere", 1, name, "", "", "", datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 @pytest.fixture
@@ -384,7 +384,7 @@ def test_a_run_takes_one_lease_and_one_of_nothing_none(
     edits: list[str] = []
     edit = Leases.edit
 
-    def count(self: Leases, change: Callable[[list[Held]], list[Held] | None]) -> None:
+    def count(self: Leases, change: Callable[[list[LeaseRow]], list[LeaseRow] | None]) -> None:
         edits.append("")
         edit(self, change)
 
@@ -645,7 +645,7 @@ def test_no_thread_renews_a_lease_after_its_release(store: Store) -> None:
     """A process that ended while one was inside Lance was aborted by the system, with its work done."""
 
     class SlowLeases(Leases):
-        def edit(self, change: Callable[[list[Held]], list[Held] | None]) -> None:
+        def edit(self, change: Callable[[list[LeaseRow]], list[LeaseRow] | None]) -> None:
             renewing.set()
             time.sleep(0.2)
             super().edit(change)
@@ -678,7 +678,7 @@ def test_a_claim_that_others_always_come_before_is_tried_until_patience_ends(
     repair.prepare(Store(f"file://{tmp_path}/index"), 8)
     before = iter(range(8))
 
-    def late(rows: list[Held]) -> list[Held]:
+    def late(rows: list[LeaseRow]) -> list[LeaseRow]:
         if (i := next(before, None)) is not None:
             theirs.edit(lambda rows: [*rows, elsewhere(f"{i}")])
         return [*rows, elsewhere("mine")]

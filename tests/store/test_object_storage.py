@@ -346,7 +346,7 @@ def test_what_is_refused_half_way_is_told_without_secrets(remote_aid: Callable[[
     store = remote_aid().store
     opened = store.published()
 
-    with refusing_keys(bucket), pytest.raises(UnreachableError) as raised, store.reached():
+    with refusing_keys(bucket), pytest.raises(UnreachableError) as raised, store.storage_errors():
         opened.to_table()
 
     shown = "".join(traceback.format_exception(raised.value))

@@ -14,7 +14,7 @@ from lance import LanceDataset
 from lance.fragment import write_fragments
 
 from findingaid import FindingAid, StoreError
-from findingaid.edges import Together
+from findingaid.edges import CombinedExtractor
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.reports import NO_CALLS
 from findingaid.testing import CountingEmbedder, MemorySource
@@ -80,7 +80,7 @@ def test_what_was_removed_after_the_records_were_made_anew_is_in_no_file(
 ) -> None:
     """The new records table begins again at version 1; edges of a later version of the old one must not be kept."""
     source.payloads["secret.md"] = f"# Secret\n\nSee [it]({SECRET}.md)."
-    aid = make_aid(edges=Together())
+    aid = make_aid(edges=CombinedExtractor())
     for i in range(3):
         source.payloads["edited.md"] = text_about(f"edition {i}")
         aid.index()

@@ -24,7 +24,7 @@ from findingaid import Corpus, FindingAid, with_synopsis
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.indexing.budget import Budget
 from findingaid.indexing.options import BuildOptions
-from findingaid.model import Outcome, Segment, Shown
+from findingaid.model import Outcome, Segment, SynthesizerInput
 from findingaid.query.context.digest import Digest
 from findingaid.reports import CorpusReport, Report
 from findingaid.sources.sessions import Sessions
@@ -198,7 +198,7 @@ def begun(make: Callable[..., FindingAid], transcript: Callable[..., Path], read
 def grow(sums: Sums, segments: Sequence[Segment], state: str = "") -> str:
     """Summarize a session as a run does that has this state of it; return the new state."""
     anchored = Anchored(sums)
-    while left := anchored.left(Shown("a", "", {}, segments), state):
+    while left := anchored.left(SynthesizerInput("a", "", {}, segments), state):
         assert len(sums.seen) < 100, "it never ends"
         state = anchored.resume(left[0]).state
     return state
@@ -447,8 +447,8 @@ class TestPlainText:
                 before = existing.sections[0].content if existing else ""
                 return AnchoredSummary.of({"intent": f"{before}\n{len(segments)} new turns"}, 0)
 
-        first = Anchored(Plain()).resume(Shown("a", "", {}, session(0, 1)))
-        second = Anchored(Plain()).resume(Shown("a", "", {}, session(0, 1, 2)[2:], state=first.state))
+        first = Anchored(Plain()).resume(SynthesizerInput("a", "", {}, session(0, 1)))
+        second = Anchored(Plain()).resume(SynthesizerInput("a", "", {}, session(0, 1, 2)[2:], state=first.state))
 
         assert second.text == "## Intent\n- 2 new turns\n- 1 new turns"
         assert State.model_validate_json(second.state).summary.iteration == 2
@@ -502,7 +502,7 @@ class TestGrowth:
         assert [iteration for _, iteration in sums.seen] == list(range(len(sums.seen)))
 
     def test_an_empty_session_has_none(self) -> None:
-        assert run_to_completion(Anchored(Sums()), Shown("a", "", {}, [])).outcome is Outcome.EMPTY
+        assert run_to_completion(Anchored(Sums()), SynthesizerInput("a", "", {}, [])).outcome is Outcome.EMPTY
 
 
 class TestRuns:
@@ -648,7 +648,7 @@ class TestFailures:
             def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> Any:
                 return "It went well."
 
-        shown = Shown("a", "", {}, session(0))
+        shown = SynthesizerInput("a", "", {}, session(0))
         for kind, error in errors.items():
             made = Anchored(Sums(fails=error)).resume(shown)
             assert (made.outcome, made.kind) == (Outcome.FAILED, kind)
@@ -1002,7 +1002,7 @@ class TestConfiguration:
             Anchored(model(server)).synthesize("text", {})
 
     def test_a_state_of_another_version_begins_from_nothing(self) -> None:
-        shown = Shown("a", "x", {}, [turn(0, "x")])
+        shown = SynthesizerInput("a", "x", {}, [turn(0, "x")])
         made = run_to_completion(Anchored(), shown)
         later = json.dumps(json.loads(made.state) | {"summary": {"schema_version": 2}})
 
@@ -1028,7 +1028,7 @@ class TestConfiguration:
 
         assert segments == [turn(0, "A?", "Hm. B." if full else "B."), turn(1), turn(2, "C?")]
         assert [s.metadata["turn"] for s in ClaudeSession().decompose("a", {"turns": turns}, {}).surfaces] == [0, 0, 2]
-        assert run_to_completion(Anchored(), Shown("a", "x", {}, segments)).outcome is Outcome.OK
+        assert run_to_completion(Anchored(), SynthesizerInput("a", "x", {}, segments)).outcome is Outcome.OK
 
 
 class TestDocumentation:

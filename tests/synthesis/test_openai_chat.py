@@ -27,7 +27,7 @@ from findingaid.llm.api_errors import requested_wait
 from findingaid.llm.caller import UNREAD
 from findingaid.llm.prompts import PART_CHARACTERS, estimate_tokens, fill_template, split_text
 from findingaid.llm.rate_limits import FAILURES, ConcurrencyLimiter, RateLimiter
-from findingaid.model import NO_USAGE, Outcome, Shown, Synopsis, Usage
+from findingaid.model import NO_USAGE, Outcome, Synopsis, SynthesizerInput, Usage
 from findingaid.protocols import ConcurrentSynthesizer
 from findingaid.store import Store, repair
 from findingaid.synthesis import SYNTHESIZERS
@@ -47,11 +47,11 @@ def made_for(server: OpenAIServer, **parameters: Any) -> OpenAISynthesizer:
     return OpenAISynthesizer("test-model", server.base_url, **{"api_key": KEY, "timeout": 5.0, **parameters})
 
 
-def shown(*texts: str) -> list[Shown]:
-    return [Shown(f"{i}.md", text, {"path": f"/secret/{i}.md"}) for i, text in enumerate(texts)]
+def shown(*texts: str) -> list[SynthesizerInput]:
+    return [SynthesizerInput(f"{i}.md", text, {"path": f"/secret/{i}.md"}) for i, text in enumerate(texts)]
 
 
-def numbered(count: int) -> list[Shown]:
+def numbered(count: int) -> list[SynthesizerInput]:
     return shown(*(f"This is text number {i}." for i in range(count)))
 
 
@@ -341,7 +341,7 @@ def test_requests_about_one_document_say_nothing_about_the_endpoint(server: Open
     server.when(lambda request: "Long" in request.content, faults.server_error())
     contexts = made_for(server, concurrency=1, retries=0).chunk_contexts
     bad = contexts.inputs("Long document.", [f"Long chunk {i}." for i in range(2 * FAILURES)])
-    shown = [Shown("a", text) for text in (*bad, *contexts.inputs("Short.", ["A chunk."]))]
+    shown = [SynthesizerInput("a", text) for text in (*bad, *contexts.inputs("Short.", ["A chunk."]))]
 
     made = dict(contexts.synthesize_all(shown))
 
@@ -522,7 +522,7 @@ def test_several_threads_may_use_one(server: OpenAIServer) -> None:
 
 
 def test_what_raises_in_the_callers_iterable_is_raised(server: OpenAIServer) -> None:
-    def texts() -> Iterator[Shown]:
+    def texts() -> Iterator[SynthesizerInput]:
         yield from numbered(2)
         raise ZeroDivisionError
 
@@ -534,7 +534,7 @@ def test_an_iterable_that_ends_early_stops_the_sending_and_loses_nothing(server:
     server.delay = 0.05
     enough = threading.Event()
 
-    def texts() -> Iterator[Shown]:
+    def texts() -> Iterator[SynthesizerInput]:
         for text in numbered(100):
             if enough.is_set():
                 return
@@ -582,7 +582,7 @@ def test_a_process_loads_a_client_when_it_asks_and_is_not_held_up_by_requests_un
     """Neither when it is interrupted nor when it ends."""
     code = """
 import sys, threading
-from findingaid.model import Shown
+from findingaid.model import SynthesizerInput
 from findingaid.synthesis import SYNTHESIZERS
 spec = {"kind": "openai", "model": "m", "base_url": sys.argv[1], "api_key": "key", "concurrency": 4}
 
@@ -593,14 +593,14 @@ made = make()
 made.id, made.calls_for("text " * 10), repr(made)
 print([m for m in ("openai", "httpx2", "torch") if m in sys.modules], threading.active_count())
 try:
-    list(made.synthesize_all([Shown("a", "interrupt me"), Shown("b", "interrupt me")]))
+    list(made.synthesize_all([SynthesizerInput("a", "interrupt me"), SynthesizerInput("b", "interrupt me")]))
 except KeyboardInterrupt:
     print("interrupted")
 kept = []
 for ending in ("none", "begun", "closed"):
     synthesizer = make()
     synthesizer.synthesize("first", {})
-    kept.append(makes := synthesizer.synthesize_all([Shown(str(i), f"text {i}") for i in range(50)]))
+    kept.append(makes := synthesizer.synthesize_all([SynthesizerInput(str(i), f"text {i}") for i in range(50)]))
     if ending != "none":
         next(makes)
     if ending == "closed":

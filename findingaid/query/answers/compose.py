@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
-from findingaid.claims.model import Evidence, Standing, Tier, Truth
+from findingaid.claims.model import ClaimStatus, Evidence, Tier, Truth
 from findingaid.model import Fresh
 from findingaid.query.answers.quotes import Quote, overlaps_any
 from findingaid.query.answers.relevance import (
@@ -65,7 +65,7 @@ class CitableClaim:
     corpus: str
     text: str
     tier: Tier
-    standing: Standing
+    standing: ClaimStatus
     places: tuple[Place, ...]
     type: str = "fact"
     entities: tuple[str, ...] = ()

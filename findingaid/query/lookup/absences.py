@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from findingaid.claims.extraction import HINTS, ClaimOrigin, claims_from, doubt, why_no_claims
 from findingaid.claims.forms import draft_of, extraction_of
 from findingaid.claims.model import Evidence
-from findingaid.corpus import Claiming, Corpus
+from findingaid.corpus import ClaimSettings, Corpus
 from findingaid.errors import brief
 from findingaid.model import WRITTEN, Outcome, Stage
-from findingaid.protocols import ExplainingExtractor, Free, LeftOut, Member
+from findingaid.protocols import CostsNothing, ExplainingExtractor, LeftOut, Member
 from findingaid.query.lookup.passages import StoredArtifact, read_stored_artifacts
 from findingaid.reports import Unclaimed
 from findingaid.store import Ledger, LedgerRow, Store
 from findingaid.store.artifacts import stored
 from findingaid.store.sql import both, equals
-from findingaid.strategies.with_synopsis import taken_apart
+from findingaid.strategies.with_synopsis import split_synopsis
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
@@ -133,10 +133,10 @@ def _summary_node(case: _Case) -> Iterator[Absence]:
         yield Absence("summary node", case.why_no(Stage.SUMMARY_NODES, _why_no_node(case, claiming, members)))
 
 
-def _why_no_node(case: _Case, claiming: Claiming, members: Sequence[Member]) -> str:
+def _why_no_node(case: _Case, claiming: ClaimSettings, members: Sequence[Member]) -> str:
     """Return why the producer's summary of these claims is not there; a free producer writes it again."""
     producer, empty = claiming.nodes, case.row.outcome(Stage.SUMMARY_NODES) == Outcome.EMPTY
-    again = producer.summarize if producer and empty and isinstance(producer, Free) else None
+    again = producer.summarize if producer and empty and isinstance(producer, CostsNothing) else None
     draft = again(members) if again else draft_of(case.cached(case.row.summary_nodes_key))
     if draft is None:
         return "its producer had nothing to say"
@@ -144,7 +144,7 @@ def _why_no_node(case: _Case, claiming: Claiming, members: Sequence[Member]) -> 
 
 
 def _synopsis(case: _Case) -> Iterator[Absence]:
-    synopses = taken_apart(case.corpus.strategy)[1]
+    synopses = split_synopsis(case.corpus.strategy)[1]
     if synopses is None or case.row.n_synopses:
         return
     none = "its synthesizer had nothing to say"
@@ -168,10 +168,10 @@ def _why_none(case: _Case) -> str:
     return ": ".join(filter(None, (ALL_REFUSED, ", ".join(refused))))
 
 
-def _refused(case: _Case, claiming: Claiming, text: str, hints: Mapping[str, Any]) -> list[str]:
+def _refused(case: _Case, claiming: ClaimSettings, text: str, hints: Mapping[str, Any]) -> list[str]:
     """Return the statements that were refused, with the reasons; a free extractor extracts them again."""
     extractor, row = claiming.extractor, case.row
-    free = isinstance(extractor, Free)
+    free = isinstance(extractor, CostsNothing)
     extraction = extractor.extract(text, hints) if free else extraction_of(case.cached(row.claims_key))
     of = ClaimOrigin(row.corpus, row.artifact_id, row.artifacts or "", text, extractor.id)
     refused = claims_from(extraction.statements, of, min_confidence=claiming.min_confidence)[1]

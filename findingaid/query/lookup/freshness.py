@@ -69,7 +69,7 @@ class Freshness:
         return f"{self.note}; {there}" if self.note else there
 
 
-class Marked(Protocol):
+class HasFreshness(Protocol):
     """Result that carries freshness."""
 
     @property
@@ -82,7 +82,7 @@ class Marked(Protocol):
     def fresh_note(self) -> str | None: ...
 
 
-M = TypeVar("M", bound=Marked)
+M = TypeVar("M", bound=HasFreshness)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from findingaid.claims.model import Circulation, Claim, Evidence, Standing, Tier
+from findingaid.claims.model import Circulation, Claim, ClaimStatus, Evidence, Tier
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError
 from findingaid.model import Artifact, Fresh
@@ -68,7 +68,7 @@ class ClaimPassages:
     text: str
     type: str
     tier: Tier
-    standing: Standing
+    standing: ClaimStatus
     passages: Sequence[Passage]
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from findingaid.store.sql import one_of
 
 
 @runtime_checkable
-class Placing(Protocol):
+class HasLocation(Protocol):
     """Source that knows where its artifacts are, such as in files."""
 
     def place(self, path: str) -> str: ...
@@ -62,7 +62,7 @@ def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Locat
 
 def source_url(source: object, artifact_id: str) -> str:
     """Return the URL of an artifact in its source: that of its file, or of its page on the web; "" without either."""
-    if not isinstance(source, Placing):
+    if not isinstance(source, HasLocation):
         return ""
     place = source.place(artifact_id)
     if place.startswith(("https://", "http://")):
@@ -72,7 +72,7 @@ def source_url(source: object, artifact_id: str) -> str:
 
 def file_of(corpus: Corpus | None, artifact: Artifact) -> str:
     """Return the file of an artifact on this machine; "" if there is none."""
-    if corpus is None or not isinstance(corpus.source, Placing):
+    if corpus is None or not isinstance(corpus.source, HasLocation):
         return ""
     path = corpus.source.place(str(artifact.metadata.get("path") or artifact.artifact_id))
     return path if os.path.isfile(path) else ""

@@ -28,7 +28,7 @@ from findingaid.query.lookup.passages import (
     read_stored_artifacts,
     require_shown,
 )
-from findingaid.query.lookup.places import Placing
+from findingaid.query.lookup.places import HasLocation
 from findingaid.query.lookup.references import Neighbour, find_neighbours
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.reader import Key, Reader
@@ -293,6 +293,6 @@ def _location(corpus: Corpus, kept: StoredArtifact, places: bool) -> str:
     if address := metadata.get("uri"):
         return str(address)
     path = str(metadata.get("path") or artifact_id)
-    if places and isinstance(corpus.source, Placing):
+    if places and isinstance(corpus.source, HasLocation):
         return corpus.source.place(path)
     return f"{type(corpus.source).__name__} {path}"

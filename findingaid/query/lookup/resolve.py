@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from findingaid.corpus import Corpus
 from findingaid.errors import NotFoundError, QueryError, brief
 from findingaid.query.lookup.artifact import read_titles, refuse_other_version
-from findingaid.query.lookup.places import Placing
+from findingaid.query.lookup.places import HasLocation
 from findingaid.query.search.reader import Key
 from findingaid.store.sql import of_artifacts, one_of
 from findingaid.text.folding import composed
@@ -107,7 +107,7 @@ def suggest(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> str:
     return f"; did you mean {_listed(fits)}?" if fits else ""
 
 
-def looked_up(
+def resolve_and_read(
     records: LanceDataset,
     wanted: str,
     corpora: Sequence[str],
@@ -173,7 +173,7 @@ def artifact_of_file(corpora: Mapping[str, Corpus], text: str) -> str:
     roots = [
         (root, corpus.name)
         for corpus in corpora.values()
-        if isinstance(corpus.source, Placing)
+        if isinstance(corpus.source, HasLocation)
         for root in (Path(corpus.source.place("")), Path(corpus.source.place("")).resolve())
         if path.is_relative_to(root)
     ]

@@ -64,7 +64,7 @@ def validate_filter(where: str, store: Store, records: LanceDataset, corpora: Se
         condition = (
             f"({_quote_columns(_in_both_forms(where), fields.resolve)}\n)"  # the line end also ends a trailing comment
         )
-        with store.reached():
+        with store.storage_errors():
             records.count_rows(condition)
     except QueryError as error:
         reason = str(error)

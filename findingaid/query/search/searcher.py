@@ -230,7 +230,7 @@ class Searcher:
         asked = (where, *corpora)
         known = reader.filters.get(asked)
         if known is None:
-            with self.store.reached():
+            with self.store.storage_errors():
                 known = validate_filter(where, self.store, reader.records, corpora)
             if len(reader.filters) >= FILTERS_KEPT:
                 reader.filters.clear()

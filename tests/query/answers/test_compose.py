@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from findingaid.claims.model import Evidence, Review, Standing, Tier, Truth, claim_id
+from findingaid.claims.model import ClaimStatus, Evidence, Review, Tier, Truth, claim_id
 from findingaid.errors import ModelError
 from findingaid.protocols import Written
 from findingaid.query.answers.compose import (
@@ -32,17 +32,17 @@ from findingaid.text.clauses import first_clause
 from findingaid.text.sentences import whole_sentences
 from findingaid.text.words import salient, stems
 
-STABLE = Standing(Review.APPROVED, Truth.STABLE)
+STABLE = ClaimStatus(Review.APPROVED, Truth.STABLE)
 
 
-def make_claim(text: str, standing: Standing = STABLE, tier: Tier = Tier.APPROVED, **changed: Any) -> CitableClaim:
+def make_claim(text: str, standing: ClaimStatus = STABLE, tier: Tier = Tier.APPROVED, **changed: Any) -> CitableClaim:
     place = Place("a.md", claim_id("record", text), (0, len(text)), text, Evidence.VERIFIED)
     return CitableClaim(claim_id("docs", text), "docs", text, tier, standing, (place,), **changed)
 
 
 def contested(text: str, *others: str, tier: Tier = Tier.APPROVED) -> CitableClaim:
     by = tuple(claim_id("docs", other) for other in others)
-    return make_claim(text, Standing(Review.APPROVED, Truth.CONTESTED, contested_by=by), tier)
+    return make_claim(text, ClaimStatus(Review.APPROVED, Truth.CONTESTED, contested_by=by), tier)
 
 
 def ids(answer: Answer) -> list[str]:
@@ -200,7 +200,7 @@ def test_confidence_follows_the_dense_score_and_the_decisions_on_the_claims(
     above: float, truths: list[Truth], confidence: str | None
 ) -> None:
     claims = [
-        replace(make_claim(t, Standing(truth=truth)), above=above) for t, truth in zip(AUTH, truths, strict=False)
+        replace(make_claim(t, ClaimStatus(truth=truth)), above=above) for t, truth in zip(AUTH, truths, strict=False)
     ]
 
     answer = compose(EvidenceSet("auth", claims), 3, 4000)
@@ -211,7 +211,7 @@ def test_confidence_follows_the_dense_score_and_the_decisions_on_the_claims(
 
 @pytest.mark.parametrize("tier", [Tier.POLICY, Tier.UNREVIEWED])
 def test_claims_that_no_person_reviewed_give_at_most_medium_confidence_however_well_they_answer(tier: Tier) -> None:
-    claims = [replace(make_claim(text, Standing(), tier), above=12.0) for text in AUTH]
+    claims = [replace(make_claim(text, ClaimStatus(), tier), above=12.0) for text in AUTH]
 
     answer = compose(EvidenceSet("auth", claims), 3, 4000)
 
@@ -221,10 +221,10 @@ def test_claims_that_no_person_reviewed_give_at_most_medium_confidence_however_w
 
 def test_the_standing_of_an_answer_is_that_of_its_weakest_claim() -> None:
     stable, actionable, working = (
-        make_claim(text, Standing(Review.APPROVED, truth))
+        make_claim(text, ClaimStatus(Review.APPROVED, truth))
         for text, truth in zip(AUTH, (Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING), strict=True)
     )
-    unreviewed = make_claim("Auth is down on Sundays", Standing(), Tier.POLICY)
+    unreviewed = make_claim("Auth is down on Sundays", ClaimStatus(), Tier.POLICY)
     cited = [stable, actionable, working, unreviewed, contested("Auth is never down")]
 
     standings = [compose(EvidenceSet("auth", cited[: n + 1]), 9, 4000).standing for n in range(len(cited))]
@@ -234,7 +234,7 @@ def test_the_standing_of_an_answer_is_that_of_its_weakest_claim() -> None:
 
 
 def test_an_answer_to_a_question_with_a_gap_has_no_high_confidence() -> None:
-    claims = [replace(make_claim(AUTH[0], Standing(truth=Truth.STABLE)), above=12.0)]
+    claims = [replace(make_claim(AUTH[0], ClaimStatus(truth=Truth.STABLE)), above=12.0)]
 
     assert compose(EvidenceSet("auth", claims), 3, 4000).confidence == "high"
     assert compose(EvidenceSet("auth zebras", claims), 3, 4000).confidence == "medium"

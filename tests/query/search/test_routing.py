@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from findingaid import Corpus, FindingAid, Hit, QueryError
-from findingaid.edges import FieldEdges, LinkEdges, Together
+from findingaid.edges import CombinedExtractor, FieldEdges, LinkEdges
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.model import Artifact, Mode
 from findingaid.query.search.reader import Candidate
@@ -68,7 +68,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
     synthesizer = ScriptedSynthesizer(script={"Book 3": "", "Book 7": ""})
     cut = Chunked(chunk_size=60, overlap=0)
     corpora = {
-        "books": Corpus("books", MemorySource(dict(chapters)), with_synopsis(cut, synthesizer), edges=Together()),
+        "books": Corpus(
+            "books", MemorySource(dict(chapters)), with_synopsis(cut, synthesizer), edges=CombinedExtractor()
+        ),
         "skills": Corpus("skills", MemorySource(skills), Skill(), edges=FieldEdges()),
         "logs": Corpus("logs", MemorySource({"a.log": "Ships came in.", "b.log": "Ships went out."}), cut),
     }
