@@ -19,7 +19,7 @@ from findingaid.identity.hashes import call_key
 from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.llm.rate_limits import FAILURES
 from findingaid.model import Vectors
-from findingaid.store import Store, schemas
+from findingaid.store import Store, repair, schemas
 from findingaid.strategies import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 from findingaid.testing.faults import Fault
@@ -53,7 +53,7 @@ def put(value: float) -> Callable[[Any, int], Any]:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     made = Store(str(tmp_path / "index"))
-    made.prepare(CountingEmbedder().dim)
+    repair.prepare(made, CountingEmbedder().dim)
     return made
 
 
