@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.beir import load_set, read_lines
 from findingaid import Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.metrics import load_cases
 from findingaid.query.answers import compose as composing
@@ -124,7 +124,7 @@ def pages() -> Set:
 
 def measure(name: str, given: Set, foreign: Sequence[str], store: Path) -> Iterator[Measured]:
     texts, asked = given
-    corpus = Corpus(name, MemorySource(dict(texts)), WholeText(), claims=ClaimSettings(ExtractiveClaims()))
+    corpus = Corpus(name, MemorySource(dict(texts)), WholeText(), claims=Claiming(ExtractiveClaims()))
     aid = FindingAid(Store(str(store / name)), MiniLM(), {name: corpus})
     aid.index()
     for one in (*asked, *(Asked(query, frozenset(), "other") for query in foreign)):

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from findingaid import Corpus, FindingAid
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.metrics import Case, Cases
 from findingaid.protocols import Embedder
 from findingaid.sources.records import Records
@@ -78,7 +78,7 @@ def _case(corpus: str, query: Mapping[str, Any], grades: Mapping[str, int]) -> C
 
 
 def index_set(
-    given: BeirSet, folder: Path, embedder: Embedder, strategy: Any, claims: ClaimSettings | None = None
+    given: BeirSet, folder: Path, embedder: Embedder, strategy: Any, claims: Claiming | None = None
 ) -> FindingAid:
     """Index a set into a store of its own. A later call with the same arguments embeds nothing."""
     fields = dict.fromkeys(name for document in given.documents for name in document)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.beir import index_set, load_set
 from findingaid.claims.extraction import ExtractiveClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.evaluation.answers import grade_answers
 from findingaid.evaluation.searches import sample_cases
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--store", type=Path, default=Path(".findingaid/grading"))
     given = parser.parse_args()
-    found, claims = load_set(given.set), ClaimSettings(ExtractiveClaims()) if given.claims else None
+    found, claims = load_set(given.set), Claiming(ExtractiveClaims()) if given.claims else None
     store = given.store / f"{found.corpus}{'' if claims else '-without-claims'}"
     aid = index_set(found, store, MiniLM(), WholeText(), claims)
     grading = grade_answers(aid, sample_cases(found.cases.cases, given.count, seed=0), depth=given.depth)

@@ -15,7 +15,7 @@ from findingaid.protocols import ClaimExtractor, EdgeExtractor, NodeProducer, So
 
 
 @dataclass(frozen=True)
-class ClaimSettings:
+class Claiming:
     """Settings for the claims and summary nodes of a corpus.
 
     Two claims of an artifact are near repeats if they have the same words, apart from those that say little, and
@@ -100,7 +100,7 @@ class Corpus:
     tags: Mapping[str, str] = field(default_factory=dict)
     edges: EdgeExtractor | None = None
     quality: Quality | None = None
-    claims: ClaimSettings | None = None
+    claims: Claiming | None = None
     deps: Sequence[str] = ()
     key_prefix: Sequence[str] = ()
     partitions: Partitioning = Partitioning()

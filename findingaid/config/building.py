@@ -22,7 +22,7 @@ from findingaid.config.settings import (
     Settings,
     T,
 )
-from findingaid.corpus import ClaimSettings, Corpus, Partitioning, Quality, Schedule
+from findingaid.corpus import Claiming, Corpus, Partitioning, Quality, Schedule
 from findingaid.edges import extractor_from
 from findingaid.embedding import EMBEDDERS
 from findingaid.embedding.tokens import EMBEDDER, counter
@@ -204,10 +204,10 @@ class Config:
         except IdentityError as error:
             raise ConfigError(f"{where}: {error}") from None
 
-    def _claims(self, settings: CorpusSettings, where: str) -> ClaimSettings | None:
+    def _claims(self, settings: CorpusSettings, where: str) -> Claiming | None:
         """Build the claims settings of a corpus; None if it has none.
 
-        The keys `near`, `at_least` and `min_confidence` belong to `ClaimSettings`, all others to the extractor and the
+        The keys `near`, `at_least` and `min_confidence` belong to `Claiming`, all others to the extractor and the
         node producer.
         """
         if settings.claims is None:
@@ -215,15 +215,15 @@ class Config:
                 raise ConfigError(f"{where}.summary_nodes: require claims: set {where}.claims too")
             return None
         claims, nodes = _unsealed(settings.claims), _unsealed(settings.summary_nodes) or {}
-        near = _own(claims, "near", ClaimSettings.near, NEAR, f"{where}.claims")
-        at_least = _own(nodes, "at_least", ClaimSettings.at_least, AT_LEAST, f"{where}.summary_nodes")
-        least = _own(claims, "min_confidence", ClaimSettings.min_confidence, CONFIDENCE, f"{where}.claims")
-        of_node = _own(nodes, "min_confidence", ClaimSettings.min_node_confidence, CONFIDENCE, f"{where}.summary_nodes")
+        near = _own(claims, "near", Claiming.near, NEAR, f"{where}.claims")
+        at_least = _own(nodes, "at_least", Claiming.at_least, AT_LEAST, f"{where}.summary_nodes")
+        least = _own(claims, "min_confidence", Claiming.min_confidence, CONFIDENCE, f"{where}.claims")
+        of_node = _own(nodes, "min_confidence", Claiming.min_node_confidence, CONFIDENCE, f"{where}.summary_nodes")
         extractor = CLAIM_EXTRACTORS.create({"kind": "extractive", **claims}, f"{where}.claims", self.base)
         if settings.summary_nodes is None:
-            return ClaimSettings(extractor, near, min_confidence=least)
+            return Claiming(extractor, near, min_confidence=least)
         producer = NODE_PRODUCERS.create({"kind": "extractive", **nodes}, f"{where}.summary_nodes", self.base)
-        return ClaimSettings(extractor, near, producer, at_least, least, of_node)
+        return Claiming(extractor, near, producer, at_least, least, of_node)
 
     def _quality(self, settings: CorpusSettings) -> Quality | None:
         """Return the quality floor of a corpus: its own, or the common one, or None."""

@@ -22,7 +22,7 @@ from findingaid.claims.extraction import (
 from findingaid.claims.forms import draft_calls, draft_of, extraction_calls, extraction_of, members_text
 from findingaid.claims.model import Claim, ClaimsResult, Decided, Evidence, NodeResult, SummaryNode
 from findingaid.claims.nodes import FEWEST, MOST
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import ArtifactError, one_line
 from findingaid.identity.hashes import content_hash, text_hash
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer, synopsis_key
@@ -36,7 +36,7 @@ from findingaid.store.sql import equals
 class ClaimBuilder:
     """Builder of the claims and summary nodes of one corpus."""
 
-    of: ClaimSettings
+    of: Claiming
     corpus: str
     store: Store
     decided: Decided

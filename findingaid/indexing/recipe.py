@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from findingaid.corpus import ClaimSettings, Corpus
+from findingaid.corpus import Claiming, Corpus
 from findingaid.edges import NO_EDGES
 from findingaid.identity.fingerprints import EDGE_EXTRACTOR, producer_id
 from findingaid.identity.hashes import content_hash, embeddings_version
@@ -108,7 +108,7 @@ def _records_version(synopses: WithSynopsis | None) -> str:
     return version
 
 
-def _claims_ids(of: ClaimSettings, embedder: Embedder) -> tuple[str, str]:
+def _claims_ids(of: Claiming, embedder: Embedder) -> tuple[str, str]:
     """Return the ids that the versions of claims and of summary nodes depend on."""
     near = "" if of.near is None else f"-{content_hash(of.near, embedder.id)[:8]}"
     least = f"-{of.min_confidence}" if of.min_confidence else ""

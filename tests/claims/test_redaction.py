@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from findingaid import Corpus, FindingAid, StoreError, Synthesizer
 from findingaid.claims.model import claim_id
 from findingaid.claims.redaction import traces
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.store import Store, schemas
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
@@ -64,7 +64,7 @@ def aid_of(store: str, secret: str = SECRET, synthesizer: Synthesizer | None = N
     texts = {f"{topic}.md": text_about(topic) for topic in ("ledger", "reader")}
     strategy = with_synopsis(Chunked(chunk_size=200, overlap=0), synthesizer or Gossips(secret), context=True)
     extractor = Says([says("ledger", SECRET), says("reader", "Readers are many.")])
-    corpus = Corpus("docs", MemorySource(texts), strategy, claims=ClaimSettings(extractor))
+    corpus = Corpus("docs", MemorySource(texts), strategy, claims=Claiming(extractor))
     return FindingAid(Store(store), CountingEmbedder(), {"docs": corpus})
 
 

@@ -16,7 +16,7 @@ from findingaid.claims.model import NOTHING_DECIDED, Claim, Evidence
 from findingaid.claims.review import ProposedClaim
 from findingaid.claims.standing import replay_decisions
 from findingaid.cli import main
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import ConfigError
 from findingaid.protocols import Extraction
 from findingaid.store import Store
@@ -43,7 +43,7 @@ class Silent:
 
 @pytest.fixture
 def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
-    aid = make_aid(synthesizer=None, claims=ClaimSettings(Silent()))
+    aid = make_aid(synthesizer=None, claims=Claiming(Silent()))
 
     def build() -> None:
         aid.index()
@@ -173,7 +173,7 @@ def test_a_forged_quote_does_not_block_the_right_one_after_a_run_or_an_edit(
     make_aid: Callable[..., FindingAid], ready_made: ReadyMade
 ) -> None:
     source = MemorySource({"ledger.md": f"# Ledger\n\n{QUOTE}."})
-    aid = make_aid(source=source, synthesizer=None, claims=ClaimSettings(Silent()))
+    aid = make_aid(source=source, synthesizer=None, claims=Claiming(Silent()))
     ready_made("one ledger", aid.index)
     (forged,) = aid.claims.propose(ProposedClaim("docs", "ledger.md", "Ledgers are described.", "somewhere else"))
     aid.index()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from findingaid import FindingAid, QueryError, StoreError
 from findingaid.claims.model import Action, Circulation, Review, Tier
 from findingaid.claims.review import ClaimView, ProposedClaim
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
@@ -71,7 +71,7 @@ def found(aid: FindingAid, kind: str = "claim") -> set[str]:
 @pytest.fixture
 def reviewed(make_aid: Make, ready_made: ReadyMade) -> FindingAid:
     """Three artifacts, each with claims; approved, rejected, contested, proposed, superseded."""
-    aid = make_aid(claims=ClaimSettings(Says([says(t) for t in ("ledger", "vector", "reader", "ledger again")])))
+    aid = make_aid(claims=Claiming(Says([says(t) for t in ("ledger", "vector", "reader", "ledger again")])))
     ready_made("reviewed claims", lambda: _review(aid))
     return aid
 
@@ -113,7 +113,7 @@ def test_a_proposal_that_was_approved_is_found_after_the_next_run(reviewed: Find
         {},
         {
             "strategy": Chunked(chunk_size=90, overlap=0),
-            "claims": ClaimSettings(Says(id="of another version")),
+            "claims": Claiming(Says(id="of another version")),
             "synopsis": {"context": True},
         },
     ],
@@ -149,7 +149,7 @@ def test_an_artifact_that_goes_and_comes_back_finds_its_decisions(reviewed: Find
 
 
 def test_what_is_retracted_stays_hidden_after_a_rollback(make_aid: Make, source: MemorySource) -> None:
-    aid = make_aid(claims=ClaimSettings(Says([says("ledger")])), retain=2)
+    aid = make_aid(claims=Claiming(Says([says("ledger")])), retain=2)
     aid.index()
     source.payloads["other.md"] = text_about("other")
     aid.index()
@@ -177,7 +177,7 @@ class Gossips:
 def test_what_is_redacted_is_nowhere_on_disk_after_the_next_run_and_a_purge(make_aid: Make, tmp_path: Path) -> None:
     """Not in the tables, their earlier versions, the caches or the log; and its extractor is not paid again."""
     extractor, writer = Says([says("ledger", SECRET), says("reader", "Readers are many.")]), Gossips(SECRET)
-    aid = make_aid(claims=ClaimSettings(extractor, nodes=Sums(), at_least=1), synthesizer=writer)
+    aid = make_aid(claims=Claiming(extractor, nodes=Sums(), at_least=1), synthesizer=writer)
     aid.index()
     (secret,) = [view for view in aid.claims.list() if view.text == SECRET]
     aid.claims.approve(secret.claim_id, reason="Zebedee said so")
@@ -214,7 +214,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(list(Action)), st.integers(0, 4), st.
 def test_whatever_is_decided_every_read_path_follows_at_once(make_aid: Make, tmp_path: Path) -> None:
     """Retracted claims are gone everywhere, links have both sides, the chain is intact, and a run changes nothing."""
     texts = [says("ledger"), says("vector"), says("reader"), says("ledger again"), says("reader", "Readers are many.")]
-    made = make_aid(claims=ClaimSettings(Says(texts), nodes=Sums(), at_least=1))
+    made = make_aid(claims=Claiming(Says(texts), nodes=Sums(), at_least=1))
     made.index()
     ids = sorted(view.claim_id for view in made.claims.list())
     copies = count()

@@ -16,7 +16,7 @@ from findingaid import AnchoredSummary, Corpus, FindingAid, NotFoundError, Query
 from findingaid.claims.eligible import ReviewPolicy
 from findingaid.claims.model import Tier
 from findingaid.claims.review import ProposedClaim
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.edges import CombinedExtractor
 from findingaid.errors import ConfigError, StoreError, SynthesisError
 from findingaid.model import Segment, Surface, SurfacePlan
@@ -103,7 +103,7 @@ def points() -> Points:
 def shop(tmp_path: Path, points: Points) -> FindingAid:
     """An index with six claims of one artifact and their summary node, and one artifact without a summary."""
     source = MemorySource({"team.md": " ".join(FACTS), "note.md": "Gus sweeps the floor of the shop."})
-    claims = ClaimSettings(Statements(), nodes=points)
+    claims = Claiming(Statements(), nodes=points)
     return FindingAid(
         Store(str(tmp_path / "index")), HashEmbedder(), {"c": Corpus("c", source, Chunked(), claims=claims)}
     )

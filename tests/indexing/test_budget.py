@@ -14,7 +14,7 @@ import yaml
 import findingaid
 from findingaid import Corpus, FindingAid
 from findingaid.claims.openai_claims import OpenAIClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import ConfigError
 from findingaid.indexing.budget import Budget, Price
 from findingaid.reports import CorpusReport
@@ -146,7 +146,7 @@ def test_every_paid_caller_stays_within_the_budget(tmp_path: Path) -> None:
         each: dict[str, dict[str, Any]] = {
             "parts": {"writer": model(server, context_tokens=2000)},
             "anchored": {"writer": Anchored(summarizer)},
-            "claims": {"writer": None, "claims": ClaimSettings(extractor)},
+            "claims": {"writer": None, "claims": Claiming(extractor)},
             "fallback": {"writer": failing, "synopsis": {"fallback": model(server)}},
         }
         for name, parts in each.items():

@@ -19,7 +19,7 @@ import findingaid
 from findingaid import Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import NOTHING_DECIDED, Claim, Decided, Evidence, Proposal, claim_id
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import SynthesisError
 from findingaid.indexing.budget import Budget
 from findingaid.indexing.calls import GROUP
@@ -80,8 +80,8 @@ class Producer:
         return Draft(tuple(bullets), ("mainly",), self.confidence)
 
 
-def of(extractor: Any = None, **how: Any) -> ClaimSettings:
-    return ClaimSettings(extractor or ExtractiveClaims(), **how)
+def of(extractor: Any = None, **how: Any) -> Claiming:
+    return Claiming(extractor or ExtractiveClaims(), **how)
 
 
 def docs(report: Report) -> CorpusReport:
@@ -113,7 +113,7 @@ def with_nodes(make_aid: Make, ready_made: ReadyMade) -> None:
     ready_made("with summary nodes", lambda: _index(make_aid, of(Extractor(), nodes=Producer(), at_least=2)))
 
 
-def _index(make_aid: Make, claims: ClaimSettings) -> None:
+def _index(make_aid: Make, claims: Claiming) -> None:
     aid = make_aid(claims=claims, embedder=CountingEmbedder(), synthesizer=ScriptedSynthesizer())
     assert aid.index().ok
 

@@ -9,7 +9,7 @@ import pytest
 
 from findingaid import FindingAid, NotFoundError, QueryError
 from findingaid.claims.extraction import CustomClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.protocols import Statement
 from findingaid.store import Ledger
@@ -61,7 +61,7 @@ def test_one_stage_alone_is_paid_again_and_what_follows_changes_with_it(
         read.append(text)
         return [Statement(text[:40], text[:40])]
 
-    aid = make_aid(claims=ClaimSettings(CustomClaims(extract, "mine-1")))
+    aid = make_aid(claims=Claiming(CustomClaims(extract, "mine-1")))
     aid.index()
     read.clear()
     embedder.seen.clear()

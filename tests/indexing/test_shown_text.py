@@ -10,7 +10,7 @@ import pytest
 
 from findingaid import FindingAid, Surface, SurfacePlan, with_synopsis
 from findingaid.claims.extraction import ExtractiveClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import DecomposeError
 from findingaid.indexing.claims import load_claims
 from findingaid.model import Raw
@@ -77,7 +77,7 @@ def test_a_synopsis_and_claims_read_the_text_of_the_strategy_or_else_its_surface
     make_aid: Make, strategy: Strategy, shown: str
 ) -> None:
     synthesizer = ScriptedSynthesizer()
-    aid = make_aid(strategy=strategy, synthesizer=synthesizer, claims=ClaimSettings(ExtractiveClaims()))
+    aid = make_aid(strategy=strategy, synthesizer=synthesizer, claims=Claiming(ExtractiveClaims()))
 
     report = aid.index().corpora["docs"]
 
@@ -103,7 +103,7 @@ def test_a_surface_with_a_span_makes_the_text_of_the_payload_the_shown_one() -> 
 def test_a_text_that_cannot_be_made_costs_the_synopsis_and_the_claims_alone(
     make_aid: Make, problem: str, message: str
 ) -> None:
-    aid = make_aid(strategy=SilentRecipe(problem), claims=ClaimSettings(ExtractiveClaims()))
+    aid = make_aid(strategy=SilentRecipe(problem), claims=Claiming(ExtractiveClaims()))
 
     report = aid.index().corpora["docs"]
 

@@ -15,7 +15,7 @@ from findingaid.claims.events import CREATED, SUPERSEDED, NodeEvent, node_events
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.claims.openai_nodes import OpenAINodes
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.query.lookup.summary_nodes import NodeView
 from findingaid.reports import CorpusReport
 from findingaid.store import Ledger, Store, schemas
@@ -46,8 +46,8 @@ def source() -> MemorySource:
     return MemorySource({"many.md": text(*FACTS[:6]), "few.md": text(*FACTS[:2])})
 
 
-def of(nodes: Any = None, **how: Any) -> ClaimSettings:
-    return ClaimSettings(ExtractiveClaims(), nodes=nodes or ExtractiveNodes(3), **how)
+def of(nodes: Any = None, **how: Any) -> Claiming:
+    return Claiming(ExtractiveClaims(), nodes=nodes or ExtractiveNodes(3), **how)
 
 
 @pytest.fixture

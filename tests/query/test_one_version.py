@@ -11,7 +11,7 @@ import pytest
 from findingaid import FindingAid, StoreError
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.cli.results import printed_span
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.errors import NotFoundError
 from findingaid.indexing.options import BuildOptions
 from findingaid.model import Hit, Stage
@@ -36,7 +36,7 @@ def source() -> MemorySource:
 @pytest.fixture
 def aid(make_aid: Callable[..., FindingAid], ready_made: ReadyMade) -> FindingAid:
     def make() -> FindingAid:
-        return make_aid(synthesizer=None, claims=ClaimSettings(ExtractiveClaims()), retain=3)
+        return make_aid(synthesizer=None, claims=Claiming(ExtractiveClaims()), retain=3)
 
     ready_made("one version", lambda: make().index())
     return make()

@@ -25,7 +25,7 @@ import pytest
 from findingaid import ConfigError, Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config.settings import ServeSettings
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.query.answers.generation import OpenAIAnswerer
 from findingaid.request_limits import seconds_left
 from findingaid.serve.connections import caller_of
@@ -185,7 +185,7 @@ def test_nothing_fails_and_nothing_is_half_while_the_index_is_rebuilt_and_publis
         return {name: f"# {name}\n\nThe ledger of {name} is of edition{number}.\n" for name in names}
 
     source = MemorySource(edition(0))
-    corpus = Corpus("open", source, Chunked(), claims=ClaimSettings(ExtractiveClaims()))
+    corpus = Corpus("open", source, Chunked(), claims=Claiming(ExtractiveClaims()))
     aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
     aid.index()
     done = threading.Event()
@@ -290,7 +290,7 @@ class Counted(HashEmbedder):
 def test_no_get_asks_a_model_and_none_writes(tmp_path: Path) -> None:
     """Any page that a browser has open can make it send a GET, as for an image."""
     corpus = Corpus(
-        "open", MemorySource({"a.md": text_about("ledger")}), Chunked(), claims=ClaimSettings(ExtractiveClaims())
+        "open", MemorySource({"a.md": text_about("ledger")}), Chunked(), claims=Claiming(ExtractiveClaims())
     )
     embedder = Counted()
     aid = FindingAid(Store(str(tmp_path / "index")), embedder, {"open": corpus})

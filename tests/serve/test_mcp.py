@@ -27,7 +27,7 @@ from findingaid import Corpus, FindingAid, NotFoundError, QueryError
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.config.settings import ServeSettings
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.serve import publications
 from findingaid.serve.limits import WorkerPool
@@ -361,7 +361,7 @@ def test_claims_beneath_a_summary_node_do_not_end_the_pages(tmp_path: Path, max_
     source = MemorySource(
         {f"{topic}.md": text_about(topic, f"{topic} again") for topic in ("ledger", "vector", "lease")}
     )
-    claims = ClaimSettings(ExtractiveClaims(), nodes=ExtractiveNodes(), at_least=2)
+    claims = Claiming(ExtractiveClaims(), nodes=ExtractiveNodes(), at_least=2)
     corpus = Corpus("notes", source, Chunked(chunk_size=200, overlap=0), claims=claims)
     aid = FindingAid(Store(str(tmp_path / "index")), Observed(), {"notes": corpus})
     aid.index()

@@ -23,7 +23,7 @@ from findingaid import Artifact, Corpus, Edge, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.config.settings import ServeSettings
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.serve.http import create_app, create_server
 from findingaid.serve.session import Session
 from findingaid.store import Store
@@ -70,7 +70,7 @@ EVERY = [("open", "auth.md"), ("open", "ledger.md"), ("hidden", "vault.md"), ("h
 
 def indexed(folder: Path, *names: str) -> FindingAid:
     """Build an index of these corpora."""
-    claiming = ClaimSettings(ExtractiveClaims(), nodes=ExtractiveNodes(), at_least=2)
+    claiming = Claiming(ExtractiveClaims(), nodes=ExtractiveNodes(), at_least=2)
     sources = {"open": MemorySource(dict(OPEN)), "hidden": MemorySource(dict(HIDDEN))}
     corpora = {
         name: Corpus(name, sources[name], Chunked(chunk_size=120, overlap=0), claims=claiming, edges=Refers(EVERY))

@@ -11,7 +11,7 @@ import pytest
 
 from findingaid import Artifact, ConfigError, FindingAid, with_synopsis
 from findingaid.claims.extraction import CustomClaims
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.protocols import Statement
 from findingaid.strategies import Chunked
 from findingaid.synthesis.custom import Custom
@@ -48,7 +48,7 @@ def synopses(aid: FindingAid) -> list[str]:
 
 def test_an_async_function_writes_synopses_on_one_loop_and_states_claims(make_aid: Make) -> None:
     LOOPS.clear()
-    aid = make_aid(synthesizer=Custom(slowly), claims=ClaimSettings(CustomClaims(states)))
+    aid = make_aid(synthesizer=Custom(slowly), claims=Claiming(CustomClaims(states)))
 
     report = aid.index().corpora["docs"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.claims.extraction import HINTS, ClaimOrigin, claims_from, doubt, why_no_claims
 from findingaid.claims.forms import draft_of, extraction_of
 from findingaid.claims.model import Evidence
-from findingaid.corpus import ClaimSettings, Corpus
+from findingaid.corpus import Claiming, Corpus
 from findingaid.errors import brief
 from findingaid.model import WRITTEN, Outcome, Stage
 from findingaid.protocols import CostsNothing, ExplainingExtractor, LeftOut, Member
@@ -133,7 +133,7 @@ def _summary_node(case: _Case) -> Iterator[Absence]:
         yield Absence("summary node", case.why_no(Stage.SUMMARY_NODES, _why_no_node(case, claiming, members)))
 
 
-def _why_no_node(case: _Case, claiming: ClaimSettings, members: Sequence[Member]) -> str:
+def _why_no_node(case: _Case, claiming: Claiming, members: Sequence[Member]) -> str:
     """Return why the producer's summary of these claims is not there; a free producer writes it again."""
     producer, empty = claiming.nodes, case.row.outcome(Stage.SUMMARY_NODES) == Outcome.EMPTY
     again = producer.summarize if producer and empty and isinstance(producer, CostsNothing) else None
@@ -168,7 +168,7 @@ def _why_none(case: _Case) -> str:
     return ": ".join(filter(None, (ALL_REFUSED, ", ".join(refused))))
 
 
-def _refused(case: _Case, claiming: ClaimSettings, text: str, hints: Mapping[str, Any]) -> list[str]:
+def _refused(case: _Case, claiming: Claiming, text: str, hints: Mapping[str, Any]) -> list[str]:
     """Return the statements that were refused, with the reasons; a free extractor extracts them again."""
     extractor, row = claiming.extractor, case.row
     free = isinstance(extractor, CostsNothing)

@@ -16,7 +16,7 @@ from findingaid import ConfigError, Corpus, FindingAid, ModelError, QueryError
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, Tier, Truth, claim_id
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.protocols import Bullet, Draft, Member, NodeProducer
 from findingaid.query.answers.compose import CITATION
@@ -59,7 +59,7 @@ def build(folder: Path, nodes: NodeProducer | None = None, **changed: Any) -> Fi
     """Return an aid over sources in memory and a store in this folder."""
     cut = Chunked(chunk_size=200, overlap=0)
     sources = {"docs": MemorySource(dict(TEXTS)), "secret": MemorySource({"s.md": SECRET})}
-    claiming = ClaimSettings(ExtractiveClaims(), nodes=nodes, at_least=2)
+    claiming = Claiming(ExtractiveClaims(), nodes=nodes, at_least=2)
     corpora = {name: Corpus(name, source, cut, claims=claiming) for name, source in sources.items()}
     return FindingAid(Store(str(folder / "index")), CountingEmbedder(), corpora, **changed)
 
@@ -237,7 +237,7 @@ def meaning(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
     plain = MemorySource({"plain.md": "A lease keeps two runs from writing the same artifact, and ends by itself."})
     cut = Chunked(chunk_size=200, overlap=0)
     corpora = {
-        "docs": Corpus("docs", claimed, cut, claims=ClaimSettings(ExtractiveClaims())),
+        "docs": Corpus("docs", claimed, cut, claims=Claiming(ExtractiveClaims())),
         "plain": Corpus("plain", plain, cut),
     }
     aid = FindingAid(Store(str(tmp_path_factory.mktemp("meaning") / "index")), MiniLM(), corpora)

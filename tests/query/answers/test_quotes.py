@@ -11,7 +11,7 @@ from findingaid import Corpus, FindingAid
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, claim_id
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.query.answers.relevance import REFUSED
 from findingaid.store import Store
@@ -115,7 +115,7 @@ def test_a_generated_synopsis_is_no_evidence(make: Callable[..., FindingAid]) ->
 
 
 def test_a_retracted_claim_does_not_come_back_as_a_quote(make: Callable[..., FindingAid]) -> None:
-    aid = make(dict(TEXTS), claims=ClaimSettings(ExtractiveClaims()))
+    aid = make(dict(TEXTS), claims=Claiming(ExtractiveClaims()))
     said = "The tag moves only after all checks have passed."
     before = aid.answer("when does the tag of readers move")
 

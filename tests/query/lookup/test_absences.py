@@ -12,7 +12,7 @@ from findingaid import FindingAid
 from findingaid.claims.decisions import DecisionLog, Verdict
 from findingaid.claims.model import Action
 from findingaid.claims.nodes import ExtractiveNodes
-from findingaid.corpus import ClaimSettings
+from findingaid.corpus import Claiming
 from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.reports import Unclaimed
 from findingaid.testing import MemorySource
@@ -163,14 +163,14 @@ BELOW = "below min_confidence 0.7"
 @pytest.mark.parametrize(
     ("claiming", "reason"),
     [
-        (ClaimSettings(Unsure(1.0), nodes=Short(3, 0.4)), f"its summary has the confidence 0.4, {BELOW}"),
-        (ClaimSettings(Unsure(0.5), nodes=ExtractiveNodes()), f"its summary has the confidence 0.5, {BELOW}"),
-        (ClaimSettings(Unsure(1.0), nodes=Short(2, 1.0)), "its summary has 2 points"),
-        (ClaimSettings(Unsure(1.0), nodes=Short(0, 1.0)), "its producer had nothing to say"),
+        (Claiming(Unsure(1.0), nodes=Short(3, 0.4)), f"its summary has the confidence 0.4, {BELOW}"),
+        (Claiming(Unsure(0.5), nodes=ExtractiveNodes()), f"its summary has the confidence 0.5, {BELOW}"),
+        (Claiming(Unsure(1.0), nodes=Short(2, 1.0)), "its summary has 2 points"),
+        (Claiming(Unsure(1.0), nodes=Short(0, 1.0)), "its producer had nothing to say"),
     ],
 )
 def test_a_refused_summary_is_told_apart_from_one_without_words(
-    make_aid: Callable[..., FindingAid], claiming: ClaimSettings, reason: str
+    make_aid: Callable[..., FindingAid], claiming: Claiming, reason: str
 ) -> None:
     aid = make_aid(source=MemorySource({"full.md": FULL}), synthesizer=None, claims=claiming)
     aid.index()
@@ -185,7 +185,7 @@ def test_refused_claims_are_told_apart_from_a_text_that_states_nothing(
     make_aid: Callable[..., FindingAid], extractor: Unsure
 ) -> None:
     source = MemorySource({"full.md": "Ada owns the parser.", "blank.md": ""})
-    aid = make_aid(source=source, synthesizer=None, claims=ClaimSettings(extractor, min_confidence=0.7))
+    aid = make_aid(source=source, synthesizer=None, claims=Claiming(extractor, min_confidence=0.7))
     report = aid.index().corpora["docs"]
 
     assert [absence.reason for absence in aid.absences("full.md", "docs")] == [
