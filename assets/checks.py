@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
 import dagster as dg
@@ -69,20 +70,24 @@ def log_checks(
     The records of a run may have been checked and published by a parallel one. The checks of `repeated` corpora that
     have no result are therefore logged again, as they were evaluated last.
     """
+    instance = context.instance
+    target_of = cache(partial(check_target, instance))
     found: dict[dg.AssetCheckKey, dg.AssetCheckEvaluation | None] = {}
     for result in results:
         key = asset_key(aid.corpora[result.corpus], result.check.stage)
-        target = check_target(context.instance, key)
         evaluation = dg.AssetCheckEvaluation(
-            asset_key=key, check_name=result.check.name, target_materialization_data=target, **_outcome(aid, result)
+            asset_key=key,
+            check_name=result.check.name,
+            target_materialization_data=target_of(key),
+            **_outcome(aid, result),
         )
         found[evaluation.asset_check_key] = evaluation
     for of in (aid.corpora[name] for name in repeated):
         keys = (dg.AssetCheckKey(asset_key(of, check.stage), check.name) for check in checks_of(of))
-        found |= {key: latest_evaluation(context.instance, key) for key in keys if key not in found}
+        found |= {key: latest_evaluation(instance, key, target_of(key.asset_key)) for key in keys if key not in found}
     for evaluation in filter(None, found.values()):
         context.log_event(evaluation)  # type: ignore[arg-type]  # its annotation omits a documented event type
-        show_as_evaluated(context.instance, evaluation)
+        show_as_evaluated(instance, evaluation)
 
 
 def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:

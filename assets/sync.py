@@ -237,29 +237,31 @@ def _observe(
     # What was not read keeps its last observation, which may be that of a sensor; else the sensor would see a change.
     never = {key: found.stamp_version() for key, found in partitions.items() if found.is_bucket and key not in known}
     stamps = {**never, **stamps}
-    made = latest_event_ids(context.instance, asset_key(of, Stage.ARTIFACTS), asked)
-    if asked is None:
-        outdated = _observed_since(context.instance, of, partitions, made)
-        stamps = {key: stamp for key, stamp in stamps.items() if stamp == known.get(key) or key not in outdated}
     unseen = sorted(key for key, stamp in stamps.items() if stamp and stamp != known.get(key))
+    if asked is None and unseen:
+        newer = _observed_since(context.instance, of, partitions, unseen)
+        stamps = {key: stamp for key, stamp in stamps.items() if key not in newer}
+        unseen = [key for key in unseen if key not in newer]
     log_asset_events(context, [observation(of, key, stamps[key]) for key in unseen])
     observed = latest_event_ids(context.instance, asset, asked, observed=True)
+    made = latest_event_ids(context.instance, asset_key(of, Stage.ARTIFACTS), asked)
     return {key for key in stamps if observed.get(key, 0) > made.get(key, 0)}
 
 
 def _observed_since(
-    instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition], made: Mapping[str, int]
+    instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition], keys: Sequence[str]
 ) -> set[str]:
-    """Return the partitions that were observed after the ledger's reading of them.
+    """Return those of the partitions with these keys that were observed after the ledger's reading of them.
 
-    These are those that were observed after their latest materialization, which still has the version of the ledger.
+    Such a partition was observed after its latest materialization, which still has the version of the ledger.
     """
-    observed = latest_event_ids(instance, asset_key(of, SOURCE), observed=True)
-    versions = logged_data_versions(instance, asset_key(of, Stage.ARTIFACTS))
+    artifacts = asset_key(of, Stage.ARTIFACTS)
+    observed = latest_event_ids(instance, asset_key(of, SOURCE), keys, observed=True)
+    made, versions = latest_event_ids(instance, artifacts, keys), logged_data_versions(instance, artifacts, keys)
     return {
         key
-        for key, found in partitions.items()
-        if observed.get(key, 0) > made.get(key, 0) and found.version(Stage.ARTIFACTS) == versions.get(key)
+        for key in keys
+        if observed.get(key, 0) > made.get(key, 0) and partitions[key].version(Stage.ARTIFACTS) == versions.get(key)
     }
 
 

@@ -298,7 +298,7 @@ class Synopsis:
 
     If the request failed, `message` is one line and `kind` is timeout, transport, parse, refused, truncated,
     unavailable or other. Unavailable means that the request was not tried, because the requests before it had all
-    failed. `state` is the state from which a `ResumableSynthesizer` synthesizer can continue, else "".
+    failed. `state` is the state from which a `ResumableSynthesizer` can continue, else "".
     """
 
     outcome: Outcome

@@ -132,10 +132,10 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
 
 
 def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
-    """Map the partitions to build to what is stale in them: the stamps of artifacts, or the version of the records.
+    """Return the keys of the partitions to build, each with a hash of the stamps and versions for which it is built.
 
-    These are the partitions whose artifacts are stale, new or failed, or whose records Dagster does not know, as after
-    a run outside of Dagster. Raises SourceError.
+    They have artifacts that are stale, new or failed, or records that Dagster does not know, as after a run outside of
+    it. Raises SourceError.
     """
     indexer, (stale, deleted) = aid.indexer(corpus), _stale_artifacts(aid, corpus)
     keys, found = keys_in_use(instance, indexer.corpus, len(stale)), dict[str, str]()
@@ -148,7 +148,7 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
         known = logged_data_versions(instance, asset_key(indexer.corpus, Stage.RECORDS))
         gone = set(map(keys.key_of, deleted))
         found |= {
-            key: str(partition.version(Stage.RECORDS))
+            key: content_hash(found.get(key), partition.version(Stage.RECORDS))
             for key, partition in read_partitions(indexer, keys).items()
             if key not in gone
             and not any(row.failed_stage for row in partition.rows)

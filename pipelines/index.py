@@ -200,10 +200,10 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
         closed = run.close([corpus for corpus, report in reports.items() if report.active])
         if keeps_history():
-            log_checks(context, aid, closed.checks)
             planned = {corpus: plans[corpus] for corpus, report in reports.items() if report.error is None}
             for corpus in planned:
                 sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
+            log_checks(context, aid, closed.checks)
             whole = [corpus for corpus, plan in planned.items() if closed.visible and not plan.partial]
             log_asset_events(context, publications(context, aid, before, reports, whole=whole))
         if closed.held:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
+from findingaid.claims.extraction import doubt
 from findingaid.protocols import Bullet, Draft, Member, NodeProducer
 from findingaid.registry import Registry, checked
 from findingaid.synthesis.extractive import centrality
@@ -54,6 +55,14 @@ class ExtractiveNodes:
         chosen = [members[i] for i in sorted(best)]
         bullets = tuple(Bullet(member.text, (member.claim_id,)) for member in chosen)
         return Draft(bullets, themes_of(members), sum(member.confidence for member in chosen) / len(chosen))
+
+
+def why_unfit(draft: Draft, members: int, least: float) -> str:
+    """Return why a draft over so many claims is refused; "" if it is accepted. `least` is the lowest confidence."""
+    fewest = min(FEWEST, members)
+    if not fewest <= len(draft.bullets) <= MOST:
+        return f"has {len(draft.bullets)} points, expected {fewest} to {MOST}"
+    return doubt(draft.confidence, least)
 
 
 def themes_of(members: Sequence[Member]) -> tuple[str, ...]:

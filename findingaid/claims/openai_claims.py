@@ -15,7 +15,7 @@ from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, estimate_tokens, load_template, split_text, to_one_line
-from findingaid.llm.rate_limits import PathFilter
+from findingaid.llm.rate_limits import StillWanted
 from findingaid.model import NO_USAGE, CallResult, Usage
 from findingaid.protocols import Extraction, Statement
 from findingaid.registry import checked
@@ -107,7 +107,7 @@ class OpenAIClaims(ProducerParameters):
     def call_all(self, inputs: Iterable[str]) -> Generator[tuple[int, CallResult[Extraction]]]:
         return self.caller.run_all(inputs, text_hash, self._extraction)
 
-    async def _extraction(self, text: str, wanted: PathFilter) -> CallResult[Extraction]:
+    async def _extraction(self, text: str, wanted: StillWanted) -> CallResult[Extraction]:
         if not text.strip():
             return CallResult(Extraction())
         parts = await self.caller.call_document(

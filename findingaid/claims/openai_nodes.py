@@ -16,7 +16,7 @@ from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, to_one_line
-from findingaid.llm.rate_limits import PathFilter
+from findingaid.llm.rate_limits import StillWanted
 from findingaid.model import NO_USAGE, CallResult, Usage
 from findingaid.protocols import Bullet, Draft, Member
 from findingaid.registry import checked
@@ -104,7 +104,7 @@ class OpenAINodes(ProducerParameters):
     def call_all(self, inputs: Iterable[Sequence[Member]]) -> Generator[tuple[int, CallResult[Draft | None]]]:
         return self.caller.run_all(inputs, members_text, self._draft)
 
-    async def _draft(self, members: Sequence[Member], wanted: PathFilter) -> CallResult[Draft | None]:
+    async def _draft(self, members: Sequence[Member], wanted: StillWanted) -> CallResult[Draft | None]:
         if not members:
             return CallResult(None)
         shown = self._fitting(members)

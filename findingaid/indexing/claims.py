@@ -15,13 +15,12 @@ from findingaid.claims.extraction import (
     ClaimOrigin,
     carry_claim_over,
     claims_from,
-    doubt,
     why_no_claims,
     without_repeats,
 )
 from findingaid.claims.forms import draft_calls, draft_of, extraction_calls, extraction_of, members_text
 from findingaid.claims.model import Claim, ClaimsResult, Decided, Evidence, NodeResult, SummaryNode
-from findingaid.claims.nodes import FEWEST, MOST
+from findingaid.claims.nodes import why_unfit
 from findingaid.corpus import Claiming
 from findingaid.errors import ArtifactError, one_line
 from findingaid.identity.hashes import content_hash, text_hash
@@ -154,16 +153,9 @@ class ClaimBuilder:
         except (ArtifactError, ValueError) as error:
             return NodeResult(Outcome.FAILED, None, of, (), "parse", one_line(error))
         refused = tuple(f"{artifact_id}: {line}" for line in draft.refused) if draft else ()
-        if draft and (why := self._unfit(draft, len(members))):
+        if draft and (why := why_unfit(draft, len(members), self.of.min_node_confidence)):
             return NodeResult(Outcome.EMPTY, None, of, (*refused, f"{artifact_id}: its summary {why}"), key=key)
         return NodeResult(Outcome.OK if node else Outcome.EMPTY, node, of, refused, key=key)
-
-    def _unfit(self, draft: Draft, members: int) -> str:
-        """Return why a draft over so many claims is refused; "" if it is accepted."""
-        fewest = min(FEWEST, members)
-        if not fewest <= len(draft.bullets) <= MOST:
-            return f"has {len(draft.bullets)} points, expected {fewest} to {MOST}"
-        return doubt(draft.confidence, self.of.min_node_confidence)
 
     def _node(self, artifact_id: str, members: Sequence[Member], draft: Draft) -> SummaryNode:
         """Convert a draft to a node.

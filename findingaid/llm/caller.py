@@ -17,7 +17,7 @@ from findingaid.errors import SynthesisError
 from findingaid.llm.completions import parse_completion
 from findingaid.llm.endpoint import Connection, Endpoint, connection_of
 from findingaid.llm.prompts import BYTES_A_TOKEN, Messages, Prompt, estimate_tokens
-from findingaid.llm.rate_limits import SUBJECT, Limits, NotWantedError, PathFilter, always
+from findingaid.llm.rate_limits import SUBJECT, Limits, NotWantedError, StillWanted, always
 from findingaid.llm.tracing import chat_span
 from findingaid.model import NO_USAGE, CallResult, Usage
 
@@ -29,7 +29,7 @@ Input = TypeVar("Input")
 Parse = Callable[[str], T]
 """Function that converts the text of an answer. Raises SynthesisError."""
 
-Work = Callable[[Input, PathFilter], Coroutine[Any, Any, CallResult[T]]]
+Work = Callable[[Input, StillWanted], Coroutine[Any, Any, CallResult[T]]]
 """Coroutine function that makes the calls for one input, as long as the result is wanted."""
 
 CHAT = "/chat/completions"
@@ -133,7 +133,7 @@ class Caller:
         """Make one call and wait for its result."""
         return self.connection.loop.submit(self.call(messages, parse)).result()
 
-    async def call(self, messages: Messages, parse: Parse[T], wanted: PathFilter = always) -> CallResult[T]:
+    async def call(self, messages: Messages, parse: Parse[T], wanted: StillWanted = always) -> CallResult[T]:
         """Make one call. Raises NotWantedError."""
         tokens = sum(estimate_tokens(message["content"]) for message in messages)
         most = self.request.most(messages)
@@ -161,7 +161,7 @@ class Caller:
             LOGGER.warning("%s", self.told[0])
 
     async def call_each(
-        self, requests: Sequence[Messages], parse: Parse[T], wanted: PathFilter = always
+        self, requests: Sequence[Messages], parse: Parse[T], wanted: StillWanted = always
     ) -> CallResult[list[T]]:
         """Make several calls and return the list of their values, or the first error. Raises NotWantedError.
 
@@ -185,7 +185,7 @@ class Caller:
         return CallResult(made, usage).map(lambda results: [result.get() for result in results])
 
     async def call_document(
-        self, prompt: Prompt, text: str, tokens: int, part_template: str, parse: Parse[T], wanted: PathFilter
+        self, prompt: Prompt, text: str, tokens: int, part_template: str, parse: Parse[T], wanted: StillWanted
     ) -> CallResult[list[T]]:
         """Make the call for a text, or one for each part if it has more than `tokens` tokens. Raises NotWantedError."""
         if estimate_tokens(text) <= tokens:
@@ -253,7 +253,7 @@ class Caller:
             loop.later(0, room.release)  # wakes the workers, which see that it is closed
             loop.later(GRACE_SECONDS, running.cancel)
 
-    async def _result(self, given: Input, key: str, work: Work[Input, T], wanted: PathFilter) -> CallResult[T]:
+    async def _result(self, given: Input, key: str, work: Work[Input, T], wanted: StillWanted) -> CallResult[T]:
         return self.kept.pop(key, None) or await work(given, wanted)
 
     def _keep_unread(self, results: SimpleQueue[tuple[int, str, CallResult[T]] | None]) -> None:

@@ -19,7 +19,7 @@ from findingaid.errors import ConfigError
 from findingaid.llm.api_errors import ReportedError, reported_error
 from findingaid.llm.background import BackgroundLoop
 from findingaid.llm.metering import pay_for
-from findingaid.llm.rate_limits import Limits, PathFilter, Sender, always
+from findingaid.llm.rate_limits import Limits, Sender, StillWanted, always
 from findingaid.model import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Connection:
         body: Mapping[str, Any],
         tokens: int = 0,
         most: Usage = NO_USAGE,
-        wanted: PathFilter = always,
+        wanted: StillWanted = always,
         probe: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and return the JSON of its answer. Raises SynthesisError, NotWantedError.

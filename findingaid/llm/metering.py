@@ -1,4 +1,4 @@
-"""Money from which each request to an endpoint is paid, if a run has a budget."""
+"""Account from which each request to an endpoint is paid, if a run has a budget."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ class Reservations(Protocol):
         """Replace a request's reservation by its actual usage."""
 
 
-_PURSE: ContextVar[Reservations | None] = ContextVar("purse", default=None)
+_ACCOUNT: ContextVar[Reservations | None] = ContextVar("account", default=None)
 
 
 @contextmanager
-def paying_from(purse: Reservations) -> Iterator[None]:
-    """Pay all requests made within this context from a purse, in this thread and in event loops that it submits to."""
-    token = _PURSE.set(purse)
+def paying_from(account: Reservations) -> Iterator[None]:
+    """Pay all requests within this context from an account, in this thread and in event loops that it submits to."""
+    token = _ACCOUNT.set(account)
     try:
         yield
     finally:
-        _PURSE.reset(token)
+        _ACCOUNT.reset(token)
 
 
 @contextmanager
 def pay_for(most: Usage) -> Iterator[Callable[[Any], None]]:
-    """Pay one request from the purse, if there is one. Yields a function that takes the completion.
+    """Pay one request from the account, if there is one. Yields a function that takes the completion.
 
     A request of unknown usage counts as the most that it may have used: no answer came, or the answer does not report
     its usage. A request that was never sent, or that the endpoint refused, costs nothing. Raises SynthesisError if the
     budget has no room for the request, which must then not be sent.
     """
-    purse = _PURSE.get()
-    if purse is None:
+    account = _ACCOUNT.get()
+    if account is None:
         yield lambda _: None
         return
-    if not purse.reserve(most):
+    if not account.reserve(most):
         raise SynthesisError(OVER_BUDGET, UNPAID)
     used = most
 
@@ -73,7 +73,7 @@ def pay_for(most: Usage) -> Iterator[Callable[[Any], None]]:
         used = NO_USAGE if _costs_nothing(error) else used
         raise
     finally:
-        purse.settle(most, used)
+        account.settle(most, used)
 
 
 class _Counts(BaseModel):

@@ -20,7 +20,7 @@ from findingaid.llm.api_errors import APIError, interpret_exception
 
 T = TypeVar("T")
 
-PathFilter = Callable[[], bool]
+StillWanted = Callable[[], bool]
 """Function that returns whether the answer to a request is still wanted."""
 
 FAILURES = 5
@@ -164,7 +164,7 @@ class Sender:
         self._reason = ""
 
     async def send(
-        self, request: Callable[[], Awaitable[T]], tokens: int, wanted: PathFilter, probe: Probe | None = None
+        self, request: Callable[[], Awaitable[T]], tokens: int, wanted: StillWanted, probe: Probe | None = None
     ) -> T:
         """Return the result of `request`, with retries while they may help. Raises SynthesisError, NotWantedError.
 
@@ -195,7 +195,7 @@ class Sender:
                 await self._count(error, probe)
                 raise SynthesisError(error.message, error.kind) from None
 
-    async def _turn(self, tokens: int, wanted: PathFilter) -> None:
+    async def _turn(self, tokens: int, wanted: StillWanted) -> None:
         """Wait until this request may go.
 
         Raises SynthesisError if the endpoint is down, NotWantedError if `wanted` returns False.
@@ -217,7 +217,7 @@ class Sender:
             return self._rates.take(tokens)
         return await _shared(self._where, *limits, tokens)
 
-    def _check(self, wanted: PathFilter) -> None:
+    def _check(self, wanted: StillWanted) -> None:
         if not wanted():
             raise NotWantedError
         if self._down.is_set():

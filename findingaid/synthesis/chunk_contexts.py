@@ -18,7 +18,7 @@ from findingaid.llm.caller import Caller
 from findingaid.llm.completions import short_text
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, as_data, estimate_tokens, load_template, split_text
-from findingaid.llm.rate_limits import PathFilter
+from findingaid.llm.rate_limits import StillWanted
 from findingaid.model import CallResult, Synopsis, SynthesizerInput, Usage
 
 CONTEXT_TOKENS = 200
@@ -87,7 +87,7 @@ class ChunkContexts:
     def _prompt(self) -> Prompt:
         return Prompt(load_template("chunk_context"), "form_context")
 
-    async def _context(self, text: str, wanted: PathFilter) -> CallResult[str]:
+    async def _context(self, text: str, wanted: StillWanted) -> CallResult[str]:
         document, chunk = orjson.loads(text)
         messages = self._prompt.about("chunk", document, chunk=as_data(chunk))
         return await self._caller.call(messages, self._parse, wanted)

@@ -18,7 +18,7 @@ from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, object_schema, parse_json, response_format, short_text
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, split_text, to_one_line
-from findingaid.llm.rate_limits import PathFilter
+from findingaid.llm.rate_limits import StillWanted
 from findingaid.model import NO_USAGE, CallResult, Synopsis, SynthesizerInput, Usage
 from findingaid.registry import checked
 from findingaid.synthesis.chunk_contexts import ChunkContexts
@@ -110,7 +110,7 @@ class OpenAISynthesizer(ProducerParameters):
         """Return the maximum usage of a synopsis if each request is sent once; None if nothing limits the answers."""
         return self.caller.request.most_of(self.calls_for(text))
 
-    async def _synopsis(self, text: str, wanted: PathFilter) -> CallResult[str]:
+    async def _synopsis(self, text: str, wanted: StillWanted) -> CallResult[str]:
         if not text.strip():
             return CallResult("")
         parts = await self.caller.call_document(
@@ -118,7 +118,7 @@ class OpenAISynthesizer(ProducerParameters):
         )
         return await self._combined(parts, wanted)
 
-    async def _combined(self, parts: CallResult[list[str]], wanted: PathFilter) -> CallResult[str]:
+    async def _combined(self, parts: CallResult[list[str]], wanted: StillWanted) -> CallResult[str]:
         """Combine the synopses of parts into one; the usage includes that of the parts."""
         said = [text for text in parts.value or () if text]
         if len(said) <= 1:

@@ -152,11 +152,13 @@ def check_target(
     )
 
 
-def latest_evaluation(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """Return the latest evaluation of a check, of the latest materialization; None if it was never evaluated."""
+def latest_evaluation(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, target: AssetCheckEvaluationTargetMaterializationData | None
+) -> dg.AssetCheckEvaluation | None:
+    """Return the latest evaluation of a check, as one of this materialization; None if it was never evaluated."""
     for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
         if evaluation := _evaluation(record):
-            return replace(evaluation, target_materialization_data=check_target(instance, check.asset_key))
+            return replace(evaluation, target_materialization_data=target)
     return None
 
 

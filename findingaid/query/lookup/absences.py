@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from findingaid.claims.extraction import HINTS, ClaimOrigin, claims_from, doubt, why_no_claims
+from findingaid.claims.extraction import HINTS, ClaimOrigin, claims_from, why_no_claims
 from findingaid.claims.forms import draft_of, extraction_of
 from findingaid.claims.model import Evidence
+from findingaid.claims.nodes import why_unfit
 from findingaid.corpus import Claiming, Corpus
 from findingaid.errors import brief
 from findingaid.model import WRITTEN, Outcome, Stage
@@ -140,7 +141,7 @@ def _why_no_node(case: _Case, claiming: Claiming, members: Sequence[Member]) -> 
     draft = again(members) if again else draft_of(case.cached(case.row.summary_nodes_key))
     if draft is None:
         return "its producer had nothing to say"
-    return f"its summary {doubt(draft.confidence, claiming.min_node_confidence) or f'has {len(draft.bullets)} points'}"
+    return f"its summary {why_unfit(draft, len(members), claiming.min_node_confidence) or 'was refused'}"
 
 
 def _synopsis(case: _Case) -> Iterator[Absence]:

@@ -165,7 +165,7 @@ BELOW = "below min_confidence 0.7"
     [
         (Claiming(Unsure(1.0), nodes=Short(3, 0.4)), f"its summary has the confidence 0.4, {BELOW}"),
         (Claiming(Unsure(0.5), nodes=ExtractiveNodes()), f"its summary has the confidence 0.5, {BELOW}"),
-        (Claiming(Unsure(1.0), nodes=Short(2, 1.0)), "its summary has 2 points"),
+        (Claiming(Unsure(1.0), nodes=Short(2, 1.0)), "its summary has 2 points, expected 3 to 7"),
         (Claiming(Unsure(1.0), nodes=Short(0, 1.0)), "its producer had nothing to say"),
     ],
 )
