@@ -1,7 +1,7 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
 from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
-from findingaid_dagster.assets.corpus import built_partitions, corpus_assets, has_artifact_partitions, named
+from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, named
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, filter_skipped
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
 from findingaid_dagster.assets.history import prune_history
@@ -31,7 +31,6 @@ __all__ = [
     "add_partitions",
     "artifact_id_of",
     "asset_key",
-    "built_partitions",
     "changed_partitions",
     "changed_publications",
     "corpus_assets",

@@ -184,7 +184,7 @@ def materialize(
                     f"{artifact_id}: skipped by the source now: run the index job"
                     for artifact_id in report.newly_skipped
                 ]
-                done = built_partitions(ids, report)
+                done = list(map(Keys().key_of, ids))
                 if logged:
                     sync(context, indexer, done, logged, aid.previews)
                 built += done
@@ -237,8 +237,7 @@ def index_corpus(
                 case BatchBuilt(_, ids, report):
                     _log_batch(context, corpus, ids, filter_report(report, ids, aid.previews))
                     if at_once:
-                        done = built_partitions(ids, report)
-                        sync(context, indexer, done, previews=aid.previews, visible=False)
+                        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
                 case Finished(_, total):
                     if total.error:
                         raise SourceError(total.error)
@@ -251,14 +250,6 @@ def index_corpus(
     sync(context, indexer, previews=aid.previews, visible=release.visible)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)
-
-
-def built_partitions(artifact_ids: Collection[str], report: BatchReport) -> list[str]:
-    """Return the keys of the artifacts' own partitions, without those that the source skips now.
-
-    The tables still have what was read of these before, until the end of a run of the whole corpus.
-    """
-    return [Keys().key_of(artifact_id) for artifact_id in artifact_ids if artifact_id not in report.newly_skipped]
 
 
 def has_artifact_partitions(instance: dg.DagsterInstance, of: Corpus, plan: CorpusPlan) -> bool:

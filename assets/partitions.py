@@ -7,7 +7,7 @@ versions of its artifacts, in which a failed artifact counts as another version.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.indexer import Indexer
@@ -69,7 +69,7 @@ class Partition:
 
 def read_partitions(indexer: Indexer, keys: Keys) -> dict[str, Partition]:
     """Return all partitions of a corpus, by key."""
-    return _group(keys, indexer.ledger.rows(indexer.name))
+    return _group(indexer, keys, indexer.ledger.rows(indexer.name))
 
 
 def read_selected(indexer: Indexer, keys: Collection[str]) -> dict[str, Partition]:
@@ -78,13 +78,24 @@ def read_selected(indexer: Indexer, keys: Collection[str]) -> dict[str, Partitio
     for division in {keys_of(key) for key in keys}:
         wanted = {key for key in keys if keys_of(key) == division}
         rows = indexer.ledger.rows(indexer.name, None if division.buckets else [artifact_id_of(key) for key in wanted])
-        found |= {key: partition for key, partition in _group(division, rows).items() if key in wanted}
+        found |= {key: partition for key, partition in _group(indexer, division, rows).items() if key in wanted}
     return found
 
 
-def _group(keys: Keys, rows: Mapping[str, LedgerRow]) -> dict[str, Partition]:
+def _group(indexer: Indexer, keys: Keys, rows: Mapping[str, LedgerRow]) -> dict[str, Partition]:
+    """Return the partitions of these rows.
+
+    An artifact that the source skips now counts as failed: what was read of it before stays in the tables until the end
+    of a run of the whole corpus.
+    """
+    skipped = {i: reason for i, (_, reason) in indexer.skipped.of(indexer.name).items() if i in rows}
+    rows = {**rows, **{i: _skipped(rows[i], reason) for i, reason in skipped.items()}}
     groups = keys.group(rows)
     return {key: Partition(key, [rows[i] for i in ids], bool(keys.buckets)) for key, ids in groups.items()}
+
+
+def _skipped(row: LedgerRow, reason: str) -> LedgerRow:
+    return replace(row, failed_stage=Stage.ARTIFACTS.value, failed_kind="skipped", failed_message=reason)
 
 
 def stamps_version(stamps: Mapping[str, str]) -> str:

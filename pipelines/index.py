@@ -21,8 +21,8 @@ from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
+    Keys,
     artifact_id_of,
-    built_partitions,
     fail_run,
     filter_failures,
     filter_report,
@@ -179,8 +179,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
                 for failure in report.failed:
                     context.log.error(f"{work.corpus}: {failure}")
                 if work.at_once:
-                    done = built_partitions(ids, report)
-                    sync(context, indexer, done, previews=aid.previews, visible=False)
+                    sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
                 total += report
         return work.corpus, total
 

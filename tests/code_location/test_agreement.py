@@ -21,10 +21,12 @@ from findingaid.indexing.checks import checks_of
 from findingaid.store import Leases
 from findingaid.store.ledger import LedgerRow
 from findingaid_dagster.assets.corpus import materialize
+from findingaid_dagster.assets.keys import Keys
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines import automation
 from findingaid_dagster.resources import FindingAidResource
+from tests.code_location.test_checks import latest_metadata
 from tests.conftest import Cli, text_about
 from tests.support.location import SETTLED, STAGES, Location, open_location
 
@@ -68,6 +70,27 @@ def test_a_partition_that_the_source_skips_now_has_no_event_and_keeps_its_newer_
 
     assert location.index().success
     assert "ledger.md" not in location.instance.get_dynamic_partitions("docs")
+
+
+def test_a_bucket_with_an_artifact_that_the_source_skips_now_stays_stale_and_names_it(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": "bucket", "buckets": 2}
+    location.begin()
+    bucket = Keys(2).key_of("ledger.md")
+    change(location.cli.docs / "ledger.md", "binary", 1)
+    location.observe()
+    seen = observed(location, bucket)
+
+    run = location.materialize(STAGES, bucket)
+
+    assert not run.success
+    assert observed(location, bucket) == seen
+    assert location.stale() == {bucket: set(STAGES)}
+    (row,) = latest_metadata(location, "records", bucket)["failed artifacts"].records
+    assert row.data["artifact"] == "ledger.md"
+
+    assert location.index().success
+    assert location.all_fresh()
 
 
 def test_a_run_of_other_artifacts_leaves_an_observation_newer_than_the_ledger(location: Location) -> None:
