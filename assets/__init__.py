@@ -1,7 +1,7 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
 from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
-from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, named
+from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, log_remarks, named
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, filter_skipped
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
 from findingaid_dagster.assets.history import prune_history
@@ -43,6 +43,7 @@ __all__ = [
     "keys_in_use",
     "keys_of",
     "log_checks",
+    "log_remarks",
     "named",
     "observation",
     "partition_key",

@@ -178,7 +178,7 @@ def materialize(
             for batch, unfiltered in workers.build(indexer, plan.steps(), own):
                 ids = [listing.artifact_id for listing in batch]
                 report = filter_report(unfiltered, ids, aid.previews)
-                _log_batch(context, corpus, ids, report)
+                _log_batch(context, corpus, ids)
                 failed += map(str, report.failed)
                 failed += [
                     f"{artifact_id}: skipped by the source now: run the index job"
@@ -199,6 +199,7 @@ def materialize(
             _drop_partitions(context, corpus, [i for i in plan.deleted if i not in indexed])
         before = read_published(aid)
         release = run.close([corpus])
+    log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
     unlogged = [stage for stage in stages if stage not in logged]
     return Materialized(failed, len(plan.artifact_ids), built, unlogged, before, release, total)
@@ -234,8 +235,8 @@ def index_corpus(
             match event:
                 case Planned(plan):
                     at_once = has_artifact_partitions(context.instance, indexer.corpus, plan)
-                case BatchBuilt(_, ids, report):
-                    _log_batch(context, corpus, ids, filter_report(report, ids, aid.previews))
+                case BatchBuilt(_, ids, _):
+                    _log_batch(context, corpus, ids)
                     if at_once:
                         sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
                 case Finished(_, total):
@@ -246,6 +247,7 @@ def index_corpus(
                 case Published(release):
                     pass
     failed = list(map(str, total.failed))
+    log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
     sync(context, indexer, previews=aid.previews, visible=release.visible)
     context.log.info(f"{corpus}: {total}")
@@ -261,9 +263,8 @@ def _progress(context: dg.OpExecutionContext, run: Run) -> ProgressOf:
     return lambda corpus: ProgressLog(context.log.info, corpus, run.spending)
 
 
-def _log_batch(context: dg.OpExecutionContext, corpus: str, ids: Sequence[str], report: BatchReport) -> None:
+def _log_batch(context: dg.OpExecutionContext, corpus: str, ids: Sequence[str]) -> None:
     context.log.info(f"{corpus}: a batch is built: {len(ids)} artifacts: {named(ids)}")
-    _warn(context, corpus, report)
 
 
 def _log_failures(context: dg.OpExecutionContext, corpus: str, failed: list[str], release: ReleaseResult) -> None:
@@ -276,16 +277,12 @@ def _log_failures(context: dg.OpExecutionContext, corpus: str, failed: list[str]
         context.log.error(f"{corpus}: {line}")
 
 
-def _warn(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:
-    """Log what a batch left out: texts cut off, outputs that are pending, and refused claims."""
-    if report.truncated.warning:
-        context.log.warning(f"{corpus}: {report.truncated.warning}")
-    if report.pending:
-        context.log.warning(f"{corpus}: {report.pending} synopses are pending: {report.waiting}")
-    if report.pending_claims:
-        context.log.warning(f"{corpus}: claims of {report.pending_claims} artifacts are pending: {report.waiting}")
-    for line in report.refused:
-        context.log.warning(f"{corpus}: refused a claim: {line}")
+def log_remarks(context: dg.OpExecutionContext, corpus: str, report: BatchReport) -> None:
+    """Log what a batch or a run skipped, guessed, cut off, refused or left to the next run."""
+    for line in report.remarks:
+        context.log.info(f"{corpus}: {line}")
+    for line in report.warnings:
+        context.log.warning(f"{corpus}: {line}")
 
 
 def named(artifact_ids: Sequence[str]) -> str:

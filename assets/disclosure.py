@@ -51,7 +51,7 @@ def filter_reason(why: str, previews: bool) -> str:
 def filter_report(report: R, artifact_ids: Sequence[str], previews: bool) -> R:
     """Return the report of a batch or a corpus without document text, or unchanged with `previews`.
 
-    Of each refused claim only the artifact id remains.
+    Of each refused claim only the artifact id remains, and of a note its kind.
     """
     if previews:
         return report
@@ -60,5 +60,6 @@ def filter_report(report: R, artifact_ids: Sequence[str], previews: bool) -> R:
         failed=filter_failures(report.failed, previews),
         waiting=filter_reason(report.waiting, previews),
         skipped=filter_skipped(report.skipped, previews),
+        noted=[replace(note, words=note.kind.replace("_", " ")) for note in report.noted],
         refused=[next((i for i in artifact_ids if line.startswith(f"{i}: ")), "") for line in report.refused],
     )

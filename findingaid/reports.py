@@ -156,6 +156,28 @@ class BatchReport:
         counts = (one.name for one in fields(BatchReport))
         return BatchReport(**{name: _sum(getattr(self, name), getattr(other, name)) for name in counts})
 
+    @property
+    def remarks(self) -> list[str]:
+        """Lines on artifacts that were skipped, emptied, guessed at or read in part, or in which no claim was found."""
+        lost = {"skipped from now on": self.newly_skipped, "empty from now on": self.emptied}
+        gone = [f"{why}, so their records are removed: {_named(ids)}" for why, ids in lost.items() if ids]
+        unclaimed = filter(None, [str(self.unclaimed)])
+        return [*skipped_lines(self.skipped), *gone, *note_lines(self.noted), *unclaimed]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Lines on texts cut off, claims refused, and work left to the next run."""
+        more = "; …" if len(self.refused) > NAMED_REFUSED else ""
+        named = f"claims refused: {len(self.refused):,}, {'; '.join(self.refused[:NAMED_REFUSED])}{more}"
+        return [*filter(None, (self.truncated.warning, named if self.refused else "", self.left))]
+
+    @property
+    def left(self) -> str:
+        """One line on the work left to the next run, with the reason; "" if there is none."""
+        counts = {"synopses": self.pending, "artifacts' claims or summary nodes": self.pending_claims}
+        waits = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"{waits} are left to the next run: {self.waiting}" if waits else ""
+
 
 def _sum(one: Any, other: Any) -> Any:
     """Return the sum of two counts: None if one is unknown, the first of two reasons, both of two lists."""
@@ -172,7 +194,8 @@ class CorpusReport(BatchReport):
 
     `records` counts all records of the corpus. `skipped` are all skipped artifacts, which no other count includes.
     `exclude` are the patterns that leave out the artifacts that cannot be read, if the source has such patterns.
-    `waits` are lines of the source on what it leaves to a later run. `error` is the reason if the whole corpus failed.
+    `waits` are lines of the source on what it leaves to a later run. `repeated` is a line on synopses that all say the
+    same. `error` is the reason if the whole corpus failed.
     """
 
     artifacts: int = 0
@@ -181,6 +204,7 @@ class CorpusReport(BatchReport):
     seconds: float = 0.0
     exclude: Sequence[str] = ()
     waits: Sequence[str] = ()
+    repeated: str = ""
     error: str | None = None
 
     def __str__(self) -> str:
@@ -216,27 +240,16 @@ class CorpusReport(BatchReport):
         )
 
     @property
-    def notes(self) -> list[str]:
-        """Lines on skipped artifacts, on records removed, on what was guessed or left out, waits or failed."""
-        lost = {"skipped from now on": self.newly_skipped, "empty from now on": self.emptied}
-        gone = [f"{why}, so their records are removed: {_named(ids)}" for why, ids in lost.items() if ids]
+    def remarks(self) -> list[str]:
+        """Those of the batches, lines of the source, and how to leave out what cannot be read."""
         patterns = json.dumps(self.exclude, ensure_ascii=False)
         remedy = [f"to leave out what cannot be read, add to its source:  exclude: {patterns}"] if self.exclude else []
-        return [*skipped_lines(self.skipped), *gone, *note_lines(self.noted), *self.waits, *remedy]
+        return [*super(CorpusReport, self).remarks, *self.waits, *remedy]
 
     @property
-    def left(self) -> str:
-        """One line on the work left to the next run, with the reason; "" if there is none."""
-        counts = {"synopses": self.pending, "artifacts' claims or summary nodes": self.pending_claims}
-        waits = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-        return f"{waits} are left to the next run: {self.waiting}" if waits else ""
-
-    @property
-    def warning(self) -> str | None:
-        """One line on texts cut off and claims refused; None if there are none."""
-        refused = f"claims refused: {len(self.refused):,}, {'; '.join(self.refused[:NAMED_REFUSED])}"
-        more = "; …" if len(self.refused) > NAMED_REFUSED else ""
-        return ". ".join(filter(None, (self.truncated.warning, f"{refused}{more}" if self.refused else ""))) or None
+    def warnings(self) -> list[str]:
+        """Those of the batches, and one on synopses that repeat each other."""
+        return [*super(CorpusReport, self).warnings, *filter(None, [self.repeated])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from findingaid_dagster.assets import (
     has_artifact_partitions,
     keys_of,
     log_checks,
+    log_remarks,
     named,
     publications,
     read_published,
@@ -214,10 +215,7 @@ def _log_report(context: dg.OpExecutionContext, report: Report) -> None:
     """Log the results of each corpus, and fail the run if anything failed."""
     for corpus, found in report.corpora.items():
         context.log.info(f"{corpus}: {found}")
-        for line in filter(None, (found.warning, found.left)):
-            context.log.warning(f"{corpus}: {line}")
-        if line := str(found.unclaimed):
-            context.log.info(f"{corpus}: {line}")
+        log_remarks(context, corpus, found)
     done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := list(report.problems()):
         published = "" if report.unpublished else "everything else is published, but "

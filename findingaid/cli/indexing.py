@@ -102,7 +102,7 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, sp
     for line in report.repaired:
         say_line(line)
     for name, c in report.corpora.items():
-        for line in filter(None, (*c.notes, c.warning, c.spent and f"{spent}{c.spent}", c.left, str(c.unclaimed))):
+        for line in filter(None, (*c.remarks, *c.warnings, c.spent and f"{spent}{c.spent}")):
             say_line(f"{name}: {line}")
     print_problems(report.problems(), report.kinds())
     return None

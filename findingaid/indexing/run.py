@@ -41,7 +41,7 @@ from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.indexing.plan import COMPARED, CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
-from findingaid.indexing.synopses import synthesizers_of
+from findingaid.indexing.synopses import find_repeated_synopses, synthesizers_of
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
@@ -271,7 +271,8 @@ class Run:
                 indexer.retract_other_embedders()
             indexer.collect_unwanted_batches()
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
-        return replace(report, exclude=self._exclude(plan.corpus, report.failed))
+        repeated = find_repeated_synopses(self.store, plan.corpus) if report.calls.synthesize else ""
+        return replace(report, exclude=self._exclude(plan.corpus, report.failed), repeated=repeated)
 
     def _exclude(self, corpus: str, failed: Sequence[Failure]) -> list[str]:
         """Return the patterns that leave out artifacts that cannot be read; none for one, whose message says so."""

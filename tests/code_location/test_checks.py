@@ -50,7 +50,7 @@ def test_a_long_batch_says_how_far_it_is_and_how_long_it_will_take(
     lines = [entry.user_message for entry in location.instance.all_logs(run.run_id)]
     (half,) = [line for line in lines if "synopses 2 of 4" in line]
     assert re.fullmatch(
-        r"docs: artifacts 0 of 4, embeddings \d of \d, synopses 2 of 4; [\d,.]+ synopses/s, about \d seconds? left.*",
+        r"docs: artifacts 0 of 4, embeddings \d of \d, synopses 2 of 4; [\d,.]+ synopses/s, about \d+ \w+ left.*",
         half,
     )
 
@@ -291,7 +291,7 @@ def test_what_synopses_took_and_why_one_is_pending_is_told_by_the_run_the_check_
     capfd.readouterr()
     location.cli.settings["budget"] = {"calls": 0}
     assert location.materialize(STAGES, *last_observations(location)).success
-    assert f"docs: 1 synopses are pending: {why}" in capfd.readouterr().err
+    assert f"docs: 1 synopses are left to the next run: {why}" in capfd.readouterr().err
 
 
 def test_why_a_synopsis_failed_is_at_its_partition_until_it_comes(location: Location, server: OpenAIServer) -> None:

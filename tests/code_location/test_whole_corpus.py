@@ -206,3 +206,32 @@ def test_automation_indexes_the_corpus_when_the_assets_before_it_are_new(locatio
         asked.append(found.get_num_requested(PUBLISHED))
 
     assert asked == [0, 1, 0, 0]
+
+
+def test_every_way_to_run_tells_what_was_guessed_and_emptied(
+    location: Location, capfd: pytest.CaptureFixture[str]
+) -> None:
+    location.begin()
+    location.cli.write("reader.md", "Größe".encode("cp1252") + text_about("reading").encode())
+    location.cli.write("writer.md", "")
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+    guessed, emptied = (
+        "docs: guessed encoding: reader.md",
+        "docs: empty from now on, so their records are removed: writer.md",
+    )
+    capfd.readouterr()
+
+    location.materialize(STAGES, "reader.md", "writer.md")
+    of_partitions = capfd.readouterr().err
+    location.index(force=True)
+    of_job = capfd.readouterr().err
+    job.execute_in_process(
+        {"ops": {"docs_index": {"config": {"force": True}}}},
+        instance=location.instance,
+        asset_selection=[PUBLISHED],
+        raise_on_error=False,
+    )
+    of_asset = capfd.readouterr().err
+
+    assert [guessed in told for told in (of_partitions, of_job, of_asset)] == [True] * 3
+    assert emptied in of_partitions

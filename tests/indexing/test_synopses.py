@@ -310,6 +310,24 @@ class TestFailures:
 
         assert (report.calls.synthesize, report.pending, len(report.failed)) == (8, 0, 0)
 
+    def test_one_answer_for_all_artifacts_is_named(self, make_aid: Make, source: MemorySource) -> None:
+        source.payloads |= {f"{i:02d}.md": text_about(f"topic {i}") for i in range(4)}
+        parrot = ScriptedSynthesizer(script={"": "It is about the first request."})
+
+        (warning,) = docs(make_aid(synthesizer=parrot).index()).warnings
+
+        assert warning.startswith("7 of 7 synopses are the same, though the artifacts differ")
+        assert "--pay-again --stage synopses" in warning
+        mended = docs(make_aid().index(stages=["synopses"], force=True, pay_again=True))
+        assert (mended.calls.synthesize, mended.warnings) == (7, [])
+
+    def test_equal_synopses_of_equal_texts_and_of_few_artifacts_are_no_news(
+        self, make_aid: Make, source: MemorySource
+    ) -> None:
+        source.payloads |= {f"{i:02d}.md": text_about("the same") for i in range(5)}
+
+        assert docs(make_aid().index()).warnings == []
+
     def test_one_that_answers_nothing_at_all_fails(self, make_aid: Make) -> None:
         class Silent(PricedSynthesizer):
             def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
