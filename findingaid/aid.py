@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from findingaid.claims.decisions import DecisionLog, broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
@@ -29,7 +29,7 @@ from findingaid.indexing.run import ProgressOf, Run
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor
 from findingaid.metrics import CachingEmbedder
-from findingaid.model import Hit, Mode
+from findingaid.model import Hit
 from findingaid.protocols import Answerer, Embedder, FolderSource, Verifier
 from findingaid.query.answers.compose import Answer, compose
 from findingaid.query.answers.evidence import Question, find_evidence, find_passages_beside
@@ -62,7 +62,6 @@ from findingaid.query.lookup.artifact import (
 from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
 from findingaid.query.lookup.freshness import (
     FreshnessCheck,
-    FreshnessOption,
     VersionsStep,
     check_freshness,
     published_versions,
@@ -76,17 +75,16 @@ from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_m
 from findingaid.query.lookup.resolve import artifact_of_file, resolve, resolve_and_read
 from findingaid.query.lookup.status import Statuses, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
-from findingaid.query.search.components import Blend, SearchDefaults
+from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.facets import Facets, count_facets
 from findingaid.query.search.filter_fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
+from findingaid.query.search.options import FreshnessOption, SearchOptions, listing_options
 from findingaid.query.search.reader import Key, Reader
-from findingaid.query.search.request import PostProcessor, Recency, Request, Route
-from findingaid.query.search.routing import resolve_route
+from findingaid.query.search.request import PostProcessor, Request
 from findingaid.query.search.searcher import Searcher
-from findingaid.query.search.steps import RerankerOption, RewriterOption, SearchSteps, SelectorOption
+from findingaid.query.search.steps import SearchSteps
 from findingaid.query.search.summary_claims import SUMMARIZES, NodeClaimsStep
-from findingaid.query.search.walks import Policy
 from findingaid.reports import Report, Unclaimed
 from findingaid.request_limits import within
 from findingaid.store import Ledger, Publisher, Store, Version, repair
@@ -322,89 +320,28 @@ class FindingAid:
 
     # -- querying --------------------------------------------------------------------------------------
 
-    def search(
-        self,
-        query: str | Sequence[str],
-        k: int = 10,
-        *,
-        corpora: Sequence[str] | None = None,
-        mode: Mode = "hybrid",
-        where: str | None = None,
-        surfaces: Sequence[str] | None = None,
-        tiers: Sequence[str] | None = None,
-        weights: Mapping[str, float] | None = None,
-        blend: Blend | None = None,
-        per_artifact: bool = False,
-        recency: Recency | None = None,
-        offset: int = 0,
-        timeout: float | None = None,
-        explain: bool = False,
-        route: str | Route | Policy | None = None,
-        rewrite: RewriterOption = None,
-        rerank: RerankerOption = None,
-        rerank_depth: int | None = None,
-        select: SelectorOption = None,
-        expand: int | str | None = None,
-        use_summaries: bool = False,
-        summary_top_k: int = 3,
-        fresh: FreshnessOption = False,
-    ) -> Hits:
+    @listing_options
+    def search(self, query: str | Sequence[str], k: int = 10, **options: Unpack[SearchOptions]) -> Hits:
         """Return the k best records of the published index, best first. Several queries are ranked together.
 
-        Filters:
+        An option that is None, or not given, has its default or the configured one. `route` is a name, an import path
+        or an object, see `findingaid.query.search.routing`. Each of `rewrite`, `rerank` and `select` is an object, a
+        function, a kind or a spec; False is none, also for `expand`.
 
-        - `where` is SQL over the columns of records and the fields of their corpora, see `fields`.
-        - `surfaces` keeps only these surface kinds. Claims and summary nodes are found only if their kind is named.
-        - `tiers` keeps only claims of these tiers, by default those in `review.answer_from` of the configuration.
-
-        Steps:
-
-        - `route` leads from matching records to others: a name (auto, boost, collapsed, gate, neighbours), an import
-          path or an object, see `findingaid.query.search.routing`; "flat" is none.
-        - `rewrite` adds queries in other words.
-        - `rerank` orders the best `rerank_depth` records anew, or as many as are wanted if that is more.
-        - `select` keeps as many of the k hits as it judges enough.
-        - `expand` widens each hit by this number of neighbours, to its "section" or to its "artifact".
-
-        Each of `rewrite`, `rerank` and `select` is an object, a function, a kind or a spec. None uses the configured
-        one, and False uses none; both hold for `expand` too. None also uses the configured `blend` and `route`.
-        `blend` is the share of the dense score in a hybrid score, or "rrf" for reciprocal rank fusion.
-
-        With `use_summaries`, summary nodes are searched beside everything else, also with `per_artifact`. Each is
-        followed by the `summary_top_k` of its claims that answer best, in addition to the k hits.
-
-        With `fresh`, each hit says whether its source still has the published version, see `freshness`.
+        Summary nodes are searched beside everything else, also with `per_artifact`. The claims that follow each come in
+        addition to the k hits.
 
         Raises QueryError for an invalid query, StoreError if nothing is published or another embedder made the index,
         and ModelError if a requested model fails.
         """
-        blend = self.search_defaults.blend if blend is None else blend
-        request = Request(
-            queries=(query,) if isinstance(query, str) else tuple(query),
-            k=k,
-            offset=offset,
-            mode=mode,
-            corpora=self._names(corpora),
-            surfaces=surfaces or (),
-            tiers=tiers,
-            use_summaries=use_summaries,
-            where=where,
-            weights=weights or {},
-            blend=None if blend == "rrf" else blend,
-            per_artifact=per_artifact,
-            recency=recency,
-            timeout=timeout,
-            explain=explain,
-            route=self.search_defaults.route if route is None else resolve_route(route),
-        )
+        fresh, top_k = options.pop("fresh", False), options.pop("summary_top_k", 3)
+        request = self._search_steps.request(query, k, self._names(options.pop("corpora", None)), options)
         versions: dict[Key, str] = {}
-        added = self._search_steps.request_fields(request, rewrite, rerank, rerank_depth, select, expand)
-        if use_summaries:
-            added["post_processors"] += [NodeClaimsStep(summary_top_k, self.eligibility)]
+        added: list[PostProcessor] = [NodeClaimsStep(top_k, self.eligibility)] if request.use_summaries else []
         if fresh:
-            added["post_processors"] += [VersionsStep(versions)]
+            added.append(VersionsStep(versions))
         with within(request.timeout if fresh else None):
-            hits = self.searcher.search(replace(request, **added))
+            hits = self.searcher.search(replace(request, post_processors=[*request.post_processors, *added]))
             if not fresh:
                 return hits
             check = self._freshness([(hit.corpus, hit.artifact_id) for hit in hits], fresh, versions)
@@ -600,9 +537,7 @@ class FindingAid:
         summarizer: SummarizerOption = None,
         previous: PreviousPack = None,
         as_result: bool = False,
-        corpora: Sequence[str] | None = None,
-        fresh: FreshnessOption = False,
-        **search: Any,
+        **search: Unpack[SearchOptions],
     ) -> ContextPack:
         """Return a context pack for a model: at most `budget_tokens` when rendered in `form`.
 
@@ -611,7 +546,7 @@ class FindingAid:
         or a spec, writes a digest of the pieces that do not fit. None uses the configured one, and False uses none.
         With `previous`, the pack before this one, the summarizer updates the digest of that pack instead: it is sent
         the previous digest and the pieces that the digest does not cover yet.
-        The other keyword arguments go to `search`. The pack lists left-out pieces with the reason in `dropped`, and
+        The other options are those of `search`. The pack lists left-out pieces with the reason in `dropped`, and
         anything less than the caller asked for in `degraded`. With `as_result`, the budget holds for the JSON of
         `ContextPack.to_result()`, not only for the rendered text. With `fresh`, the citation of a piece says if its
         source has changed.
@@ -623,9 +558,10 @@ class FindingAid:
         count = self.context_defaults.count or self.embedder.count_tokens
         packer = Packer(budget_tokens, form, count, self.context_defaults.tokenizer, as_result)
         self = self.pinned()
-        names = self._names(corpora)
+        fresh, names = search.pop("fresh", False), self._names(search.get("corpora"))
+        search["corpora"] = names
         asked = [self._look_up_in(session, names, read_session_piece) for session in sessions]
-        hits = self.search(query, k, corpora=names, **search)
+        hits = self.search(query, k, **search)
         keys = list(dict.fromkeys((hit.corpus, hit.artifact_id) for hit in hits)) if summaries else []
         eligible = self.eligibility.now()
         generated = self.searcher.read(lambda reader: read_summary_records(reader, keys, eligible)) if keys else {}

@@ -269,7 +269,7 @@ def said(error: BaseException) -> str:
 
 PLAIN_WORDS = {
     **dict.fromkeys(("dict_type", "mapping_type", "model_type", "dataclass_type"), "expected keys and values"),
-    **dict.fromkeys(("list_type", "tuple_type"), "expected a list"),
+    **dict.fromkeys(("list_type", "tuple_type", "sequence_str"), "expected a list"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "expected a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "expected a number"),

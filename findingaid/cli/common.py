@@ -14,7 +14,8 @@ from findingaid.config.loading import parse_override
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible_line
 from findingaid.explain import explanations
 from findingaid.model import Mode
-from findingaid.query.lookup.freshness import VERIFY, FreshnessOption
+from findingaid.query.lookup.freshness import VERIFY
+from findingaid.query.search.options import DESCRIPTIONS, FreshnessOption
 from findingaid.store.objects import refusal
 
 CHECKED = "checked"
@@ -83,14 +84,12 @@ def parse_fresh(_: click.Context, __: click.Parameter, value: str | None) -> Fre
     return VERIFY if value == VERIFY else value is not None
 
 
-fresh_option = click.option(
-    "--fresh",
-    is_flag=False,
-    flag_value=CHECKED,
-    metavar="[=verify]",
-    callback=parse_fresh,
-    help="Say whether the source still has the indexed version; =verify reads it again, and looks for the text.",
-)
+def search_option(name: str, *declared: str, **how: Any) -> Callable[..., Any]:
+    """Return the command-line option for an option of a search, by default with its name and its meaning."""
+    return click.option(*(declared or [f"--{name.replace('_', '-')}"]), **{"help": DESCRIPTIONS[name], **how})
+
+
+fresh_option = search_option("fresh", is_flag=False, flag_value=CHECKED, metavar="[=verify]", callback=parse_fresh)
 
 
 def _sentence(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> str:
@@ -108,14 +107,8 @@ executor_option = click.option(
     help="Build batches in this process or on a Ray cluster, as `--set executor.kind=…` does.",
 )
 
-mode_option = click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    default="hybrid",
-    show_default=True,
-    help="Ranking: by meaning, by words, or both.",
-)
-surfaces_option = click.option("--surfaces", help="Only these surface kinds, separated by commas.")
+mode_option = search_option("mode", type=click.Choice(get_args(Mode)), default="hybrid", show_default=True)
+surfaces_option = search_option("surfaces", metavar="KIND,…")
 where_option = click.option(
     "--where", help="SQL condition on the fields that `status --fields` lists, e.g. \"title LIKE 'lance%'\"."
 )

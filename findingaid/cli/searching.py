@@ -17,6 +17,7 @@ from findingaid.cli.common import (
     fresh_option,
     mode_option,
     query_argument,
+    search_option,
     surfaces_option,
     where_option,
 )
@@ -31,7 +32,6 @@ from findingaid.query.lookup.resolve import parse_place
 from findingaid.query.search import Recency
 from findingaid.query.search.fusion import CANDIDATES
 from findingaid.query.search.hits import HitGroup, drop_repeats, group_by_artifact
-from findingaid.query.search.routing import ROUTES
 
 READ_ON = 5
 """Records that are asked for each file that is listed, so that a file with many hits leaves room for others.
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.query.lookup.artifact import AnchoredSummaryView, ArtifactView
     from findingaid.query.lookup.disclosure import Disclosure
-    from findingaid.query.lookup.freshness import FreshnessOption
     from findingaid.query.lookup.places import Location
     from findingaid.query.lookup.references import ReferenceCount
+    from findingaid.query.search.options import FreshnessOption
 
 
 def parse_spec(_: click.Context, option: click.Parameter, value: str | None) -> Any:
@@ -58,26 +58,13 @@ def parse_spec(_: click.Context, option: click.Parameter, value: str | None) -> 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for steps before and after the ranking, as keywords of `FindingAid.search`."""
-    kind = "KIND|{kind: …}|none"
+    kind = {"metavar": "KIND|{kind: …}|none", "callback": parse_spec}
     for option in (
-        click.option(
-            "--expand",
-            metavar="N|section|artifact|none",
-            help="Show each hit with N neighbours, its section or its artifact.",
-        ),
-        click.option(
-            "--select",
-            metavar=kind,
-            callback=parse_spec,
-            help="Keep only as many hits as are enough: conservative, gap, …",
-        ),
-        click.option("--rerank-depth", type=int, help="Number of best hits to rerank; at least all shown."),
-        click.option(
-            "--rerank", metavar=kind, callback=parse_spec, help="Rerank the best hits: cross-encoder, endpoint."
-        ),
-        click.option(
-            "--rewrite", metavar=kind, callback=parse_spec, help="Also search for the query in other words: openai."
-        ),
+        search_option("expand", metavar="N|section|artifact|none"),
+        search_option("select", **kind),
+        search_option("rerank_depth", type=int),
+        search_option("rerank", **kind),
+        search_option("rewrite", **kind),
     ):
         command = option(command)
     return command
@@ -92,30 +79,22 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @surfaces_option
 @click.option("--also", multiple=True, metavar="QUERY", help="Another query, ranked together; may be repeated.")
 @click.option(
-    "--weight",
-    "weights",
-    multiple=True,
-    metavar="KIND=NUMBER",
-    help="Multiply the scores of a surface kind; may be repeated.",
+    "--weight", "weights", multiple=True, metavar="KIND=NUMBER", help="Factor of a surface kind; may be repeated."
 )
-@click.option("--recency", metavar="FIELD=DAYS", help="Halve a score for every DAYS of age by a time field.")
-@click.option("--per-artifact", is_flag=True, help="Only the best record of each artifact.")
+@search_option("recency", metavar="FIELD=DAYS")
+@search_option("per_artifact", is_flag=True)
 @click.option("--all", "every", is_flag=True, help="List every record, not only the best of each file.")
 @click.option(
     "--open", "opened", type=click.IntRange(min=1), metavar="N", help="Open the N-th hit in $VISUAL or $EDITOR."
 )
-@click.option("--offset", default=0, show_default=True, help="Number of hits to skip, for the next page.")
+@search_option("offset", default=0, show_default=True)
 @click.option("--blend", type=float, help="Share of the dense score in a hybrid score. Default: 0.5, or as configured.")
 @click.option("--rrf", is_flag=True, help="Fuse by reciprocal rank instead of blending scores.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit.")
-@click.option("--explain", is_flag=True, help="Show how each score is computed.")
-@click.option(
-    "--route",
-    help=f"Retrieve by way of summaries or edges: {', '.join(ROUTES)}, or your own as module:attribute."
-    " A number sets how many summaries are followed: gate:3. Default: flat, or as configured.",
-)
-@click.option("--use-summaries", is_flag=True, help="Also search summary nodes; show each with its best claims.")
-@click.option("--summary-top-k", default=3, show_default=True, help="Number of claims shown with a summary node.")
+@search_option("timeout", type=float, metavar="SECONDS")
+@search_option("explain", is_flag=True)
+@search_option("route", metavar="NAME|MODULE:ATTRIBUTE")
+@search_option("use_summaries", is_flag=True)
+@search_option("summary_top_k", default=3, show_default=True)
 @step_options
 @fresh_option
 @csv_option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 import findingaid
 from findingaid.aid import FindingAid
@@ -24,7 +23,7 @@ from findingaid.metrics import Case, Cases, Evaluation, evaluate_search, load_ca
 from findingaid.metrics.rankings import Progress
 from findingaid.protocols import Verifier
 from findingaid.query.search import Recency
-from findingaid.query.search.components import Blend
+from findingaid.query.search.options import DESCRIPTIONS, SearchOptions
 from findingaid.registry import one_line
 from findingaid.store.sql import one_of
 
@@ -34,8 +33,11 @@ MADE_BY_A_RUN = ("corpora", "embedder", "lexical", "synthesizer")
 WORDS = re.compile(r"(?<!\s)\s+(?=[\w.]+=)")
 """Separator between KEY=VALUE words; a value may have spaces in it."""
 
-SAID_BY_CASES = frozenset({"self", "query", "k", "corpora", "where", "per_artifact", "offset", "timeout", "explain"})
-"""Search parameters that an evaluation sets itself, or that do not change a ranking."""
+OPTIONS = TypeAdapter(with_config(ConfigDict(arbitrary_types_allowed=True))(SearchOptions))
+"""Validation of search options that are given as words."""
+
+SAID_BY_CASES = frozenset({"corpora", "where", "per_artifact", "offset", "timeout", "explain"})
+"""Search options that an evaluation sets itself, or that do not change a ranking."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Setup:
 
 def options() -> list[str]:
     """Return the names of the search options that can change a ranking."""
-    return [name for name in inspect.signature(FindingAid.search).parameters if name not in SAID_BY_CASES]
+    return [name for name in DESCRIPTIONS if name not in SAID_BY_CASES]
 
 
 def split_words(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -95,25 +97,14 @@ def _setup(config: str | None, words: Sequence[str], name: str) -> Setup:
         )
     asked = {key: value for key, value in given.items() if key in known}
     settings = {key: value for key, value in given.items() if key not in known}
-    return Setup(name, findingaid.open(config, settings), asked | _typed(asked))
+    return Setup(name, findingaid.open(config, settings), _typed(asked))
 
 
-class _Typed(BaseModel):
-    """Search options that are more than a word or a number, with the types that the library takes."""
-
-    surfaces: list[str] | None = None
-    weights: dict[str, float] | None = None
-    blend: Blend = 0.5
-    recency: Recency | None = None
-    rerank_depth: int | None = None
-
-
-def _typed(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _typed(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        typed = _Typed.model_validate(asked)
+        return OPTIONS.validate_python(asked)
     except ValidationError as error:
         raise ConfigError(one_line(error, "", [field.name for field in fields(Recency)])) from None
-    return {name: getattr(typed, name) for name in typed.model_fields_set}
 
 
 def evaluate(

@@ -12,6 +12,7 @@ from findingaid.config.settings import MIN_RESULT_TOKENS
 from findingaid.model import Mode
 from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.reading import CHARS
+from findingaid.query.search.options import DESCRIPTIONS, FreshnessOption
 
 MOST = 1_000
 """Maximum number of hits of one page. To get all records, read the table."""
@@ -26,13 +27,7 @@ RouteName = Annotated[
 Corpora = Annotated[list[str] | None, Field(description="Only these corpora. Default: all served corpora.")]
 Corpus = Annotated[str | None, Field(description="Corpus, if the id is in more than one.")]
 Id = Annotated[str, Field(description="Id, as returned by a search.")]
-Fresh = Annotated[
-    bool | Literal["verify"],
-    Field(
-        description="Say whether each source still has the indexed version (fresh: current, changed, gone or unknown)."
-        " verify also reads the sources again, and says whether a quoted text is still there."
-    ),
-]
+Fresh = Annotated[FreshnessOption, Field(description=DESCRIPTIONS["fresh"])]
 MaxTokens = Annotated[
     int | None,
     Field(
@@ -50,6 +45,11 @@ class Input(BaseModel):
     """Base of all inputs. Types are not converted, and unknown fields are errors, as are NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def option(name: str, default: Any = None, **limits: Any) -> Any:
+    """Return the field for an option of a search, with its meaning."""
+    return Field(default=default, description=DESCRIPTIONS[name], **limits)
 
 
 def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
@@ -97,30 +97,19 @@ class RetrievalInput(Input):
 
     query: str | list[str] = Field(description="Query to search for; several queries are ranked together.")
     corpora: Corpora = None
-    mode: Mode = Field(default="hybrid", description="Ranking: by meaning, by words, or both.")
+    mode: Mode = option("mode", "hybrid")
     where: Where = None
-    surfaces: list[str] | None = Field(default=None, description="Only these surface kinds, as `corpora` lists them.")
-    tiers: list[TierName] | None = Field(
-        default=None, description="Only claims of these tiers, if claims are searched."
-    )
-    route: RouteName | None = Field(
-        default=None,
-        description="Route by way of summaries or edges: flat, auto, boost, collapsed, gate or neighbours. collapsed"
-        " and gate are hierarchical (parent-child) retrieval. A number sets how many summaries are followed: gate:3."
-        " Default: flat, or as configured.",
-    )
-    expand: int | Literal["section", "artifact"] | None = Field(
-        default=None, description="Extend each hit by this number of neighbours, to its section or to its artifact."
-    )
+    surfaces: list[str] | None = option("surfaces")
+    tiers: list[TierName] | None = option("tiers")
+    route: RouteName | None = option("route")
+    expand: int | Literal["section", "artifact"] | None = option("expand")
     rewrite: Literal[False] | None = Field(default=None, description="false: do not use the configured rewriter.")
     rerank: Literal[False] | None = Field(default=None, description="false: do not use the configured reranker.")
     select: Literal[False] | None = Field(
         default=None, description="false: do not use the configured selector, return all k hits."
     )
-    use_summaries: bool = Field(
-        default=False, description="Also search summary nodes; return each with its best claims."
-    )
-    summary_top_k: int = Field(default=3, ge=0, le=MOST, description="Number of claims shown with a summary node.")
+    use_summaries: bool = option("use_summaries", default=False)
+    summary_top_k: int = option("summary_top_k", 3, ge=0, le=MOST)
     fresh: Fresh = False
 
 
@@ -128,15 +117,12 @@ class SearchInput(RetrievalInput):
     """Input of a search."""
 
     k: int = Field(default=10, le=MOST, description="Number of hits.")
-    offset: int = Field(default=0, description="Number of hits to skip, for the next page.")
-    weights: dict[str, float] | None = Field(default=None, description="Surface kind -> factor of its scores.")
-    blend: float | Literal["rrf"] | None = Field(
-        default=None,
-        description="Share of the dense score in a hybrid score; rrf: fuse by ranks. Default: 0.5, or as configured.",
-    )
-    per_artifact: bool = Field(default=False, description="Only the best record of each artifact.")
+    offset: int = option("offset", 0)
+    weights: dict[str, float] | None = option("weights")
+    blend: float | Literal["rrf"] | None = option("blend")
+    per_artifact: bool = option("per_artifact", default=False)
     recency: RecencyInput | None = None
-    explain: bool = Field(default=False, description="Return how each score is computed.")
+    explain: bool = option("explain", default=False)
     detail: Literal["id", "snippet", "full"] = Field(
         default="full",
         description="id: only ids, titles and URLs; snippet: also the words around the match; full: whole records.",

@@ -240,7 +240,7 @@ def test_another_configuration_is_compared_by_its_file(indexed: Cli) -> None:
         (["--versus", "embedder={kind: hash, dim: 8}"], "the published index is evaluated unchanged"),
         (["--versus", "mode"], "--set: expected key=value, got 'mode'"),
         (["--versus", " "], "--versus: expected key=value"),
-        (["--versus", "mode=sideways"], "unknown mode 'sideways'"),
+        (["--versus", "mode=sideways"], "mode: must be 'dense', 'lexical' or 'hybrid', got 'sideways'"),
         (["--versus", "nowhere.yaml"], "no configuration at nowhere.yaml"),
         (["--set", "taste=sweet"], "taste: neither a search option nor a setting. Known: mode"),
         (["--metric", "taste"], "unknown metric 'taste'"),

@@ -18,6 +18,7 @@ from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, QueryError, SkippedError, failure_kind
 from findingaid.model import Artifact, Fresh, Hit, Listing
 from findingaid.protocols import ConcurrentSource, Source, StatSource
+from findingaid.query.search.options import FreshnessOption
 from findingaid.query.search.reader import Key
 from findingaid.request_limits import seconds_left
 from findingaid.store import Ledger, Store
@@ -30,9 +31,6 @@ from findingaid.telemetry import in_context
 if TYPE_CHECKING:
     from findingaid.query.search.reader import Reader
     from findingaid.query.search.request import Request
-
-FreshnessOption = bool | Literal["verify"]
-"""Whether to check freshness: by stamps, or with "verify" by reading the artifacts again."""
 
 VERIFY: Literal["verify"] = "verify"
 NO_STAMPS = "its source cannot be asked for single artifacts: verify reads it"

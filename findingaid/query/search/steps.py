@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from findingaid.corpus import Corpus
 from findingaid.errors import QueryError
-from findingaid.protocols import Reranker, Rewriter, Selector
+from findingaid.protocols import Rewriter
 from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS, SearchDefaults
 from findingaid.query.search.expand import ExpansionStep, Extent, parse_extent
+from findingaid.query.search.options import (
+    DESCRIPTIONS,
+    RerankerOption,
+    RewriterOption,
+    SearchOptions,
+    SelectorOption,
+)
 from findingaid.query.search.request import PostProcessor, Request
-from findingaid.query.search.rerank import RerankStep, ScoreFunction
+from findingaid.query.search.rerank import RerankStep
 from findingaid.query.search.rewrite import RewriteFunction, rewrite_query
-from findingaid.query.search.select import SelectFunction, SelectionStep
+from findingaid.query.search.routing import resolve_route
+from findingaid.query.search.select import SelectionStep
 from findingaid.registry import Registry
-
-Spec = str | Mapping[str, Any] | bool | None
-"""A kind, or a mapping with kind and settings; False for none, True or None for the configured one.
-
-True raises QueryError if none is configured."""
-
-RewriterOption = Rewriter | RewriteFunction | Spec
-RerankerOption = Reranker | ScoreFunction | Spec
-SelectorOption = Selector | SelectFunction | Spec
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,21 @@ class SearchSteps:
     corpora: Mapping[str, Corpus]
     defaults: SearchDefaults
     _made: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def request(self, query: str | Sequence[str], k: int, corpora: Sequence[str], options: SearchOptions) -> Request:
+        """Return the request of a search with these options. None is the default of an option, or the configured one.
+
+        Raises TypeError for an unknown option, ConfigError for an invalid spec, QueryError for other invalid options.
+        """
+        if unknown := sorted(options.keys() - DESCRIPTIONS.keys()):
+            raise TypeError(f"search() got an unexpected keyword argument {unknown[0]!r}")
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        steps = {name: given.pop(name, None) for name in ("rewrite", "rerank", "rerank_depth", "select", "expand")}
+        blend = given.pop("blend", self.defaults.blend)
+        route = resolve_route(given.pop("route")) if "route" in given else self.defaults.route
+        queries = (query,) if isinstance(query, str) else tuple(query)
+        request = Request(queries, k, corpora=corpora, blend=None if blend == "rrf" else blend, route=route, **given)
+        return replace(request, **self.request_fields(request, **steps))
 
     def request_fields(
         self,
