@@ -21,7 +21,7 @@ from findingaid.errors import QueryError
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.claims.decisions import Decision
-    from findingaid.claims.review import Claims, ClaimView, ProposedClaim
+    from findingaid.claims.review import ClaimView, ProposedClaim
 
 SHORT_ID = 10
 """Characters of an id that a table shows; enough to name a claim by."""
@@ -39,25 +39,6 @@ def claims() -> None:
     Commands that decide take ids, which may be abbreviated, or a file with one id per line. Either all claims are
     decided, or none.
     """
-
-
-def decision_options(
-    argument: str = "claims", lines: str = "ids, one per line", metavar: str = "[ID]..."
-) -> Callable[..., Any]:
-    """Return a decorator that adds the options of commands that decide: corpus, reason, actor and ids."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            corpus_option,
-            click.option("--reason", default="", help="Reason, recorded with the decision."),
-            click.option("--actor", help="Author of the decision. Default: the current user."),
-            click.option("--file", type=click.File(encoding="utf-8"), help=f"File with {lines}; - for standard input."),
-            click.argument(argument, nargs=-1, metavar=metavar),
-        ):
-            command = option(command)
-        return common(command)
-
-    return add
 
 
 @claims.command("list")
@@ -225,89 +206,118 @@ def propose(
     _print_claims(within.propose(*proposals, actor=actor, reason=reason), as_json)
 
 
-@claims.command()
-@click.option(
-    "--truth",
-    type=enum_choice((Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)),
-    default=Truth.STABLE.value,
-    show_default=True,
-    help="Truth level of the claims.",
-)
-@decision_options()
-def approve(aid: FindingAid, truth: str, **given: Any) -> None:
+def _parse_pairs(action: str, words: Sequence[str], lines: Sequence[str]) -> list[tuple[str, ...]]:
+    pairs = [*([tuple(words)] if words else []), *(tuple(line.split()) for line in lines)]
+    if wrong := next((pair for pair in pairs if len(pair) != 2), None):
+        raise QueryError(f"{action}: expected two ids, got {len(wrong)}: {' '.join(wrong)}")
+    return pairs
+
+
+def _parse_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise QueryError(
+            f"undo: {text!r} is not the number of a decision: `findingaid claims history` shows numbers"
+        ) from None
+
+
+def _add_decision(
+    action: str,
+    about: str,
+    parse: Callable[[str, Sequence[str], Sequence[str]], Sequence[Any]] = lambda _, words, lines: [*words, *lines],
+    lines: str = "ids, one per line",
+    metavar: str = "[ID]...",
+    extra: Callable[..., Any] = lambda command: command,
+) -> None:
+    """Add the command for a kind of decision: it calls the method of `Claims` with its name. `extra` adds an option."""
+
+    def decide(
+        aid: FindingAid, words: tuple[str, ...], file: Any, corpora: tuple[str, ...], as_json: bool, **given: Any
+    ) -> None:
+        decided = parse(action, words, [line.strip() for line in file or () if line.strip()])
+        _print_claims(getattr(aid.claims.within(corpora), action)(*decided, **given), as_json)
+
+    command: Callable[..., Any] = decide
+    for option in (
+        corpus_option,
+        click.option("--reason", default="", help="Reason, recorded with the decision."),
+        click.option("--actor", help="Author of the decision. Default: the current user."),
+        click.option("--file", type=click.File(encoding="utf-8"), help=f"File with {lines}; - for standard input."),
+        click.argument("words", nargs=-1, metavar=metavar),
+    ):
+        command = option(command)
+    claims.command(action, help=about)(extra(common(command)))
+
+
+_add_decision(
+    "approve",
     """Approve claims, so that they are cited as approved. Approve again to change the truth level.
 
     \b
     Examples:
       findingaid claims approve 1f0a9c33d2 --truth working
       findingaid claims approve --file ids.txt --actor ann --reason "read them all" --json
-    """
-    _decide(aid, "approve", truth=truth, **given)
-
-
-@claims.command()
-@decision_options()
-def reject(aid: FindingAid, **given: Any) -> None:
+    """,
+    extra=click.option(
+        "--truth",
+        type=enum_choice((Truth.STABLE, Truth.ACTIONABLE, Truth.WORKING)),
+        default=Truth.STABLE.value,
+        show_default=True,
+        help="Truth level of the claims.",
+    ),
+)
+_add_decision(
+    "reject",
     """Reject claims and record the reason. They are no longer shown.
 
     \b
     Examples:
       findingaid claims reject 1f0a9c33d2 --reason "it was true of version 1"
-    """
-    _decide(aid, "reject", **given)
-
-
-@claims.command()
-@decision_options(lines="two ids per line")
-def contest(aid: FindingAid, **given: Any) -> None:
+    """,
+)
+_add_decision(
+    "contest",
     """Record that two claims contradict each other. Both are contested until one is out of use.
 
     \b
     Examples:
       findingaid claims contest 1f0a9c33d2 77ab03e5c1 --reason "they name different defaults"
-    """
-    _decide_of_pairs(aid, "contest", **given)
-
-
-@claims.command()
-@decision_options(lines="two ids per line")
-def supersede(aid: FindingAid, **given: Any) -> None:
+    """,
+    _parse_pairs,
+    "two ids per line",
+)
+_add_decision(
+    "supersede",
     """Replace the first claim by the second.
 
     \b
     Examples:
       findingaid claims supersede 1f0a9c33d2 77ab03e5c1 --reason "since version 2"
-    """
-    _decide_of_pairs(aid, "supersede", **given)
-
-
-@claims.command()
-@decision_options()
-def archive(aid: FindingAid, **given: Any) -> None:
+    """,
+    _parse_pairs,
+    "two ids per line",
+)
+_add_decision(
+    "archive",
     """Take claims out of use, without a decision on whether they are right.
 
     \b
     Examples:
       findingaid claims archive 1f0a9c33d2
-    """
-    _decide(aid, "archive", **given)
-
-
-@claims.command()
-@decision_options()
-def restore(aid: FindingAid, **given: Any) -> None:
+    """,
+)
+_add_decision(
+    "restore",
     """Take archived or superseded claims into use again, as they were before.
 
     \b
     Examples:
       findingaid claims restore 1f0a9c33d2
-    """
-    _decide(aid, "restore", **given)
-
-
-@claims.command()
-@decision_options("numbers", "numbers, one per line", "[NUMBER]...")
-def undo(aid: FindingAid, numbers: Sequence[str], **given: Any) -> None:
+    """,
+)
+_add_decision(
+    "undo",
     """Undo decisions by their numbers, so that each claim is as it was before. `claims history` shows the numbers.
 
     The newest is undone first. A redaction is final. An undo can be undone by its own number.
@@ -316,13 +326,13 @@ def undo(aid: FindingAid, numbers: Sequence[str], **given: Any) -> None:
     Examples:
       findingaid claims undo 12
       findingaid claims undo 12 13 --reason "the wrong file"
-    """
-    _decide(aid, "undo", numbers, kind=_number, **given)
-
-
-@claims.command()
-@decision_options()
-def redact(aid: FindingAid, **given: Any) -> None:
+    """,
+    lambda _, words, lines: [*map(_parse_number, (*words, *lines))],
+    "numbers, one per line",
+    "[NUMBER]...",
+)
+_add_decision(
+    "redact",
     """Remove the text of claims from all stored data, permanently.
 
     The claims are no longer shown. Run `index`, then `purge`, to remove them from disk. The source is not changed.
@@ -331,49 +341,8 @@ def redact(aid: FindingAid, **given: Any) -> None:
     Examples:
       findingaid claims redact 1f0a9c33d2 --reason "names a customer"
       findingaid index && findingaid purge
-    """
-    _decide(aid, "redact", **given)
-
-
-def _decide(
-    aid: FindingAid,
-    action: str,
-    claims: Sequence[str],
-    file: Any,
-    corpora: tuple[str, ...],
-    as_json: bool,
-    kind: Callable[[str], Any] = str,
-    **given: Any,
-) -> None:
-    ids = [kind(one) for one in (*claims, *(line.strip() for line in file or () if line.strip()))]
-    within: Claims = aid.claims.within(corpora)
-    _print_claims(getattr(within, action)(*ids, **given), as_json)
-
-
-def _decide_of_pairs(
-    aid: FindingAid,
-    action: str,
-    claims: Sequence[str],
-    file: Any,
-    corpora: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> None:
-    pairs = [tuple(claims)] if claims else []
-    pairs += [tuple(line.split()) for line in file or () if line.strip()]
-    if wrong := next((pair for pair in pairs if len(pair) != 2), None):
-        raise QueryError(f"{action}: expected two ids, got {len(wrong)}: {' '.join(wrong)}")
-    within: Claims = aid.claims.within(corpora)
-    _print_claims(getattr(within, action)(*pairs, **given), as_json)
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise QueryError(
-            f"undo: {text!r} is not the number of a decision: `findingaid claims history` shows numbers"
-        ) from None
+    """,
+)
 
 
 def _proposal(line: str, number: int, corpus: str) -> ProposedClaim:
