@@ -12,7 +12,11 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 OLDEST_DAGSTER := 1.13.6
 
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# More processes than cores pay off with the slow tests, which mostly wait.
+WORKERS := auto
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+# TESTS="slow or not slow" runs all of them at once.
+TESTS := not slow
 # The tests start hundreds of processes, each of which would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -28,10 +32,10 @@ index: $(VENV)/.running
 	$(BIN)/findingaid search "validate data with type hints" -k 5
 
 test: $(VENV)/.installed
-	$(PYTEST) -m "not slow" --durations=10
+	$(PYTEST) -m "$(TESTS)"
 
 test-slow: $(VENV)/.installed
-	$(PYTEST) -m slow --durations=10
+	$(PYTEST) -m slow
 
 # The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
 test-dagster: $(VENV)/.installed
