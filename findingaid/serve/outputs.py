@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 # Before Python 3.12, Pydantic requires this TypedDict.
 from typing_extensions import TypedDict
 
+from findingaid.claims.review import ClaimView
 from findingaid.model import Failure, Fresh, Hit, Note, Skipped
 from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence
-from findingaid.query.context.digest import Digest
-from findingaid.query.context.pieces import DropReason, PieceKind
-from findingaid.query.context.rendering import Form
+from findingaid.query.context.pack import ContextPack
+from findingaid.query.context.pieces import Dropped, DropReason, Piece
+from findingaid.query.context.rendering import Message
 from findingaid.query.lookup.artifact import ArtifactView
 from findingaid.query.lookup.disclosure import Disclosure
 from findingaid.query.lookup.passages import ClaimPassages
 from findingaid.query.lookup.provenance import Link
-from findingaid.query.lookup.reading import OutlineEntry
+from findingaid.query.lookup.reading import Reading
 from findingaid.query.lookup.references import Neighbour, ReferenceCount
 from findingaid.query.lookup.status import ModelUsage
 from findingaid.query.search.filter_fields import Field
@@ -26,27 +27,15 @@ from findingaid.query.search.filter_fields import Field
 Span = tuple[int, int] | None
 
 
-class PartOutput(TypedDict):
-    """Part of an artifact's text, or of one of its files, with an outline of the whole unless a place was asked for.
+@dataclass(frozen=True, slots=True)
+class PartOutput(Reading):
+    """Part of an artifact's text, or of one of its files. `next` is the call that reads on; "" at the end.
 
-    Offsets count characters. `passage` is the span of the record that was asked for. `next` is the call that reads on
-    at `next_offset`; "" and null at the end.
+    Offsets count characters. The outline is empty if a place was asked for. `passage` is the span of the record that
+    was asked for.
     """
 
-    corpus: str
-    artifact_id: str
-    title: str
-    artifact_version: str
-    chars: int
-    outline: Sequence[OutlineEntry]
-    passage: Span
-    offset: int
-    text: str
-    next_offset: int | None
-    file: str | None
-    next: str
-    fresh: Fresh | None
-    fresh_note: str
+    next: str = field(kw_only=True)
 
 
 ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
@@ -57,7 +46,7 @@ ShowOutput = PartOutput | ClaimPassages | ArtifactView | Disclosure
 class FullHit(Hit):
     """Hit with the URL of its artifact."""
 
-    url: str = ""
+    url: str = field(kw_only=True)
 
 
 class IdHit(TypedDict):
@@ -174,31 +163,18 @@ class AnswerOutput(TypedDict):
     meta: AnswerMeta
 
 
-class PackPiece(TypedDict):
+@dataclass(frozen=True)
+class PackPiece(Piece):
     """Piece of a context pack, with its citation."""
 
-    kind: PieceKind
-    text: str
-    corpus: str
-    artifact_id: str
-    record_id: str
-    surface_kind: str
-    surface_index: int
-    span: Span
-    score: float
-    producer_id: str
-    fresh: Fresh | None
-    fresh_note: str
-    artifact_version: str
-    cite: str
+    cite: str = field(kw_only=True)
 
 
-class DroppedPiece(TypedDict):
-    """Piece that was left out of a pack, with the reason."""
+@dataclass(frozen=True, slots=True)
+class DroppedPiece(Dropped):
+    """Piece that was left out of a pack, with the reason; `of` cites the piece that it repeats."""
 
     piece: PackPiece
-    reason: DropReason
-    of: str
 
 
 class PackOutput(TypedDict):
@@ -214,24 +190,16 @@ class PackOutput(TypedDict):
     degraded: Sequence[str]
 
 
-class PackDetails(TypedDict):
+@dataclass(frozen=True)
+class PackDetails(ContextPack):
     """Context pack with its pieces, kept and left out. `rendered` has `tokens` tokens, of the `budget`.
 
     `digest` covers the pieces that did not fit; the next pack takes it as `previous`.
     """
 
-    queries: Sequence[str]
-    form: Form
-    budget: int
-    tokens: int
-    tokenizer: str
     pieces: Sequence[PackPiece]
     dropped: Sequence[DroppedPiece]
-    tier: int
-    degraded: Sequence[str]
-    digest: Digest | None
-    fresh_seconds: float | None
-    rendered: str | Sequence[Mapping[str, str]]
+    rendered: str | list[Message] = field(kw_only=True)
 
 
 ContextOutput = PackOutput | PackDetails
@@ -337,23 +305,11 @@ class ClaimEvidence(TypedDict):
     producer_id: str
 
 
-class ProposalOutput(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ProposalOutput(ClaimView):
     """Claim with its current status."""
 
-    claim_id: str
-    corpus: str
-    text: str
-    type: str
-    review: str
-    truth: str
-    circulation: str
-    tier: str
-    evidence: str
-    expired: bool
-    waits: bool
-    contested_by: Sequence[str]
-    superseded_by: str
-    evidences: Sequence[ClaimEvidence]
+    evidences: Sequence[ClaimEvidence]  # type: ignore[assignment]  # without what all evidence of a claim repeats
 
 
 class ErrorBody(TypedDict):
