@@ -62,7 +62,7 @@ lint: $(VENV)/.installed
 dev: $(VENV)/.running
 	PYTHONWARNINGS=ignore $(BIN)/dg dev -w workspace.yaml
 
-# The figures of docs/results.md.
+# The figures of benchmarks/RESULTS.md.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 

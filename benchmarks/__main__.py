@@ -1,4 +1,4 @@
-"""Benchmarks for the figures of docs/results.md: `make bench` (or `python -m benchmarks`), about twenty minutes.
+"""Benchmarks for the figures of RESULTS.md: `make bench` (or `python -m benchmarks`), about twenty minutes.
 
 `python -m benchmarks small_files search.searches` takes these sections alone; `--help` lists them all.
 
@@ -217,7 +217,7 @@ def name_of(section: Callable[[Path], Iterator[Row]]) -> str:
 
 def main() -> None:
     sections = {name_of(section): section for section in SECTIONS}
-    parser = argparse.ArgumentParser("python -m benchmarks", description="Measure the figures of docs/results.md.")
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Measure the figures of RESULTS.md.")
     parser.add_argument("section", nargs="*", help=f"all by default: {', '.join(sections)}")
     selected = parser.parse_args().section or list(sections)
     if unknown := [name for name in selected if name not in sections]:

@@ -1,4 +1,4 @@
-"""The weights and figures of answers, in docs/results.md: `python -m benchmarks.answers --data DIR [--store DIR]`.
+"""The weights and figures of answers, in RESULTS.md: `python -m benchmarks.answers --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds the folders clapnq, scifact, locomo and wice; the project's pages are the fifth set. Of
 each set some documents are left out, and their questions have no answer. For each question the most relevant claim of

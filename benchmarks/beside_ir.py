@@ -1,6 +1,6 @@
 """Searches beside ir 0.1.61: the same artifacts, surfaces and vectors, warm, p50.
 
-The table goes to `docs/results.md`. ir is not a dependency of this project, but the benchmark needs it. To install
+The table goes to `RESULTS.md`. ir is not a dependency of this project, but the benchmark needs it. To install
 it in its own folder:
 
     pip install --no-deps --target FOLDER ir==0.1.61 cw dol ef i2 vd

@@ -1,7 +1,7 @@
 """Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain, dlt and ir.
 
 All index the same files with the same chunks and an embedder that costs almost nothing. The table goes to
-`docs/results.md`. The other tools are not dependencies of this project. Install them in a separate environment:
+`RESULTS.md`. The other tools are not dependencies of this project. Install them in a separate environment:
 
     python -m venv OTHERS
     OTHERS/bin/pip install cocoindex==1.0.26 langchain==1.4.7 langchain-community==0.4.2 llama-index-core==0.14.25 \

@@ -33,7 +33,7 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results.md"
+RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def write_table(name: str, lines: Iterable[str], page: Path = RESULTS) -> None:

@@ -1,4 +1,4 @@
-"""Figures of answers over sets in docs/results.md: `python -m benchmarks.grading DIR [--no-claims] [-n N] [--depth N]`.
+"""Figures of answers over sets in RESULTS.md: `python -m benchmarks.grading DIR [--no-claims] [-n N] [--depth N]`.
 
 DIR is a set in BEIR's layout. Its documents are indexed whole, with extractive claims or none.
 """

@@ -1,4 +1,4 @@
-"""The figures of "Identifiers and other scripts" in docs/results.md: `python -m benchmarks.lexical [--data DIR]`.
+"""The figures of "Identifiers and other scripts" in RESULTS.md: `python -m benchmarks.lexical [--data DIR]`.
 
 Lexical search alone is measured twice: with words split at blanks and punctuation only, and as it is. DIR
 (or $FINDINGAID_DATA) holds sets in BEIR's layout. The other sets are made here: functions of Python's standard library,

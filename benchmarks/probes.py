@@ -2,7 +2,7 @@
 
     python -m benchmarks.probes OTHERS/bin/python
 
-runs them all, each in a process and a folder of its own, and writes the table of `docs/results.md`. That module says
+runs them all, each in a process and a folder of its own, and writes the table of `RESULTS.md`. That module says
 how to install the others. `embedded` counts the texts that were embedded: in practice each takes money or time.
 """
 

@@ -1,4 +1,4 @@
-"""The quality figures of docs/results.md: `python -m benchmarks.quality --data DIR [--store DIR]`.
+"""The quality figures of RESULTS.md: `python -m benchmarks.quality --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds sets in BEIR's layout, a folder each. The first run embeds every text in four cuts,
 some minutes per thousand documents; with --store a second run takes seconds.

@@ -1,6 +1,6 @@
 """Benchmark of Ray workers: how the same batches take less time on more workers.
 
-`python -m benchmarks.ray 1 2 4 8` writes the table of docs/ray.md, in some five minutes. The embedder takes 20
+`python -m benchmarks.ray 1 2 4 8` writes its table in RESULTS.md, in some five minutes. The embedder takes 20
 ms a text and the synthesizer 200 ms a call, both by sleeping, so that a machine with two cores can be as many workers.
 The start of the workers is not in the times.
 """
@@ -26,7 +26,6 @@ from findingaid.indexing.workers import Batch
 from findingaid.model import Vectors
 from findingaid.store.schemas import PER_ARTIFACT
 
-PAGE = Path(__file__).parent.parent / "docs" / "ray.md"
 BATCHES, BATCH, SECTIONS = 8, 64, 5
 TEXT_SECONDS, CALL_SECONDS = 0.02, 0.2
 BUDGETED = 4
@@ -142,7 +141,7 @@ def main(counts: Sequence[int]) -> None:
             "| --- | --- | --- | --- | --- | --- |",
             *rows(folder, counts),
         ]
-    write_table("ray", lines, PAGE)
+    write_table("ray", lines)
 
 
 if __name__ == "__main__":

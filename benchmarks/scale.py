@@ -1,6 +1,6 @@
 """Benchmark of growth: the same work over more and more small files, each piece in a process of its own.
 
-`python -m benchmarks.scale 1000 10000 100000` writes its table in docs/results.md. 100,000 files take three minutes
+`python -m benchmarks.scale 1000 10000 100000` writes its table in RESULTS.md. 100,000 files take three minutes
 on two cores. Seconds are of the work alone, without starting Python and importing; memory is the peak of the process.
 """
 

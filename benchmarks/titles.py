@@ -1,4 +1,4 @@
-"""The figures of "Titles" in docs/results.md: `python -m benchmarks.titles --data DIR [--store DIR]`.
+"""The figures of "Titles" in RESULTS.md: `python -m benchmarks.titles --data DIR [--store DIR]`.
 
 DIR (or $FINDINGAID_DATA) holds clapnq and scifact. Titles are metadata here, apart from the texts. Of scifact, all
 documents that answer a claim are taken, and OTHERS more. int8 vectors are used, so that a first run takes minutes.

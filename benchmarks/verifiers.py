@@ -1,4 +1,4 @@
-"""Figures of verifiers in docs/results.md: `python -m benchmarks.verifiers wice/dev.jsonl [--verifier SPEC]`.
+"""Figures of verifiers in RESULTS.md: `python -m benchmarks.verifiers wice/dev.jsonl [--verifier SPEC]`.
 
 Each line of the file is a JSON object with `claim`, `evidence` (a list of sentences) and `label`: "supported", or any
 other text for claims that are not. The last two measures are baselines: always the more frequent label, and the best

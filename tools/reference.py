@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parent.parent
-LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)\)")
+LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)(?:#[^)\s]*)?\)")
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
 HELP_WIDTH = 100
 WORDS: dict[Any, str] = {

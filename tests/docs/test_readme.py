@@ -18,7 +18,10 @@ from tests.paths import ROOT
 from tools.guides import FENCE, GUIDES
 from tools.transcripts import BLOCK, PLACES, commands
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 SHOWN = [
     c
     for path in DOCUMENTS

@@ -6,7 +6,7 @@
   None for an embedder without meaning; then words alone decide.
 
 The probability is logistic: 1 / (1 + exp(-(constant + weight above + weight covered))). The weights were fitted to
-questions with known evidence, see `benchmarks/answers.py` and docs/results.md.
+questions with known evidence, see `benchmarks/answers.py` and benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations

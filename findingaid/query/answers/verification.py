@@ -27,7 +27,7 @@ Share = Annotated[float, Gt(0), Le(1)]
 SUPPORTED = 0.7
 """Default share of a sentence's words that its evidence must have; the sentence may rephrase the others.
 
-It is the value from 0.5 to 0.9 with the highest accuracy on WiCE, see docs/results.md.
+It is the value from 0.5 to 0.9 with the highest accuracy on WiCE, see benchmarks/RESULTS.md.
 """
 
 SENTENCES = 3

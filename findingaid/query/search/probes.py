@@ -2,7 +2,7 @@
 
 Cosines of different embedders are not comparable: unrelated texts have 0.02 in one and 0.7 in another. Against the
 similarity of random records to each other, probes tell questions that an index answers from others much better
-(docs/results.md): records of one collection are alike, whatever is asked.
+(benchmarks/RESULTS.md): records of one collection are alike, whatever is asked.
 """
 
 from __future__ import annotations
