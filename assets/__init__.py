@@ -2,7 +2,13 @@
 
 from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
 from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, log_remarks, named
-from findingaid_dagster.assets.disclosure import filter_failures, filter_report, filter_skipped
+from findingaid_dagster.assets.disclosure import (
+    filter_failures,
+    filter_report,
+    filter_skipped,
+    keeps_history,
+    may_quote,
+)
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
@@ -40,10 +46,12 @@ __all__ = [
     "filter_report",
     "filter_skipped",
     "has_artifact_partitions",
+    "keeps_history",
     "keys_in_use",
     "keys_of",
     "log_checks",
     "log_remarks",
+    "may_quote",
     "named",
     "observation",
     "partition_key",

@@ -29,7 +29,7 @@ from findingaid.model import Stage
 from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
-from findingaid_dagster.assets.disclosure import filter_failures, filter_report
+from findingaid_dagster.assets.disclosure import filter_failures, filter_report, may_quote
 from findingaid_dagster.assets.failures import HELD, fail_run
 from findingaid_dagster.assets.keys import (
     PUBLISHED,
@@ -172,12 +172,12 @@ def materialize(
         built: list[str] = []
         plan = run.begin(_plan(run, corpus, keys, config), force=config.force)
         options = BuildOptions(stages, config.force, pay_again=config.pay_again)
-        failed = [str(failure) for failure in filter_failures(plan.failures, aid.previews)]
+        failed = [str(failure) for failure in filter_failures(plan.failures, may_quote(aid))]
         own = replace(options, progress=_progress(context, run)(corpus))
         with run.workers() as workers:
             for batch, unfiltered in workers.build(indexer, plan.steps(), own):
                 ids = [listing.artifact_id for listing in batch]
-                report = filter_report(unfiltered, ids, aid.previews)
+                report = filter_report(unfiltered, ids, may_quote(aid))
                 _log_batch(context, corpus, ids)
                 failed += map(str, report.failed)
                 failed += [
@@ -242,7 +242,7 @@ def index_corpus(
                 case Finished(_, total):
                     if total.error:
                         raise SourceError(total.error)
-                    total = filter_report(total, list(plan.artifact_ids), aid.previews)
+                    total = filter_report(total, list(plan.artifact_ids), may_quote(aid))
                     before = read_published(aid)
                 case Published(release):
                     pass

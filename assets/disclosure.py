@@ -2,13 +2,16 @@
 
 Messages of failures, reasons for waiting and refused claims may contain words from a document, a model or a component.
 Unless `dagster.previews` is set, events, logs and step outputs name artifacts, stages and kinds of failure instead.
+Without DAGSTER_HOME there is no history.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from findingaid.aid import FindingAid
 from findingaid.llm.metering import OVER_BUDGET
 from findingaid.model import Failure, Skipped
 from findingaid.reports import BatchReport
@@ -25,6 +28,19 @@ BATCH = re.compile(r"batch [\w.-]+ of [\d,]+ synopses, sent [\d: -]+ UTC")
 
 NOT_CURRENT = re.compile(r"its \w+ are not current: materialize \w+/\w+ first")
 """Pattern of the one failure that tells what to do in Dagster, and names no document."""
+
+
+def keeps_history() -> bool:
+    """Check whether the instance outlives the run. Without DAGSTER_HOME it does not, and events would be useless."""
+    return "DAGSTER_HOME" in os.environ
+
+
+def may_quote(aid: FindingAid) -> bool:
+    """Check whether messages may quote documents: where `dagster.previews` is set, or no history keeps them, as in CI.
+
+    There the store may be gone with the run, and with it the reasons that `findingaid status` shows.
+    """
+    return aid.previews or not keeps_history()
 
 
 def filter_failures(failures: Iterable[Failure], previews: bool) -> list[Failure]:

@@ -16,6 +16,7 @@ from findingaid.corpus import Corpus
 from findingaid.model import Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
+from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
 from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata, upstream_of
 from findingaid_dagster.internals.events import current_data_version, event_pointer, spec_inputs
@@ -59,13 +60,12 @@ def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublicatio
 def publication(
     instance: dg.DagsterInstance,
     of: Corpus,
-    uri: str,
+    aid: FindingAid,
     now: Contents,
-    last: LastPublication,
     before: Contents | None,
     inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
-    """Return the event that tells Dagster what readers of the store at `uri` see `now`, made from `inputs` of others.
+    """Return the event that tells Dagster what readers see `now`, made from `inputs` of others.
 
     With `before`, the contents that they saw until then, it has the counts of artifacts that differ.
     """
@@ -82,8 +82,8 @@ def publication(
         **{f"{INPUT}{asset}": version for asset, version in inputs.items()},
         **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
     }
-    how = "rolled back" if last.version is not None and now.version < last.version else "published"
-    metadata = {"by": how, **counts, **event_metadata(of, PUBLISHED, uri)}
+    how = "published" if aid.publisher.rolled_back() is None else "rolled back"
+    metadata = {"by": how, **counts, **event_metadata(of, PUBLISHED, aid.store.uri)}
     return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata=metadata)
 
 
@@ -132,10 +132,15 @@ def changed_publications(
     if served is None or (not due and all(last.version == served for last in events.values())):
         return []
     return [
-        publication(instance, aid.corpora[corpus], aid.store.uri, now, events[corpus], before.get(corpus), made[corpus])
+        publication(instance, aid.corpora[corpus], aid, now, before.get(corpus), made[corpus])
         for corpus, now in read_published(aid).items()
-        if corpus in due or now.digest != events[corpus].data_version
+        if corpus in due or (now.digest != events[corpus].data_version and not _is_held_back(aid, corpus, now))
     ]
+
+
+def _is_held_back(aid: FindingAid, corpus: str, now: Contents) -> bool:
+    """Check whether all records of a corpus wait, since a check of some corpus of the store failed."""
+    return not now.records and aid.store.count("records", equals("corpus", corpus)) > 0
 
 
 def as_result(event: dg.AssetMaterialization) -> dg.MaterializeResult:  # type: ignore[type-arg]  # dagster leaves its value type open

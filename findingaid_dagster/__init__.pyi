@@ -1,3 +1,4 @@
+from .assets.keys import partitions_of as partitions_of
 from .component import FindingAidComponent as FindingAidComponent
 from .internals.launcher import WatchedRunLauncher as WatchedRunLauncher
 from .internals.sqlite import BatchingSqliteStorage as BatchingSqliteStorage

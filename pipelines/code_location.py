@@ -12,18 +12,12 @@ from findingaid.config.loading import load
 from findingaid.errors import ConfigError
 from findingaid.identity.hashes import text_hash
 from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
-from findingaid_dagster.pipelines.automation import (
-    STORE_TAG,
-    backfill_schedules,
-    changed_sources,
-    check_schedules,
-    observe_sources,
-    published_elsewhere,
-    schedules,
-)
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import index_job, steps_key
 from findingaid_dagster.pipelines.maintenance import maintenance_jobs
+from findingaid_dagster.pipelines.schedules import backfill_schedules, check_schedules, schedules
+from findingaid_dagster.pipelines.sensors import changed_sources, observe_sources, published_elsewhere
+from findingaid_dagster.pipelines.stale import STORE_TAG
 from findingaid_dagster.resources import EmbedderConfig, FindingAidResource, StoreConfig, SynthesizerConfig
 
 

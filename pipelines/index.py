@@ -1,6 +1,5 @@
 """The `index` job: discover and plan, take batches of stale artifacts through the stages, then finish."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,9 +27,11 @@ from findingaid_dagster.assets import (
     filter_report,
     filter_skipped,
     has_artifact_partitions,
+    keeps_history,
     keys_of,
     log_checks,
     log_remarks,
+    may_quote,
     named,
     publications,
     read_published,
@@ -39,8 +40,8 @@ from findingaid_dagster.assets import (
     table,
     usage_numbers,
 )
-from findingaid_dagster.internals.definitions import config_field
 from findingaid_dagster.internals.events import log_asset_events
+from findingaid_dagster.pipelines.console import LOGGERS, quiet
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
@@ -148,7 +149,7 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
             for number, ids in enumerate(plan.removals()):
                 yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
         yield dg.Output(
-            {corpus: plan if isinstance(plan, str) else _small(plan, aid.previews) for corpus, plan in plans.items()},
+            {corpus: plan if isinstance(plan, str) else _small(plan, may_quote(aid)) for corpus, plan in plans.items()},
             "plans",
         )
 
@@ -176,7 +177,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
         with run.workers() as workers:
             for batch, built in workers.build(indexer, work.batches, options):
                 ids = [listing.artifact_id for listing in batch]
-                report = filter_report(built, ids, aid.previews)
+                report = filter_report(built, ids, may_quote(aid))
                 for failure in report.failed:
                     context.log.error(f"{work.corpus}: {failure}")
                 if work.at_once:
@@ -241,31 +242,6 @@ def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
     return replace(plan, stale=(), lost={}, failures=failures, waiting=waiting, skipped=skipped)
 
 
-def keeps_history() -> bool:
-    """Check whether the instance outlives the run. Without DAGSTER_HOME it does not, and events would be useless."""
-    return "DAGSTER_HOME" in os.environ
-
-
-QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
-"""On a terminal the jobs log their results but not each event; the instance has those."""
-
-
-def quiet(node: str, config: type[dg.Config] | None = None) -> dg.ConfigMapping:
-    """Return the configuration of a job whose op `node` takes a `config`: that of the run, and QUIET.
-
-    A mapping as the job's `config` would fix the configuration of its resources, so that none could be replaced.
-    """
-    options = {} if config is None else {"ops": dg.Field({node: {"config": config_field(config)}}, is_required=False)}
-    others = ("execution", "loggers", "resources", *(() if config else ("ops",)))
-    anything = dg.Field(dg.Permissive(), is_required=False)  # type: ignore[no-untyped-call]  # dagster leaves it untyped
-    schema = {**options, **dict.fromkeys(others, anything)}
-
-    def resolve(given: dict[str, Any]) -> dict[str, Any]:
-        return {**QUIET, **{name: value for name, value in given.items() if value}}
-
-    return dg.ConfigMapping(resolve, config_schema=schema, receive_processed_config_values=False)
-
-
 def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
     """Return the job `index` of one configuration, run by its executor.
 
@@ -311,7 +287,11 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
 
     config = quiet("discover", IndexConfig)
     return index.to_job(
-        name=f"{lead}index", executor_def=execution.executor, config=config, run_tags=execution.run_tags
+        name=f"{lead}index",
+        executor_def=execution.executor,
+        config=config,
+        run_tags=execution.run_tags,
+        logger_defs=LOGGERS,
     )
 
 

@@ -9,10 +9,10 @@ from functools import partial
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid_dagster.assets import fail_run, prune_history, publications, read_published
+from findingaid_dagster.assets import fail_run, keeps_history, prune_history, publications, read_published
 from findingaid_dagster.internals.events import log_asset_events
+from findingaid_dagster.pipelines.console import LOGGERS, quiet
 from findingaid_dagster.pipelines.executor import Execution
-from findingaid_dagster.pipelines.index import keeps_history, quiet
 from findingaid_dagster.resources import in_one_line, opened
 
 
@@ -69,7 +69,12 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
         def alone() -> None:
             op.alias(name)()
 
-        return alone.to_job(executor_def=execution.executor, config=quiet(name, config), run_tags=execution.run_tags)
+        return alone.to_job(
+            executor_def=execution.executor,
+            config=quiet(name, config),
+            run_tags=execution.run_tags,
+            logger_defs=LOGGERS,
+        )
 
     return [
         job("rollback", rollback, RollbackConfig),

@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,12 @@ def test_every_module_imports_and_says_what_it_is() -> None:
 
     assert len(names) > 100
     assert [name for name in names if not importlib.import_module(name).__doc__] == []
+
+
+def test_the_integration_contains_its_three_folders_and_nothing_else_of_the_checkout() -> None:
+    found = {name: find_spec(f"findingaid_dagster.{name}") for name in ("assets", "pipelines", "resources", "tests")}
+
+    assert [name for name, spec in found.items() if spec is None] == ["tests"]
 
 
 def test_every_file_and_folder_that_the_map_names_is_there() -> None:

@@ -87,9 +87,9 @@ def check(config: str | None, overrides: tuple[str, ...], as_json: bool) -> None
     loaded = load(file, dict(map(parse_override, overrides)))
     if any(corpus.schedule or corpus.backfill_schedule for corpus in loaded.corpora.values()):
         with suppress(ImportError):  # without Dagster, nothing reads them
-            automation = importlib.import_module("findingaid_dagster.pipelines.automation")
+            schedules = importlib.import_module("findingaid_dagster.pipelines.schedules")
             try:
-                automation.check_schedules(loaded.corpora.values())
+                schedules.check_schedules(loaded.corpora.values())
             except ConfigError as error:
                 raise ConfigError(f"{file}: {error}") from None
     if as_json:

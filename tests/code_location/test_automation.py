@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from findingaid.testing import OpenAIServer
-from findingaid_dagster.pipelines.automation import FEW
+from findingaid_dagster.pipelines.sensors import FEW
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, openai, text_about
 from tests.support.location import SETTLED, STAGES, Location, open_location

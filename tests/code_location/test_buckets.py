@@ -12,7 +12,7 @@ import pytest
 
 from findingaid_dagster.assets import Keys, artifact_id_of, keys_of, partition_key, select_artifacts
 from findingaid_dagster.internals.events import logged_data_versions
-from findingaid_dagster.pipelines.automation import _to_backfill
+from findingaid_dagster.pipelines.schedules import _to_backfill
 from tests.code_location.test_automation import Ticks, look
 from tests.conftest import Cli, error_of, text_about
 from tests.support.location import STAGES, Location, open_location

@@ -237,18 +237,24 @@ def test_the_job_runs_from_the_command_line(location: Location) -> None:
     # Not the last lines of its output: Dagster may end before it has printed those.
     assert "docs: 5 artifacts, 5 stale" in first.stderr
     assert "bad.md: run `findingaid status --failed` for the reason [artifacts: binary]" in first.stderr
+    assert "Stack Trace" not in first.stderr
     assert location.events().total() == 20
     assert len(location.aid.search("sentence", 50)) == 8
 
 
-def test_without_an_instance_the_job_indexes_and_logs_nothing(
-    location: Location, monkeypatch: pytest.MonkeyPatch
+def test_without_an_instance_the_job_indexes_logs_no_events_and_says_why_an_artifact_failed(
+    location: Location, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    location.cli.write("bad.md", b"\x00binary")
     monkeypatch.delenv("DAGSTER_HOME")
 
     done = dagster("job", "execute", *defined(location), "-j", "index")
 
-    assert done.exit_code == 0, done.stderr
+    assert done.exit_code == 1
+    told = (capfd.readouterr().err + done.stderr).splitlines()
+    (ending,) = [line for line in told if "RUN_FAILURE" in line]
+    assert "1 failed: docs: bad.md: binary, not text: exclude it [artifacts: binary]" in ending
+    assert "Stack Trace" not in " ".join(told)
     assert len(location.aid.search("sentence", 50)) == 8
     assert location.events().total() == 0
 

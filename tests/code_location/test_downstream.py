@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 import pytest
 
+from findingaid_dagster import partitions_of
 from findingaid_dagster.internals.events import logged_data_versions
 from tests.conftest import Cli
 from tests.support.location import STAGES, Location, open_location
@@ -22,7 +23,7 @@ ONE, RANGE = ("ledger.md", "ledger.md"), ("ledger.md", "vector.md")
 
 @dg.asset(
     deps=[RECORDS],
-    partitions_def=dg.DynamicPartitionsDefinition(name="docs"),
+    partitions_def=partitions_of("docs"),
     backfill_policy=dg.BackfillPolicy.single_run(),
 )
 def digests(context: dg.AssetExecutionContext) -> None:

@@ -69,6 +69,27 @@ def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_no
     assert status == ("FRESH", ())
 
 
+def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_published(location: Location) -> None:
+    location.begin()
+    notes = location.cli.folder / "notes"
+    notes.mkdir()
+    (notes / "note.md").write_text(text_about("notes"))
+    location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+    names = ("ledger.md", "vector.md", "reader.md")
+    for name in names:
+        location.cli.write(name, b"\x00binary")
+
+    held = location.index()
+    told_then = location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records
+    for name in names:
+        location.cli.write(name, text_about(name))
+    published = location.index()
+
+    assert (held.success, published.success) == (False, True)
+    assert told_then == []
+    assert len(location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records) == 1
+
+
 def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:
     location.begin()
     ticks = Ticks(location)

@@ -1,0 +1,53 @@
+"""Answers to the questions of schedules and sensors: whether a run is under way, and what it would have to do."""
+
+import time
+
+import dagster as dg
+
+from findingaid.aid import FindingAid
+from findingaid.store import Leases, Ledger
+from findingaid_dagster.internals.events import last_sign
+
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+STORE_TAG = "findingaid/store"
+"""Tag of the runs of the index job: a hash of the address of their store."""
+
+SILENT_SECONDS = 300
+"""Seconds without an event after which a run that holds no lease counts as killed.
+
+Dagster keeps a run as started whose process was killed. A run that builds holds the lease on its corpus, and one that
+does not has little to do until its next event.
+"""
+
+
+def run_config(corpora: list[str]) -> dict[str, object]:
+    """Return the run configuration that indexes only these corpora."""
+    return {"ops": {"discover": {"config": {"corpora": corpora}}}}
+
+
+def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> str:
+    """Return which run of the job writes this store now; "" if none does.
+
+    Runs into other stores do not count, nor runs whose process was killed.
+    """
+    ours = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED, tags={STORE_TAG: job.run_tags[STORE_TAG]})
+    records = instance.get_run_records(ours)
+    working = {held.run for held in Leases(aid.store).held()} if records and aid.store.exists() else set()
+    for record in records:
+        run = record.dagster_run
+        queued = run.status is dg.DagsterRunStatus.QUEUED
+        if queued or run.run_id in working or time.time() - last_sign(instance, record) < SILENT_SECONDS:
+            return f"run {run.run_id[:8]} of the {job.name} job is under way"
+    return ""
+
+
+def stale_artifacts(aid: FindingAid, corpus: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the stale artifacts with their stamps, and the deleted ones. Raises SourceError.
+
+    Artifacts whose outputs are pending are not stale, since a run would start at once that may have nothing to do.
+    """
+    plan = aid.open_run().plan(corpus)
+    waits = Ledger(aid.store).pending(corpus)
+    listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
+    return listed, list(plan.deleted)
