@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from findingaid.claims.model import Action, Claim, Evidence, Truth
-from findingaid.errors import StoreError, brief
+from findingaid.errors import QueryError, StoreError, brief, one_line
 from findingaid.identity.hashes import content_hash, text_hash, to_json
 from findingaid.store import Lease, Leases, Store, schemas
 from findingaid.store.tables import NOT_THERE
@@ -87,6 +87,22 @@ class Decision:
                 f"decisions: decision {row['seq']} was altered: it has the unknown action {brief(str(row['action']))}:"
                 " restore the table from a backup"
             ) from None
+
+    @classmethod
+    def parse(cls, line: str) -> Decision:
+        """Return the decision in a line of an exported log. Raises QueryError for a line that is none."""
+        try:
+            row = orjson.loads(line)
+            found = cls(**{**row, "at": datetime.fromisoformat(row["at"]), "action": Action(row["action"])})
+            _table([found])  # raises for a value of another type
+        except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException) as error:
+            raise QueryError(f"not a decision as `findingaid claims export` writes it: {one_line(error)}") from None
+        return found
+
+    def to_line(self) -> str:
+        """Return the whole decision as a line of JSON, from which its hash can be computed again."""
+        row = {name: getattr(self, name) for name in schemas.DECISIONS.names}
+        return orjson.dumps(row | {"at": self.at.isoformat()}).decode()
 
     @property
     def undoes(self) -> int | None:
@@ -166,6 +182,31 @@ class DecisionLog:
         with self.store.require_index(), Leases(self.store).visit() as lease:
             self.store.revise(TABLE, partial(edit, lease))
         return added
+
+    def restore(self, exported: Sequence[Decision]) -> int:
+        """Append the decisions of an exported log that are not in this one; return how many there were.
+
+        Raises StoreError if their chain is broken, or if they do not continue this log.
+        """
+        if problem := next(broken(exported), None):
+            raise StoreError(f"nothing was imported: {problem}")
+        count = 0
+
+        def edit(lease: Lease, table: pa.Table) -> pa.Table:
+            nonlocal count
+            lease.check()
+            before = _parsed(table)
+            for mine, theirs in zip(before, exported, strict=False):
+                if mine.hash != theirs.hash:
+                    raise StoreError(f"nothing was imported: {_named(mine)} of this store is another one in the export")
+            added = exported[len(before) :]
+            count = len(added)
+            erased = {decision.claim_id for decision in added if decision.action is Action.REDACT}
+            return _table([*without(before, erased), *added])
+
+        with self.store.require_index(), Leases(self.store).visit() as lease:
+            self.store.revise(TABLE, partial(edit, lease))
+        return count
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.options import HelpGroup, csv_option
-from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_line, snippet
+from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_json_lines, say_line, snippet
 from findingaid.cli.results import printed_span
 from findingaid.errors import QueryError
 
@@ -157,6 +157,48 @@ def history(aid: FindingAid, claim: str | None, corpora: tuple[str, ...], as_jso
     if as_json:
         return say_json([decision.to_dict() for decision in found])
     return _print_history(found)
+
+
+@claims.command()
+@common
+def export(aid: FindingAid, as_json: bool) -> None:
+    """Print the whole log of decisions, one JSON object per line, to keep it or to import it elsewhere.
+
+    \b
+    Examples:
+      findingaid claims export > decisions.jsonl
+    """
+    from findingaid.claims.decisions import DecisionLog
+
+    say_json_lines(decision.to_line() for decision in DecisionLog(aid.store).all())
+
+
+@claims.command("import")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@common
+def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
+    """Append the decisions of an exported log that this store lacks; - reads standard input.
+
+    The file must continue the log of the store, which may be empty. Index afterwards.
+
+    \b
+    Examples:
+      findingaid claims import decisions.jsonl
+    """
+    from findingaid.claims.decisions import Decision, DecisionLog
+
+    decisions = []
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                decisions.append(Decision.parse(line))
+            except QueryError as error:
+                raise QueryError(f"{file.name}: line {number}: {error}") from None
+    count = DecisionLog(aid.store).restore(decisions)
+    if as_json:
+        return say_json({"imported": count})
+    say(f"{count:,} of {len(decisions):,} decisions imported" + (": run `findingaid index`" if count else ""))
+    return None
 
 
 @claims.command()

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,12 @@ def say_json(value: dict[str, Any] | Sequence[Any]) -> None:
     # A text within the JSON has no line end, so that this finds lists only; nor has it, outside, what _write escapes.
     text = NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
     _write(f"{text}\n")
+
+
+def say_json_lines(lines: Iterable[str]) -> None:
+    """Print lines of JSON for programs, one object each."""
+    for line in lines:
+        _write(f"{line}\n")
 
 
 def say_plain(text: str, err: bool = False) -> None:

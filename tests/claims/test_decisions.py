@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from findingaid.claims.standing import LINKS, ClaimStatuses, require_undoable
 from findingaid.errors import QueryError
 from findingaid.store import Store, repair, schemas, upkeep
 from tests.conftest import ReadyMade
+from tests.paths import ROOT
 
 CLAIMS = [letter * 4 for letter in "abcd"]
 
@@ -357,3 +359,70 @@ def _holds(standings: ClaimStatuses, contests: set[frozenset[str]]) -> None:
         for other in standing.contested_by:
             if c in held:
                 assert c in now[other].contested_by
+
+
+def check_elsewhere(exported: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program of the guide, which knows nothing of findingaid, over an exported log."""
+    page = (ROOT / "docs" / "claims.md").read_text()
+    (program,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "blake2b" in block]
+    command = [sys.executable, "-I", "-c", program, str(exported)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def exported(log: DecisionLog, tmp_path: Path) -> Path:
+    """A log with links, a redaction and words of other languages."""
+    decide(log, verdict("approve", "aaaa", text="Größe 𝄞"), verdict("approve", "bbbb"), reason='by "me"')
+    decide(log, verdict("contest", "aaaa", "bbbb"), verdict("approve", "cccc"))
+    decide(log, verdict("redact", "cccc"))
+    log.close(["cccc"])
+    file = tmp_path / "decisions.jsonl"
+    file.write_text("".join(f"{decision.to_line()}\n" for decision in log.all()))
+    return file
+
+
+def test_an_exported_log_is_checked_without_findingaid_and_restored_as_it_was(
+    log: DecisionLog, exported: Path, tmp_path: Path
+) -> None:
+    decisions = list(map(Decision.parse, exported.read_text().splitlines()))
+    other = DecisionLog(Store(str(tmp_path / "other")))
+    repair.prepare(other.store, 4)
+
+    checked = check_elsewhere(exported)
+    counts = [other.restore(decisions[:3]), other.restore(decisions), other.restore(decisions)]
+
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert counts == [3, 2, 0]
+    assert other.all() == log.all() == decisions
+    assert list(broken(other.all())) == []
+    assert decide(other, verdict("archive", "aaaa"))[0].previous == decisions[-1].hash
+
+
+def test_an_altered_or_another_log_is_not_restored(log: DecisionLog, exported: Path, tmp_path: Path) -> None:
+    before = list(log.all())
+    exported.write_text(exported.read_text().replace("Größe", "Grösse"))
+    altered = list(map(Decision.parse, exported.read_text().splitlines()))
+    other = DecisionLog(Store(str(tmp_path / "other")))
+    repair.prepare(other.store, 4)
+    decide(other, verdict("approve", "dddd"))
+
+    assert "its text was altered" in check_elsewhere(exported).stderr.replace("text of 1", "its text")
+    with pytest.raises(StoreError, match=r"nothing was imported: .* its text was altered"):
+        other.restore(altered)
+    with pytest.raises(StoreError, match=r"nothing was imported: decision 1 .* is another one in the export"):
+        other.restore(before)
+    assert [decision.claim_id for decision in other.all()] == ["dddd"]
+
+
+@pytest.mark.parametrize("line", ["{}", "[]", "no JSON", '{"seq": 1}', "null"])
+def test_a_line_that_is_no_decision_is_refused(line: str) -> None:
+    with pytest.raises(QueryError, match="not a decision as `findingaid claims export` writes it"):
+        Decision.parse(line)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seq", "one"), ("action", "praise"), ("at", 7), ("truth", 1)])
+def test_a_decision_with_a_wrong_value_is_refused(exported: Path, name: str, value: object) -> None:
+    row = json.loads(exported.read_text().splitlines()[0]) | {name: value}
+
+    with pytest.raises(QueryError, match="not a decision"):
+        Decision.parse(json.dumps(row))

@@ -22,7 +22,7 @@ from findingaid.protocols import Bullet, Draft, Extraction, Member, Statement
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import MemorySource
-from tests.conftest import ReadyMade, text_about
+from tests.conftest import Cli, ReadyMade, text_about
 
 Make = Callable[..., FindingAid]
 EVERY = list(Tier)
@@ -266,3 +266,29 @@ def _follows(aid: FindingAid) -> None:
             assert all(i in views[other].contested_by for other in view.contested_by)
         assert (view.circulation is Circulation.SUPERSEDED) <= (view.superseded_by in views)
     assert not [problem for problem in aid.verify() if "decisions" in problem]
+
+
+def test_decisions_go_from_a_lost_log_to_a_new_one_by_a_file(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["claims"] = True
+    cli.write("ledger.md", text_about("ledger"))
+    cli.run("index")
+    wanted = cli.json("claims", "list")[0]["claim_id"]
+    cli.run("claims", "reject", wanted, "--reason", "of version 1")
+    exported = cli.run("claims", "export")
+    (cli.folder / "log.jsonl").write_text(exported.stdout)
+    shutil.rmtree(cli.folder / "index" / "decisions.lance")
+    begun = cli.run("index", "--allow-loss")
+
+    forgotten = cli.json("claims", "show", wanted)["review"]
+    imported = cli.run("claims", "import", str(cli.folder / "log.jsonl"))
+    again = cli.json("claims", "import", str(cli.folder / "log.jsonl"))
+    (cli.folder / "log.jsonl").write_text(exported.stdout + "no decision\n")
+    refused = cli.run("claims", "import", str(cli.folder / "log.jsonl"))
+
+    assert (begun.exit_code, forgotten) == (0, "unreviewed")
+    assert imported.stdout == "1 of 1 decisions imported: run `findingaid index`\n"
+    assert again == {"imported": 0}
+    assert cli.json("claims", "show", wanted)["review"] == "rejected"
+    assert refused.exit_code == 1
+    assert "log.jsonl: line 2: not a decision as `findingaid claims export` writes it" in refused.stderr
+    assert [cli.run(command).exit_code for command in ("index", "verify")] == [0, 0]
