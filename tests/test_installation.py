@@ -99,10 +99,10 @@ def test_a_cross_encoder_names_the_extra(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert error_of(cli.run("search", "text")).endswith(EXTRA)
 
 
-def test_the_readme_installs_pandas_and_has_a_row_for_each_extra() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_the_readme_installs_pandas_and_the_documentation_has_a_row_for_each_extra() -> None:
+    readme, index = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    rows = re.findall(r"^\| ([a-z][a-z, -]+) \| .+ \|$", readme.split("| extra |")[1].split("\n\n")[0], re.MULTILINE)
+    rows = re.findall(r"^\| ([a-z][a-z, -]+) \| .+ \|$", index.split("| extra |")[1].split("\n\n")[0], re.MULTILINE)
 
     assert sorted(name for row in rows for name in row.split(", ")) == sorted(extras.keys() - {"dev", "docs"})
     (installed,) = re.findall(r'pip install "/path/to/findingaid\[(.+)\]"', readme)
