@@ -77,7 +77,7 @@ from findingaid.query.lookup.status import Statuses, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.facets import Facets, count_facets
-from findingaid.query.search.filter_fields import Field, corpus_fields
+from findingaid.query.search.filters.fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
 from findingaid.query.search.options import FreshnessOption, SearchOptions, listing_options
 from findingaid.query.search.reader import Key, Reader

@@ -11,14 +11,14 @@ from rich.markup import escape
 
 from findingaid.cli.common import common, corpus_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line
-from findingaid.query.search.filters import FILTER_COLUMNS
+from findingaid.query.search.filters.fields import FILTER_COLUMNS
 from findingaid.reports import group_failures, note_lines, skipped_lines
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.model import Failure
     from findingaid.query.lookup.status import CorpusStatus
-    from findingaid.query.search.filter_fields import Field
+    from findingaid.query.search.filters.fields import Field
 
 
 @click.command()

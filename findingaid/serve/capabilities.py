@@ -14,7 +14,7 @@ from findingaid.claims.review import ProposedClaim
 from findingaid.errors import NotFoundError, StoreError, brief
 from findingaid.query.lookup.provenance import Impact
 from findingaid.query.search.facets import Facets
-from findingaid.query.search.filters import FILTER_COLUMNS
+from findingaid.query.search.filters.fields import FILTER_COLUMNS
 from findingaid.query.search.request import Recency
 from findingaid.serve import inputs, outputs
 from findingaid.serve.calls import with_next_call

@@ -22,7 +22,7 @@ from findingaid.query.lookup.provenance import Link
 from findingaid.query.lookup.reading import Reading
 from findingaid.query.lookup.references import Neighbour, ReferenceCount
 from findingaid.query.lookup.status import ModelUsage
-from findingaid.query.search.filter_fields import Field
+from findingaid.query.search.filters.fields import Field
 
 Span = tuple[int, int] | None
 

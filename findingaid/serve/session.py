@@ -13,7 +13,6 @@ import orjson
 from pydantic import ValidationError
 
 from findingaid.errors import FindingAidError, brief
-from findingaid.query.search.untrusted_filters import restrict_filter
 from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
 from findingaid.serve.inputs import without_unused
@@ -22,7 +21,7 @@ from findingaid.serve.view import View
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.search.filter_fields import Field
+    from findingaid.query.search.filters.fields import Field
     from findingaid.query.search.reader import Key
 
 
@@ -81,6 +80,8 @@ class Session(View):
         view = replace(self, aid=self.aid.pinned())
         with self._discreet():
             if where := getattr(asked, "where", None):
+                from findingaid.query.search.filters.syntax import restrict_filter
+
                 fields = partial(view._fields, getattr(asked, "corpora", None))
                 asked = asked.model_copy(update={"where": restrict_filter(where, fields)})
             plain: dict[str, Any] = orjson.loads(orjson.dumps(capability.call(view, asked)))

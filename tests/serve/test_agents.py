@@ -21,7 +21,7 @@ from mcp import MCPError
 from findingaid import Corpus, FindingAid, QueryError
 from findingaid.config.settings import ServeSettings
 from findingaid.model import Raw
-from findingaid.query.search.untrusted_filters import COMPARED, FUNCTIONS
+from findingaid.query.search.filters.syntax import COMPARED, FUNCTIONS
 from findingaid.serve.capabilities import CAPABILITIES
 from findingaid.serve.errors import STATUS, kind_of
 from findingaid.serve.jsonl import answer_requests

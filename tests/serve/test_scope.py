@@ -10,8 +10,8 @@ import pytest
 
 from findingaid import ConfigError, FindingAid, FindingAidError, UnknownCorpusError
 from findingaid.claims.model import claim_id
-from findingaid.query.search.filter_fields import Field
-from findingaid.query.search.untrusted_filters import restrict_filter
+from findingaid.query.search.filters.fields import Field
+from findingaid.query.search.filters.syntax import restrict_filter
 from findingaid.serve.errors import problem_of
 from findingaid.serve.session import Session
 from tests.support.serving import HIDDEN, WORDS, indexed

@@ -16,7 +16,7 @@ from findingaid.model import CLAIM, Hit, Mode
 from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
 from findingaid.query.answers.quotes import find_quotes
 from findingaid.query.answers.relevance import REFUSED, estimate_relevance
-from findingaid.query.search.filters import validate_filter
+from findingaid.query.search.filters.validation import validate_filter
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.query.search.request import Request

@@ -1,6 +1,6 @@
 """Search over the published index."""
 
-from findingaid.query.search.filter_fields import Field, corpus_fields
+from findingaid.query.search.filters.fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
 from findingaid.query.search.reader import Candidate, Reader
 from findingaid.query.search.request import PostProcessor, Recency, Request, Rerank, Route

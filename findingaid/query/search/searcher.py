@@ -36,8 +36,8 @@ from findingaid.embedding.validation import query_vector
 from findingaid.errors import QueryError, StoreError, brief
 from findingaid.model import CLAIM, SUMMARY
 from findingaid.protocols import Embedder, Local
-from findingaid.query.search.filter_fields import corpus_fields
-from findingaid.query.search.filters import validate_filter
+from findingaid.query.search.filters.fields import corpus_fields
+from findingaid.query.search.filters.validation import validate_filter
 from findingaid.query.search.fusion import (
     CANDIDATES,
     DEPTH_FACTOR,

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pytest
 
 from findingaid import FindingAid, QueryError
-from findingaid.query.search.filter_fields import Field
-from findingaid.query.search.filters import parse_filter
+from findingaid.query.search.filters.fields import Field
+from findingaid.query.search.filters.syntax import MAX_COMPARISONS, MAX_PATTERN_CHARS, parse_filter, restrict_filter
 from findingaid.query.search.searcher import FILTERS_KEPT
-from findingaid.query.search.untrusted_filters import MAX_COMPARISONS, MAX_PATTERN_CHARS, restrict_filter
 from tests.support.serving import indexed
 
 TYPES = {

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from findingaid.store import schemas
 from findingaid.store.fields import columns, type_name
 from findingaid.store.sql import one_of
 
 if TYPE_CHECKING:
     from lance import LanceDataset
+
+FILTER_COLUMNS = tuple(name for name in schemas.records(1).names if name != "vector")
+"""Columns that every record has and that SQL can compare: all but the vector."""
 
 
 @dataclass(frozen=True, slots=True)
