@@ -20,6 +20,7 @@ import click
 import dagster as dg
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import findingaid
 from findingaid.cli import main
@@ -143,7 +144,10 @@ def test_the_programs_of_a_page_run_one_after_the_other(
 
     for language, block in FENCE.findall(page.read_text()):
         if language in {"python", "py"}:
-            exec(compile(block, page.name, "exec"), vars(program))
+            if "sys.argv[1]" in block:  # the log of decisions, as the page exports it
+                Path("decisions.jsonl").write_text(CliRunner().invoke(main, ["claims", "export"]).stdout)
+                monkeypatch.setattr(sys, "argv", [page.name, "decisions.jsonl"])
+            exec(compile(block, page.name, "exec", dont_inherit=True), vars(program))
 
 
 @pytest.mark.slow
