@@ -18,6 +18,7 @@ SOURCES: Registry[Source] = Registry(
         "records": "findingaid.sources.records:RecordFile",
         "sessions": "findingaid.sources.sessions:Sessions",
         "skills": "findingaid.sources.skills:Skills",
+        "sql": "findingaid.sources.databases:Database",
     },
 )
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Annotated, Any, Protocol
@@ -220,7 +221,7 @@ class _Table:
 
     def __init__(self, source: RecordFile | Records, rows: Iterator[Row], young: bool = False) -> None:
         self.source = source
-        self.text, self.metadata = _columns(source.text), _columns(source.metadata)
+        self.text, self.metadata = columns_of(source.text), columns_of(source.metadata)
         self.artifacts: dict[str, Artifact] = {}
         self.listings: dict[str, Listing] = {}
         self.places: dict[str, str] = {}
@@ -271,19 +272,19 @@ class _Table:
         return self.artifacts[artifact_id]
 
     def _add(self, row: Row) -> None:
-        values = {column: _plain(value) for column, value in row.values.items()}
+        values = {column: plain_value(value) for column, value in row.values.items()}
         own = values.get(self.source.id)
         if isinstance(own, float) and abs(own) >= EXACT:
             self.broken.append(replace(row, values={}, broken=INEXACT))
             return None
-        artifact_id = _as_id(own)
+        artifact_id = as_id(own)
         if not artifact_id:
             return self._fail(row, "missing", f"no {self.source.id!r}: give the row an id")
         if artifact_id in self.places:
             first = self.places[artifact_id]
             return self._fail(row, "duplicate", f"duplicate id {artifact_id!r} (first at {first}); keeping the first")
         metadata = {column: values.get(column) for column in self.metadata}
-        artifact = Artifact(artifact_id, self._raw(values), metadata, (*row.notes, *_binary(row.values)))
+        artifact = Artifact(artifact_id, self._raw(values), metadata, (*row.notes, *binary_notes(row.values)))
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
         except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
@@ -296,7 +297,7 @@ class _Table:
 
     def _add_broken(self, row: Row) -> None:
         """Record a broken row under its id if that can be recovered, so that no other artifact is affected."""
-        artifact_id = _as_id(_plain(row.values.get(self.source.id)))
+        artifact_id = as_id(plain_value(row.values.get(self.source.id)))
         if not artifact_id or not _is_unicode(artifact_id):
             self.hides = True
             self._fail(row, row.kind, row.broken + BLOCKS)
@@ -491,13 +492,13 @@ def _as_written(field: str) -> str:
 
 def _refuse_repeated(source: RecordFile, header: Sequence[str]) -> None:
     """Raise SourceError if two columns that are read have the same name, since one of them would be lost."""
-    read = {source.id, *_columns(source.text), *_columns(source.metadata)} if source.text else {*header}
+    read = {source.id, *columns_of(source.text), *columns_of(source.metadata)} if source.text else {*header}
     if repeated := [name for name, count in Counter(header).items() if count > 1 and name and name in read]:
         raise SourceError(f"source.path: {source.path}: two columns are called {repeated[0]!r}: rename one of them")
 
 
 def _parquet(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
-    columns = [source.id, *_columns(source.text), *_columns(source.metadata)] if source.text else None
+    columns = [source.id, *columns_of(source.text), *columns_of(source.metadata)] if source.text else None
     try:
         with pq.ParquetFile(file) as table:
             known = table.schema_arrow.names
@@ -522,23 +523,26 @@ READERS: dict[str, Callable[[RecordFile, IO[bytes]], Iterator[Row]]] = {
 }
 
 
-def _columns(columns: Columns) -> tuple[str, ...]:
+def columns_of(columns: Columns) -> tuple[str, ...]:
+    """Return the names of the columns; one may be given alone."""
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a cell's value as JSON can hold it.
 
     Missing values of pandas and numpy become None, like numbers that are not finite; arrays become lists, and integers
     that do not fit 64 bits become text. So do bytes, as which some programs write text to Parquet; those that are not
     UTF-8 become None.
     """
-    if isinstance(value, bytes):
-        return _utf8(value)
+    if isinstance(value, bytes | memoryview):
+        return _utf8(bytes(value))
+    if isinstance(value, Decimal):
+        return plain_value(float(value) if value % 1 else int(value)) if value.is_finite() else None
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain_value(value.tolist())
     return _fitting(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -548,9 +552,13 @@ def _utf8(value: bytes) -> str | None:
     return None
 
 
-def _binary(values: Mapping[str, Any]) -> Iterator[Note]:
+def binary_notes(values: Mapping[str, Any]) -> Iterator[Note]:
     """Yield a note that names the columns whose bytes are not text."""
-    columns = [column for column, value in values.items() if isinstance(value, bytes) and _utf8(value) is None]
+    columns = [
+        column
+        for column, value in values.items()
+        if isinstance(value, bytes | memoryview) and _utf8(bytes(value)) is None
+    ]
     if columns:
         yield Note("binary_values", f"bytes that are not text, left out (column {', '.join(columns)})")
 
@@ -564,7 +572,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _as_id(value: Any) -> str:
+def as_id(value: Any) -> str:
     """Return an id as text; "" for a missing one.
 
     pandas turns a column of integers into floats if one value is missing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from findingaid import Source
 from findingaid.errors import ReadError
 from findingaid.protocols import StatSource
 from findingaid.sources import SOURCES
+from findingaid.sources.databases import Database
 from findingaid.sources.files import Files
 from findingaid.sources.mcp_servers import Server
 from findingaid.sources.mcp_tools import Tools
@@ -56,6 +58,13 @@ def served(folder: Path, *names: str) -> Server:
     return Server.model_validate({"command": sys.executable, "args": [str(script), str(file)]})
 
 
+def with_rows(file: Path) -> str:
+    """Make an SQLite database of two rows, and return its address."""
+    with sqlite3.connect(file) as connection:
+        connection.executescript("CREATE TABLE t (id TEXT, x TEXT); INSERT INTO t VALUES ('b', 'two'), ('a', 'one')")
+    return f"sqlite:///{file}"
+
+
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": NOTEBOOK})),
@@ -67,6 +76,7 @@ MADE: dict[str, Callable[[Path], Source]] = {
     "records": lambda at: RecordFile(put(at, {"rows.csv": "id,text\nb,two\na,one\n"}) / "rows.csv", text="text"),
     "rows": lambda at: Records([{"id": "b"}, {"id": "a"}]),
     "sessions": lambda at: Sessions(put(at, {"b.jsonl": PROMPT, "a.jsonl": PROMPT, "a-b.jsonl": PROMPT})),
+    "sql": lambda at: Database(url=with_rows(at / "rows.db"), table="t", text="x"),
     "skills": lambda at: Skills((put(at, {"b/SKILL.md": SKILL, "a/SKILL.md": SKILL}),)),
 }
 

@@ -1,0 +1,312 @@
+"""Rows of a database as artifacts, by SQLAlchemy: every run lists all keys, and reads the rows that changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from threading import Timer
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import sqlglot
+from annotated_types import Gt
+from sqlglot import exp
+
+from findingaid.errors import ConfigError, ReadError, SourceError, brief
+from findingaid.identity.hashes import content_hash, payload_bytes, to_json
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.registry import checked
+from findingaid.sources.records import MAX_BYTES, Columns, as_id, binary_notes, columns_of, plain_value
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, FromClause, RowMapping, TextClause
+    from sqlalchemy.engine import URL
+
+AT_ONCE = 1_000
+"""Rows that are fetched at once."""
+
+NUMBERS = (int, float, Decimal)
+"""Types of ids that are compared as numbers; others, such as dates, are compared as text."""
+
+SELECT = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
+
+INSTALL = "the source sql needs SQLAlchemy and a driver of the database: pip install 'findingaid[sql]'"
+
+
+@checked
+@dataclass(frozen=True)
+class Database:
+    """The rows of a table, or of a query that selects, in any database for which SQLAlchemy has a driver.
+
+    `url` is SQLAlchemy's, without a password; `url_env` names the environment variable with an address that has one.
+    `id` names a column without nulls or repeated values. Several `text` columns are joined by blank lines; without any,
+    the payload is the whole row, for a strategy with a `text_key`. `fields` become metadata: by default all other
+    columns. A row is read again when its `updated` column changes; without one, every run reads all rows to compare
+    them. A statement is stopped after `timeout` seconds. The database is opened for reading only.
+    """
+
+    url: str | None = None
+    url_env: str | None = None
+    table: str | None = None
+    query: str | None = None
+    id: str = "id"
+    text: Columns = ()
+    updated: str | None = None
+    fields: Columns | None = None
+    timeout: Annotated[float, Gt(0)] = 60
+    max_bytes: Annotated[int, Gt(0)] = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        for one, other in (("url", "url_env"), ("table", "query")):
+            if bool(getattr(self, one)) == bool(getattr(self, other)):
+                raise ConfigError(f"{one}: give either {one} or {other}")
+        if self.url and _parse_url(self.url).password is not None:
+            raise ConfigError("url: it has a password: put it into an environment variable, and name that as url_env")
+        if self.query:
+            _require_select(self.query)
+
+    def discover(self) -> Discovery:
+        """List all rows. Raises SourceError unless every row has an id of its own."""
+        self.__dict__.pop("_shape", None)  # the table may have changed since the last run
+        listings: dict[str, Listing] = {}
+        failures: list[Failure] = []
+        shape = self._shape
+        with self._opened() as rows:
+            for row in rows.all([self.id, self.updated] if self.updated else shape.columns):
+                artifact_id = as_id(plain_value(row[self.id]))
+                if not artifact_id or artifact_id in listings:
+                    problem = f"two rows have {brief(artifact_id)}" if artifact_id else "a row has none"
+                    raise SourceError(f"source.id: {self.id}: {problem}: name a column that is unique")
+                try:
+                    listings[artifact_id] = self._listing(artifact_id, row)
+                except TypeError as error:  # a value that JSON cannot hold, such as half of a surrogate pair
+                    failures.append(Failure(artifact_id, "artifacts", "encoding", f"cannot be stored as JSON: {error}"))
+        return Discovery([listings[i] for i in sorted(listings)], failures)
+
+    def listing(self, artifact_id: str) -> Listing | None:
+        """Return a row as `discover` lists it now; None if it is gone. Raises SourceError."""
+        row = self._find(artifact_id)
+        return None if row is None else self._listing(artifact_id, row)
+
+    def read(self, artifact_id: str) -> Artifact:
+        try:
+            row = self._find(artifact_id)
+        except SourceError as error:
+            raise ReadError(str(error), "unreadable") from error
+        if row is None:
+            raise ReadError("no longer in the database", "missing")
+        artifact = self._artifact(artifact_id, row)
+        if (size := payload_bytes(artifact.raw)) > self.max_bytes:
+            raise ReadError(f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
+        return artifact
+
+    def _find(self, artifact_id: str) -> Mapping[str, Any] | None:
+        shape = self._shape
+        try:
+            value = shape.kind(artifact_id) if shape.kind in NUMBERS else artifact_id
+        except (ValueError, ArithmeticError):  # a text, where ids are numbers
+            return None
+        with self._opened() as rows:
+            return rows.one(shape.columns, self.id, value, as_text=shape.kind not in {str, *NUMBERS})
+
+    def _listing(self, artifact_id: str, row: Mapping[str, Any]) -> Listing:
+        """Return a row's listing: its stamp changes with `updated`, or with any value, and with the columns."""
+        if self.updated:
+            value = row[self.updated]
+            return Listing(artifact_id, "" if value is None else content_hash(self._shape.columns, str(value)))
+        artifact = self._artifact(artifact_id, row)
+        return Listing(artifact_id, content_hash(artifact.raw, artifact.metadata), payload_bytes(artifact.raw))
+
+    def _artifact(self, artifact_id: str, row: Mapping[str, Any]) -> Artifact:
+        values = {name: plain_value(value) for name, value in row.items()}
+        texts = [values[name] for name in columns_of(self.text) if values[name] is not None]
+        named = [n for n in values if n not in {self.id, *columns_of(self.text)}]
+        fields = named if self.fields is None else columns_of(self.fields)
+        raw = "\n\n".join(t if isinstance(t, str) else to_json(t) for t in texts) if self.text else values
+        return Artifact(artifact_id, raw, {name: values[name] for name in fields}, (*binary_notes(row),))
+
+    @cached_property
+    def _shape(self) -> _Shape:
+        """The columns of the table or query. Raises SourceError for a configured one that is not there."""
+        with self._opened() as rows:
+            found = rows.columns()
+            wanted = {
+                "id": (self.id,),
+                "text": columns_of(self.text),
+                "updated": columns_of(self.updated or ()),
+                "fields": columns_of(self.fields or ()),
+            }
+            for key, names in wanted.items():
+                if missing := [name for name in names if name not in found]:
+                    raise SourceError(f"source.{key}: no column {missing[0]!r}. Known: {', '.join(found)}")
+            if repeated := [name for name in found if found.count(name) > 1]:
+                raise SourceError(f"source.query: two columns are called {repeated[0]!r}: rename one of them")
+            return _Shape(found, rows.kind_of(self.id))
+
+    @contextmanager
+    def _opened(self) -> Iterator[_Rows]:
+        """Open the rows for reading. Raises SourceError."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        address = self.url or os.environ.get(self.url_env or "", "")
+        if not address:
+            raise SourceError(f"source.url_env: the environment variable {self.url_env} is not set")
+        rows: _Rows | None = None
+        try:
+            engine = _engine(address)
+            with engine.connect().execution_options(**_read_only(engine)) as connection:
+                rows = _Rows(connection, self._origin(), self.timeout)
+                yield rows
+        except (SQLAlchemyError, ImportError, OSError) as error:
+            if rows and rows.late:
+                raise SourceError(f"source.timeout: the database took more than {self.timeout:g} seconds") from None
+            raise SourceError(f"source: {_told(error, address)}") from None
+
+    def _origin(self) -> FromClause:
+        from sqlalchemy import table, text
+
+        if self.query:  # a colon in it is no parameter
+            return text(self.query.strip().rstrip(";").replace(":", "\\:")).columns().subquery("q")
+        schema, _, name = (self.table or "").rpartition(".")
+        return table(name, schema=schema or None)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Columns of the rows, in order, and the type of their ids."""
+
+    columns: Sequence[str]
+    kind: type
+
+
+@dataclass
+class _Rows:
+    """The rows on an open connection. Whatever takes longer than `timeout` seconds is stopped, and `late` set."""
+
+    connection: Connection
+    origin: FromClause
+    timeout: float
+    late: bool = False
+
+    def columns(self) -> Sequence[str]:
+        """Return the names of all columns."""
+        from sqlalchemy import false, text
+
+        with self._limited():
+            return list(self.connection.execute(self._select(text("*")).where(false())).keys())
+
+    def kind_of(self, name: str) -> type:
+        """Return the type of the values of a column."""
+        with self._limited():
+            value = self.connection.execute(self._select(name).limit(1)).scalar()
+        return str if value is None else type(value)
+
+    def all(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """Yield these columns of every row, some rows in memory at a time."""
+        streamed = self.connection.execution_options(yield_per=AT_ONCE)
+        with self._limited():
+            batches = streamed.execute(self._select(*columns)).mappings().partitions()
+        while True:
+            with self._limited():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield from map(_by_name, batch)
+
+    def one(self, columns: Sequence[str], name: str, value: object, *, as_text: bool) -> Mapping[str, Any] | None:
+        """Return these columns of the row with a value, or the text of one, in the column `name`; None without one."""
+        from sqlalchemy import String, cast, column
+
+        found = cast(column(name), String) if as_text else column(name)
+        with self._limited():
+            row = self.connection.execute(self._select(*columns).where(found == value)).mappings().first()
+        return None if row is None else _by_name(row)
+
+    def _select(self, *columns: str | TextClause) -> Any:
+        from sqlalchemy import column, select
+
+        named: list[Any] = [column(each) if isinstance(each, str) else each for each in columns]
+        return select(*named).select_from(self.origin)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        timer = Timer(self.timeout, self._stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _stop(self) -> None:
+        """Stop the statement under way: SQLite and DuckDB interrupt it, other drivers cancel it."""
+        self.late = True
+        driver: Any = self.connection.connection.driver_connection
+        stop = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None) or driver.close
+        stop()
+
+
+def _by_name(row: RowMapping) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
+
+
+def _parse_url(address: str) -> URL:
+    try:
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+    except ModuleNotFoundError:
+        raise ConfigError(INSTALL) from None
+    try:
+        return make_url(address)
+    except ArgumentError:
+        raise ConfigError(
+            "url: not an address as SQLAlchemy has them, such as postgresql://user@host/database"
+        ) from None
+
+
+@lru_cache(maxsize=16)
+def _engine(address: str) -> Engine:
+    """Return the engine of an address. A database in a file is opened for reading, and never made."""
+    from sqlalchemy import NullPool, create_engine
+
+    url = _parse_url(address)
+    kind = url.get_backend_name()
+    if kind not in {"sqlite", "duckdb"}:
+        return create_engine(url, pool_pre_ping=True)
+    # A connection that is kept would see a file that was replaced, and keep others from writing to it.
+    if kind == "duckdb":
+        return create_engine(url, connect_args={"read_only": True}, poolclass=NullPool)
+    file = f"file:{quote(os.path.abspath(url.database or ''))}"
+    return create_engine(url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"}), poolclass=NullPool)
+
+
+def _read_only(engine: Engine) -> dict[str, Any]:
+    return {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
+
+
+def _require_select(query: str) -> None:
+    """Raise ConfigError unless the query is one SELECT, which changes nothing.
+
+    One in words of a single database, which sqlglot does not know, has to begin as a SELECT.
+    """
+    changes = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Command, exp.Create, exp.Drop, exp.Into)
+    try:
+        statements = sqlglot.parse(query)
+        selects = len(statements) == 1 and isinstance(statements[0], exp.Query) and not statements[0].find(*changes)
+    except sqlglot.errors.SqlglotError:
+        selects = SELECT.match(query) is not None and ";" not in query.strip().rstrip(";")
+    if not selects:
+        raise ConfigError("query: expected one SELECT statement")
+
+
+def _told(error: BaseException, address: str) -> str:
+    """Return the first line of an error of a database, without the password in its address."""
+    said = str(getattr(error, "orig", None) or error).strip().splitlines()
+    password = _parse_url(address).password
+    line = said[0] if said else type(error).__name__
+    return line.replace(password, "***") if password else line

@@ -1,0 +1,244 @@
+"""Rows of real databases as artifacts: SQLite, DuckDB and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy
+
+from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.sources.databases import Database
+from tests.conftest import Cli
+from tools.postgres import programs, server
+
+ROWS = """
+CREATE TABLE tickets (id INTEGER, body VARCHAR, team VARCHAR, price DECIMAL(8, 2), changed TIMESTAMP);
+INSERT INTO tickets VALUES (1, 'The boiler is cold.', 'heating', 12.50, '2026-01-01 10:00:00');
+INSERT INTO tickets VALUES (2, 'The roof leaks: call.', NULL, 7, '2026-01-02 10:00:00');
+INSERT INTO tickets VALUES (30, 'A 100% "quoted" text', 'words', NULL, NULL)
+"""
+
+
+class Base:
+    """A database of one kind with the table above, and a way to change it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.run(*ROWS.split(";"))
+
+    def run(self, *statements: str) -> None:
+        engine = sqlalchemy.create_engine(self.url)
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement.replace("%", "%%") if "psycopg" in self.url else statement)
+        engine.dispose()
+
+    def source(self, **given: Any) -> Database:
+        return Database(**{"url": self.url, "table": "tickets", "text": "body"} | given)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Callable[[str], str]]:
+    with server("fsync=off") as running:
+        yield running.database
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        "duckdb",
+        pytest.param(
+            "postgresql",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(not os.environ.get("CI") and programs() is None, reason="needs postgresql"),
+            ],
+        ),
+    ]
+)
+def base(request: pytest.FixtureRequest, tmp_path: Path) -> Base:
+    if request.param == "postgresql":
+        return Base(request.getfixturevalue("postgres")(tmp_path.name))
+    return Base(f"{request.param}:///{tmp_path / 'tickets.db'}")
+
+
+def stamps(source: Database) -> dict[str, str]:
+    return {listing.artifact_id: listing.stamp for listing in source.discover().listings}
+
+
+def test_each_row_is_an_artifact_with_its_text_and_its_other_columns(base: Base) -> None:
+    source = base.source()
+
+    assert [*stamps(source)] == ["1", "2", "30"]
+    one, two, three = (source.read(i) for i in ("1", "2", "30"))
+    assert (one.raw, two.raw, three.raw) == ("The boiler is cold.", "The roof leaks: call.", 'A 100% "quoted" text')
+    assert {k: one.metadata[k] for k in ("team", "price")} == {"team": "heating", "price": 12.5}
+    assert str(one.metadata["changed"]).startswith("2026-01-01 10:00:00")
+    assert [two.metadata[k] for k in ("team", "price")] == [None, 7]
+    assert base.source(fields="team").read("1").metadata == {"team": "heating"}
+    assert base.source(text=()).read("1").raw["body"] == "The boiler is cold."  # type: ignore[index]
+    with pytest.raises(ReadError, match="no longer in the database"):
+        source.read("4")
+    assert source.listing("x") is None
+
+
+@pytest.mark.parametrize("updated", ["", "changed"])
+def test_exactly_what_changed_has_another_stamp(base: Base, updated: str) -> None:
+    source = base.source(updated=updated)
+    before = stamps(source)
+    again = stamps(source)
+    base.run(
+        "UPDATE tickets SET body = 'The boiler is warm.', changed = '2026-02-01 00:00:00' WHERE id = 1",
+        "DELETE FROM tickets WHERE id = 2",
+        "INSERT INTO tickets VALUES (4, 'A new one.', 'heating', 1, '2026-02-02 00:00:00')",
+    )
+    after = stamps(source)
+
+    assert before == again
+    assert [*after] == ["1", "30", "4"]
+    assert after["1"] != before["1"]
+    assert after["30"] == before["30"] == ("" if updated else after["30"])  # a row without a time is read each time
+    assert source.listing("1").stamp == after["1"]  # type: ignore[union-attr]
+    assert source.read("1").raw == "The boiler is warm."
+
+
+def test_another_column_makes_every_row_stale(base: Base) -> None:
+    source = base.source(updated="changed")
+    before = stamps(source)
+
+    base.run("ALTER TABLE tickets ADD COLUMN owner VARCHAR")
+
+    assert stamps(source)["1"] != before["1"]
+    assert source.read("1").metadata["owner"] is None
+
+
+def test_a_query_takes_the_place_of_a_table(base: Base) -> None:
+    text = """body || ' (' || COALESCE(team, ':none') || ')' AS "The Text\""""
+    query = f"SELECT id AS number, {text} FROM tickets WHERE id < 9;"
+    source = base.source(table="", query=query, id="number", text="The Text")
+
+    assert [*stamps(source)] == ["1", "2"]
+    assert source.read("2").raw == "The roof leaks: call. (:none)"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"id": "nr"}, "source.id: no column 'nr'. Known: id, body, team, price, changed"),
+        ({"text": ("body", "title")}, "source.text: no column 'title'"),
+        ({"updated": "when"}, "source.updated: no column 'when'"),
+        ({"fields": "size"}, "source.fields: no column 'size'"),
+        ({"id": "team"}, "source.id: team: a row has none: name a column that is unique"),
+        ({"table": "bills"}, "bills"),
+    ],
+)
+def test_what_is_wrong_is_named(base: Base, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SourceError) as raised:
+        base.source(**given).discover()
+
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_two_rows_with_one_id_are_refused(base: Base) -> None:
+    base.run("INSERT INTO tickets VALUES (1, 'Again.', NULL, NULL, NULL)")
+
+    with pytest.raises(SourceError, match=r"source.id: id: two rows have '?1'?: name a column that is unique"):
+        base.source().discover()
+
+
+def test_ids_are_text_or_any_other_type_of_the_database(base: Base) -> None:
+    base.run("CREATE TABLE days (day DATE, body VARCHAR)", "INSERT INTO days VALUES ('2026-11-26', 'A Thursday.')")
+    by_text = base.source(id="team", table="", query="SELECT * FROM tickets WHERE team IS NOT NULL")
+
+    assert [*stamps(by_text)] == ["heating", "words"]
+    assert by_text.read("words").raw == 'A 100% "quoted" text'
+    days = base.source(table="days", id="day", text="body")
+    assert [*stamps(days)] == ["2026-11-26"]
+    assert days.read("2026-11-26").raw == "A Thursday."
+
+
+def test_a_statement_that_takes_too_long_is_stopped(base: Base) -> None:
+    endless = (
+        "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000000000)"
+        " SELECT MAX(id) AS id, 'x' AS body FROM n"
+    )
+
+    with pytest.raises(SourceError, match=r"source.timeout: the database took more than 0.3 seconds"):
+        base.source(table="", query=endless, timeout=0.3).discover()
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    for query in ("DELETE FROM tickets", "SELECT 1; DROP TABLE tickets", "SELECT * INTO t FROM tickets", "SELEKT"):
+        with pytest.raises(ConfigError, match=r"^query: "):
+            Database(url="sqlite:///x.db", query=query)
+    with pytest.raises(SourceError, match="unable to open database file"):
+        Database(url=f"sqlite:///{tmp_path / 'missing.db'}", table="t").discover()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table": "t"}, "url: give either url or url_env"),
+        ({"url": "sqlite://", "url_env": "X", "table": "t"}, "url: give either url or url_env"),
+        ({"url": "sqlite://"}, "table: give either table or query"),
+        (
+            {"url": "postgresql://ann:secret@host/db", "table": "t"},
+            "url: it has a password: put it into an environment",
+        ),
+        ({"url": "no address", "table": "t"}, "url: not an address as SQLAlchemy has them"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Database(**given)
+
+    assert message in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_password_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", "postgresql+psycopg2://ann:hunter22@127.0.0.1:1/db")
+    source = Database(url_env="DATABASE", table="t")
+
+    with pytest.raises(SourceError) as raised:
+        source.discover()
+    monkeypatch.delenv("DATABASE")
+    with pytest.raises(SourceError, match=r"source.url_env: the environment variable DATABASE is not set"):
+        source.discover()
+
+    assert str(raised.value).startswith("source: ")
+    assert "hunter22" not in f"{raised.value!r}{source!r}"
+
+
+def test_a_corpus_follows_a_table_and_pays_for_what_changed(cli: Cli) -> None:
+    file = cli.folder / "tickets.db"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(ROWS + ";")
+    cli.settings["corpora"] = {
+        "tickets": {"source": {"kind": "sql", "url": f"sqlite:///{file}", "table": "tickets", "text": "body"}}
+    }
+    first = cli.json("index")["corpora"]["tickets"]
+    with sqlite3.connect(file) as connection:
+        connection.executescript(
+            "UPDATE tickets SET body = 'The boiler was repaired.' WHERE id = 1; DELETE FROM tickets WHERE id = 2"
+        )
+    second = cli.json("index")["corpora"]["tickets"]
+    third = cli.json("index")["corpora"]["tickets"]
+
+    counts = [[report[name] for name in ("new", "changed", "deleted")] for report in (first, second, third)]
+    assert counts == [[3, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert [report["calls"]["embed"] for report in (first, second, third)] == [3, 1, 0]
+    (hit,) = cli.json("search", "boiler", "-k", "1", "--where", "team = 'heating'")
+    assert (hit["artifact_id"], hit["text"]) == ("1", "The boiler was repaired.")
+    file.unlink()
+    gone = cli.run("index")
+    assert gone.exit_code == 1
+    assert "tickets: source: unable to open database file" in " ".join(gone.output.split())
+    assert len(cli.json("search", "boiler")) == 2
