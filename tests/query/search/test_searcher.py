@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from inspect import getdoc
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -22,6 +23,7 @@ from findingaid.model import Mode
 from findingaid.query.search import Recency, Request
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.fusion import CANDIDATES, Ranking, fuse
+from findingaid.query.search.options import DESCRIPTIONS
 from findingaid.query.search.reader import RowHit
 from findingaid.store import Store, schemas
 from findingaid.store.schemas import RECORDS_VERSION
@@ -113,6 +115,20 @@ def test_filters_apply_before_ranking(aid: FindingAid) -> None:
     assert {hit.surface_kind for hit in aid.search("stone", 10, surfaces=["note"])} == {"note"}
     assert [hit.artifact_id for hit in aid.search("stone", 10, where="artifact_id LIKE 'ta%'")] == ["tax"]
     assert aid.search("stone", 10, where="corpus = 'one' AND surface_kind = 'note'") == []
+
+
+def test_help_names_every_option_and_another_one_is_refused(aid: FindingAid) -> None:
+    told = getdoc(FindingAid.search) or ""
+
+    assert all(f"- `{name}`: {meaning}" in told for name, meaning in DESCRIPTIONS.items())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
+        aid.search("stone", depth=3)  # type: ignore[call-arg]  # as the type checker says, too
+
+
+def test_an_option_that_is_none_has_its_default(aid: FindingAid) -> None:
+    empty: Any = dict.fromkeys(DESCRIPTIONS)
+
+    assert aid.search("stone", **empty) == aid.search("stone") != []
 
 
 def test_a_hit_carries_its_filter_fields(aid: FindingAid) -> None:
