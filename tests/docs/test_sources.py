@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import runpy
 from dataclasses import MISSING, fields
-from pathlib import Path
 
 import pytest
 
@@ -28,15 +26,3 @@ def test_the_table_of_a_source_is_its_parameters_in_order_with_their_defaults(ki
         assert (default == "required") == required, key
         if isinstance(parameter.default, bool | int | str):
             assert default == str(parameter.default).lower(), key
-
-
-def test_the_source_that_is_written_by_hand_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("functions.py").write_text(snippet)
-
-    runpy.run_path("functions.py")
-
-    assert capsys.readouterr().out == "['dedent']\n"
