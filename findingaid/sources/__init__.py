@@ -13,6 +13,7 @@ SOURCES: Registry[Source] = Registry(
     "findingaid.sources",
     {
         "files": "findingaid.sources.files:Files",
+        "loader": "findingaid.sources.loaders:Loader",
         "mcp": "findingaid.sources.mcp_tools:Tools",
         "packages": "findingaid.sources.packages:Packages",
         "records": "findingaid.sources.records:RecordFile",

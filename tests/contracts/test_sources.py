@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from findingaid.protocols import StatSource
 from findingaid.sources import SOURCES
 from findingaid.sources.databases import Database
 from findingaid.sources.files import Files
+from findingaid.sources.loaders import Loader
 from findingaid.sources.mcp_servers import Server
 from findingaid.sources.mcp_tools import Tools
 from findingaid.sources.packages import Packages
@@ -65,6 +66,19 @@ def with_rows(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
+@dataclass
+class Document:
+    page_content: str
+    metadata: dict[str, str]
+
+
+class Rows:
+    """A loader of two documents."""
+
+    def load(self) -> list[Document]:
+        return [Document("two", {"source": "b"}), Document("one", {"source": "a"})]
+
+
 MADE: dict[str, Callable[[Path], Source]] = {
     "files": lambda at: Files(put(at, {"b.md": "# B\n\nText.", "a.md": "# A", "sub/c.md": "# C"})),
     "documents": lambda at: Files(put(at, {"b.html": "<h1>B</h1>", "a.ipynb": NOTEBOOK})),
@@ -72,6 +86,7 @@ MADE: dict[str, Callable[[Path], Source]] = {
     "packages": lambda at: Packages(),
     "repositories": lambda at: Packages(put(at, {"b/pyproject.toml": PROJECT, "a/pyproject.toml": PROJECT})),
     "mcp": lambda at: Tools({"a": served(at, "y", "x"), "a-b": served(at, "x")}),
+    "loader": lambda at: Loader(f"{__name__}:Rows"),
     "memory": lambda at: MemorySource({"b": "text", "a": {"text": "mapped"}}),
     "records": lambda at: RecordFile(put(at, {"rows.csv": "id,text\nb,two\na,one\n"}) / "rows.csv", text="text"),
     "rows": lambda at: Records([{"id": "b"}, {"id": "a"}]),
