@@ -127,7 +127,7 @@ def test_what_is_gone_is_a_read_error(source: Source) -> None:
         source.read("no-such-artifact")
 
 
-WITHOUT_STAT = {"mcp", "memory", "rows"}
+WITHOUT_STAT = {"loader", "mcp", "memory", "rows"}
 """Sources of which only a whole listing tells what they have."""
 
 
