@@ -105,8 +105,8 @@ def test_the_configuration_documented_names_every_parameter() -> None:
     from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
 
     pages = (
-        *("configuration.md", "sources.md", "places.md", "strategies.md", "synopses.md", "batches.md", "anchored.md"),
-        *("query.md", "routes.md", "steps.md", "answers.md"),
+        *("configuration.md", "sources.md", "agent-sources.md", "places.md", "strategies.md", "synopses.md"),
+        *("batches.md", "anchored.md", "query.md", "routes.md", "steps.md", "answers.md"),
     )
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
     for registry in (

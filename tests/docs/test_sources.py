@@ -1,4 +1,4 @@
-"""The page on sources lists every kind with its parameters and defaults."""
+"""The pages on sources list every kind with its parameters and defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from findingaid.sources import SOURCES
 from tests.paths import ROOT
 
-PAGE = (ROOT / "docs" / "sources.md").read_text()
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("sources.md", "agent-sources.md"))
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ROWS = re.compile(r"^\| (\w+) \| (.+?) \| .+ \|$", re.MULTILINE)
 
