@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from findingaid.config.building import Config
 from findingaid.config.settings import Settings, _require_no_nul, _yaml
 from findingaid.errors import ConfigError, brief
 from findingaid.registry import UNSHOWN, one_line
+
+LOGGER = logging.getLogger("findingaid")
 
 FILE_NAME = "findingaid.yaml"
 
@@ -129,6 +132,10 @@ def environment() -> Iterator[tuple[str, str, Any]]:
         if variable.startswith(PREFIX):
             key = variable.removeprefix(PREFIX).replace("__", ".").lower()
             yield key, variable, _value(key, text, f"${variable}")
+        elif variable.lower() in {f"{PREFIX[:-1]}{name}".lower() for name in Settings.model_fields}:
+            meant = variable.replace("_", "__", 1)
+            if meant not in os.environ:
+                LOGGER.warning("$%s sets nothing: the variable of this setting is $%s", variable, meant)
 
 
 def _refuse_variables(value: object, at: tuple[str, ...]) -> None:

@@ -186,7 +186,7 @@ class _Call:
                     seen.add(cursor)
                     page = await client.list_tools(cursor=cursor)
                     tools += page.tools
-                    if (cursor := page.next_cursor) is None:
+                    if not (cursor := page.next_cursor):  # some servers end with an empty one
                         return tools
         if seen:
             raise SourceError("its pages of tools repeat")

@@ -57,7 +57,7 @@ def file(tmp_path: Path) -> Path:
         (
             "corpora.docs.source.kind",
             "file",
-            "corpora.docs.source.kind: unknown source 'file'. Known: files, mcp, packages",
+            "corpora.docs.source.kind: unknown source 'file'. Known: files, loader, mcp",
         ),
         ("corpora.docs.source", {"kind": "files"}, "corpora.docs.source.root: missing, but required"),
         (
@@ -173,6 +173,19 @@ def test_the_environment_overrides_the_file_and_an_override_both(file: Path, mon
     assert load(file).embedder.dim == 16
     assert load(file).corpora["docs"].max_loss == 0.25
     assert load(file, {"embedder.dim": 8}).embedder.dim == 8
+
+
+def test_a_variable_with_one_underscore_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FINDINGAID_STORE", "elsewhere")
+    monkeypatch.setenv("FINDINGAID_TOKEN", "t")
+
+    load(file)
+    monkeypatch.setenv("FINDINGAID__STORE", "here")
+    load(file)
+
+    assert caplog.messages == ["$FINDINGAID_STORE sets nothing: the variable of this setting is $FINDINGAID__STORE"]
 
 
 def test_a_store_may_be_a_file_uri(file: Path, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ for line in sys.stdin:
             size = 2 if trouble in ("pages", "circle") else len(tools)
             following = 0 if trouble == "circle" else at + size
             more = {"nextCursor": str(following)} if following < len(tools) and trouble else {}
+            if trouble == "pages" and not more:
+                more = {"nextCursor": ""}
             answer(request, result={"tools": tools[at : at + size], **more})
         case _ if "id" in request:
             answer(request, error={"code": -32601, "message": "unknown method"})
