@@ -385,7 +385,8 @@ class Hit:
     If text and span cover more than the record, `parts` are all records that they cover. `weak` says that the record
     is hardly more similar to the query than random records of its corpus are to each other, and lacks most of the
     query's words. `fresh` and `fresh_note` are set only if the search asked for them, see `Freshness`. The span is a
-    place in the version `artifact_version` of its artifact: pass both on, and no other version is opened.
+    place in the version `artifact_version` of its artifact: pass both on, and no other version is opened. `place` names
+    it in a document: "p. 3", or "sheet Insurance, rows 2 to 40".
     """
 
     record_id: str
@@ -407,6 +408,7 @@ class Hit:
     fresh: Fresh | None = None
     fresh_note: str = ""
     artifact_version: str = ""
+    place: str = ""
 
     def why(self) -> list[str]:
         """Return the ranks, weight and route behind the score, a line each; ranks only if the search explains."""

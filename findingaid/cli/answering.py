@@ -165,7 +165,8 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
         say("passages that a search finds:")
     for passage in passages:
         part = printed_span(passage.span, passage.artifact_version) if passage.span else f"({passage.surface_kind})"
-        place = f"{passage.corpus}/{passage.artifact_id} {part}{fresh_words(passage)}"
+        name = ", ".join(filter(None, (f"{passage.corpus}/{passage.artifact_id}", passage.place)))
+        place = f"{name} {part}{fresh_words(passage)}"
         say_line(f"    {place}  “{snippet(passage.text)}”")
 
 
@@ -177,7 +178,8 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
 
 
 def _print_quote(number: int, quote: Quote) -> None:
-    place = f"{quote.corpus}/{quote.artifact_id} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
+    name = ", ".join(filter(None, (f"{quote.corpus}/{quote.artifact_id}", quote.place)))
+    place = f"{name} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
     say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
 
 

@@ -19,7 +19,7 @@ from findingaid.errors import ConfigError, FindingAidError, ReadError
 from findingaid.model import Listing
 from findingaid.reports import format_counts, suffix_of
 from findingaid.sources.documents import converter_id, format_of
-from findingaid.sources.files import HEAD_BYTES, Files
+from findingaid.sources.files import HEAD_BYTES, Files, head_of
 from findingaid.sources.patterns import escape, pattern_of
 from findingaid.sources.skills import FILE as SKILL_FILE
 from findingaid.strategies.chunked import Chunked
@@ -236,7 +236,7 @@ def _is_text(head: bytes) -> bool:
 def _head(folder: Path, listing: Listing) -> bytes:
     try:
         with open(folder / listing.artifact_id, "rb") as file:
-            return file.read(HEAD_BYTES)
+            return head_of(listing.artifact_id, file)
     except OSError:
         return b""
 

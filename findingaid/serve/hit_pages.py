@@ -98,6 +98,7 @@ def _brief(hit: Hit, title: str, urls: Mapping[tuple[str, str], str]) -> dict[st
         "title": title or hit.artifact_id,
         "url": urls[hit.corpus, hit.artifact_id],
         "score": round(hit.score, 4),
+        "place": hit.place,
         "span": hit.span,
         "artifact_version": hit.artifact_version,
     }

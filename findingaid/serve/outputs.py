@@ -50,7 +50,7 @@ class FullHit(Hit):
 
 
 class IdHit(TypedDict):
-    """Hit with `detail: id`: its ids, and the title and URL of its artifact."""
+    """Hit with `detail: id`: its ids, the title and URL of its artifact, and its `place` in that, such as a page."""
 
     record_id: str
     artifact_id: str
@@ -58,6 +58,7 @@ class IdHit(TypedDict):
     title: str
     url: str
     score: float
+    place: str
     span: Span
     artifact_version: str
 
@@ -105,6 +106,7 @@ class CitedQuote(TypedDict):
     quote_id: str
     corpus: str
     artifact_id: str
+    place: str
     record_id: str
     artifact_version: str
     span: tuple[int, int]

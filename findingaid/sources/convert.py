@@ -31,13 +31,13 @@ import orjson
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
-from findingaid.sources.documents import FORMATS, Converted
+from findingaid.sources.documents import FORMATS, WORKBOOKS, Converted
 from findingaid.sources.office import make_readable
+from findingaid.sources.opendocument import read_opendocument
+from findingaid.sources.spreadsheets import read_workbook
 from findingaid.text.decoding import decode
+from findingaid.text.structure import PAGE_BREAK
 from findingaid.text.titles import as_title
-
-PAGE_BREAK = "\n\n\f\n\n"
-"""Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
 
 MOST_MEMORY = 4_000_000_000
 """Memory limit of the process, on systems that support one. Half of the machine's memory is the limit if it is less."""
@@ -91,9 +91,24 @@ TYPED = (
 
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
+RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
 """First bytes of Office files from before 2007, and of today's files with a password."""
+
+ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+"""Name of the encrypted part in such a file."""
+
+MANIFEST = "META-INF/manifest.xml"
+"""Part of an OpenDocument file that says how its other parts are encrypted."""
+
+OLD_XLS = b"\x09"
+"""First byte of Excel files from before 1997: the record that begins a sheet."""
+
+MARKS = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that may precede the first tag of a page: a byte order mark and white space."""
+
+LOCKED = "with a password: save it without, or exclude it"
 
 PDF_OBJECT = re.compile(rb"\d+[ \t]+\d+[ \t]+obj\b")
 """Beginning of an object of a PDF, which shows that the document goes on."""
@@ -458,6 +473,54 @@ def _cell(cell: Any, language: str) -> str | None:
     return f"{fence}{language if kind == 'code' else ''}\n{text}\n{fence}"
 
 
+def _odt(payload: bytes, max_bytes: int) -> Converted:
+    with _unpacked(payload, max_bytes) as archive:
+        page, said, left_out = read_opendocument(archive)
+    text = _html(page, max_bytes).text
+    own = {"title": _said(said.get("title"), NO_TITLES), "author": _said(said.get("author"), NO_AUTHORS)}
+    return Converted(text, own | {"text_type": "text/markdown"}, _left_out(left_out))
+
+
+def _rtf(payload: bytes, max_bytes: int) -> Converted:
+    from striprtf.striprtf import rtf_to_text
+
+    if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
+        return _plain_text(payload)
+    source = payload.decode("latin-1")
+    text = re.sub(r"[\f\v]", "\n", rtf_to_text(source, errors="replace")).strip()
+    found = RTF_TITLE.search(source)
+    left_out = {"embedded documents, not read": source.count("\\objdata")}
+    return Converted(
+        text, {"title": _said(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)}, _left_out(left_out)
+    )
+
+
+def _plain_text(payload: bytes) -> Converted:
+    """Return a text that a program wrote under the name of another format."""
+    try:
+        text, _, notes = decode(payload)
+    except ReadError:
+        raise ReadError("not what its name says, nor text: exclude it", "parse") from None
+    return Converted(text, {}, notes)
+
+
+def _workbook(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a workbook, or a page or table of text that a program exported under its name."""
+    said: dict[str, Any] = {}
+    if payload.lstrip(MARKS)[:1] == b"<":
+        return _html(payload, max_bytes)
+    if payload.startswith(b"PK"):
+        with _unpacked(payload, max_bytes):
+            said = _core_properties(payload)
+    elif payload.startswith(OLE) and ENCRYPTED in payload:
+        raise ReadError(LOCKED, "encrypted")
+    elif not payload.startswith((OLE, OLD_XLS)):
+        return _plain_text(payload)
+    text, n_sheets, left_out = read_workbook(payload, max_bytes)
+    own = {"text_type": "text/markdown", "n_sheets": n_sheets}
+    return Converted(text, said | own, _left_out(left_out))
+
+
 CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".pdf": _pdf,
     ".docx": _docx,
@@ -470,6 +533,9 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".eml": _mail,
     ".mht": _mail,
     ".mhtml": _mail,
+    ".odt": _odt,
+    ".rtf": _rtf,
+    **dict.fromkeys(WORKBOOKS, _workbook),
 }
 
 
@@ -487,9 +553,11 @@ def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
 
     zipfile reads no more of a file than the size that the archive declares, so the check is reliable.
     """
-    if payload.startswith(OLE) and "EncryptedPackage".encode("utf-16-le") in payload:
-        raise ReadError("with a password: save it without, or exclude it", "encrypted")
+    if payload.startswith(OLE) and ENCRYPTED in payload:
+        raise ReadError(LOCKED, "encrypted")
     archive = zipfile.ZipFile(io.BytesIO(payload))
+    if MANIFEST in archive.namelist() and b"encryption-data" in archive.read(MANIFEST):
+        raise ReadError(LOCKED, "encrypted")
     size = sum(file.file_size for file in archive.infolist())
     if size > UNPACKED_SHARE * max_bytes:
         raise ReadError(

@@ -9,12 +9,15 @@ their callers gets all processes, so that none keeps the others from an answer.
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +31,7 @@ from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
+from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 
 REVISION = "3"
 """Version of the conversion.
@@ -74,6 +78,9 @@ MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_te
 
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SPREADSHEET = Format("spreadsheet", ("python-calamine", "defusedxml", "markitdown"))
+
 FORMATS: Mapping[str, Format] = {
     ".pdf": Format("PDF", ("pypdfium2",)),
     ".docx": Format("Word document", ("markitdown", "mammoth", "markdownify")),
@@ -85,8 +92,35 @@ FORMATS: Mapping[str, Format] = {
     ".eml": MAIL,
     ".mht": MAIL,
     ".mhtml": MAIL,
+    **dict.fromkeys(WORKBOOKS, SPREADSHEET),
+    ".odt": Format("OpenDocument text", ("markitdown", "markdownify", "lxml")),
+    ".rtf": Format("RTF document", ("striprtf",)),
     ".ipynb": Format("Jupyter notebook", ("markitdown",), is_text=True),
 }
+
+
+EXPORT = "not read: export it as PDF"
+ARCHIVE = "an archive, not read: unpack it, or make it the root of a source"
+
+NOT_READ: Mapping[str, str] = {
+    ".doc": "not read: save it as DOCX",
+    ".ppt": "not read: save it as PPTX",
+    ".odp": "not read: save it as PPTX",
+    ".msg": "not read: save it as EML",
+    ".pst": "not read: export its mails as EML or MBOX",
+    ".wpd": "not read: save it as DOCX",
+    ".mobi": "not read: convert it to EPUB",
+    ".azw3": "not read: convert it to EPUB",
+    **dict.fromkeys((".djvu", ".key", ".numbers", ".odg", ".one", ".pages", ".pub", ".vsd", ".vsdx", ".xps"), EXPORT),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".tar.gz", ".tar.bz2", ".tar.xz"), ARCHIVE),
+}
+"""Suffixes of formats that no converter reads, and the way out. A file of such a name that is text is read."""
+
+NOT_READ_REVISION = "1"
+"""Version of these reasons, which is in the stamps of such files."""
+
+GZIP = ".gz"
+"""Suffix of a compressed file, which is read as what its name says without it."""
 
 
 class Converted(NamedTuple):
@@ -104,13 +138,45 @@ def format_of(name: str) -> Format | None:
     return FORMATS.get(os.path.splitext(name)[1].lower())
 
 
+def reason_not_read(name: str) -> str:
+    """Return why a file with this name is not read, if it is not text; "" for an unknown format."""
+    lower = name.lower()
+    return next((reason for suffix, reason in NOT_READ.items() if lower.endswith(suffix)), "")
+
+
 def converter_id(name: str) -> str:
     """Return the converters of a file with this name, or "" if there are none.
 
     The result includes their versions, so that an upgrade is noticed.
     """
+    if reason_not_read(name):
+        return f"not-read-{NOT_READ_REVISION}"
+    if is_compressed(name):
+        return f"gzip-{converter_id(name[: -len(GZIP)])}"
     found = format_of(name)
     return "" if found is None else _versions(found.converters)
+
+
+def is_compressed(name: str) -> bool:
+    """Return whether a file is a single compressed file, by its name."""
+    return name.lower().endswith(GZIP) and not reason_not_read(name)
+
+
+def decompress(payload: bytes, max_bytes: int) -> bytes:
+    """Return the content of a gzip file. Raises ReadError for a damaged one, and one of more than `max_bytes`."""
+    try:
+        with gzip.open(io.BytesIO(payload)) as file:
+            content = file.read(max_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        said = " ".join(str(error).split())
+        raise ReadError(f"damaged, or not a gzip file ({said}): repair or exclude it", "parse") from None
+    if len(content) <= max_bytes:
+        return content
+    if is_binary(content):
+        raise ReadError(NOT_TEXT, BINARY)
+    raise ReadError(
+        f"unpacks to more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit", "too_large"
+    )
 
 
 @cache

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from findingaid.errors import ReadError, SkippedError, SourceError
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
-from findingaid.sources.documents import Converted
+from findingaid.sources.documents import GZIP, Converted
 from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
 from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
@@ -157,15 +159,17 @@ class Files:
         name = os.path.basename(artifact_id)
         try:
             payload = self.payload(artifact_id)
+            if documents.is_compressed(name):
+                payload, name = documents.decompress(payload, self.max_bytes), name[: -len(GZIP)]
             text, own, notes = documents.convert_document(name, payload, self.max_bytes) or _plain(payload)
         except ReadError as error:
             binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
             if binary and self.unreadable == "skip" and not documents.format_of(name):
-                raise SkippedError(NOT_TEXT, BINARY) from None
+                raise SkippedError(documents.reason_not_read(name) or NOT_TEXT, BINARY) from None
             raise
         suffix = os.path.splitext(name)[1].lower()
         media_type = MEDIA_TYPES.get(suffix, "text/plain")
-        markdown = own.get("text_type", media_type) == MARKDOWN
+        markdown = own.get("text_type", media_type) == MARKDOWN and "n_sheets" not in own
         said, also = file_metadata(text, name) if markdown else ({"title": name}, ())
         metadata = {**said, "path": artifact_id, "media_type": media_type} | own
         return Artifact(artifact_id, text, metadata, (*notes, *also))
@@ -195,7 +199,7 @@ class Files:
         if self._remote:
             return False
         with open(open_below(self._real_root, artifact_id), "rb") as file:
-            return is_binary(file.read(HEAD_BYTES))
+            return is_binary(head_of(artifact_id, file))
 
     def resolve(self) -> None:
         """Forget where the root leads: a link in its path may lead elsewhere now, or it may have become an archive."""
@@ -446,6 +450,15 @@ def leads_nowhere(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return True
     return False
+
+
+def head_of(name: str, file: IO[bytes]) -> bytes:
+    """Return the first bytes of a file, or of its content if it is compressed."""
+    if not documents.is_compressed(name):
+        return file.read(HEAD_BYTES)
+    with suppress(OSError, EOFError, zlib.error), gzip.open(file) as content:
+        return content.read(HEAD_BYTES)
+    return b""
 
 
 def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:

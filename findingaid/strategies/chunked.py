@@ -18,7 +18,7 @@ from findingaid.registry import checked
 from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, text_of
 from findingaid.text.cleaning import Noise
 from findingaid.text.splitting import chunk_indices
-from findingaid.text.structure import Headings, Pages, python_pieces
+from findingaid.text.structure import Headings, Pages, Rows, python_pieces
 
 CHUNK_SIZE = 1200
 """Characters per chunk, about 250 tokens of English, for an embedder without a length limit."""
@@ -48,6 +48,7 @@ class Chunked:
     The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
     and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
     overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
+    If it has `n_sheets`, it is cut where a block of rows begins, and a chunk gets its `sheet` and `rows`.
 
     Chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data and link
     targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a chunk when
@@ -99,13 +100,21 @@ class Chunked:
         text = self.text(raw)
         media_type = str(metadata.get("text_type") or metadata.get("media_type", ""))
         title = str(metadata.get("title") or "")
-        return SurfacePlan(dict(metadata), self.cut(text, media_type, bool(metadata.get("n_pages")), title))
+        paged, sheets = bool(metadata.get("n_pages")), bool(metadata.get("n_sheets"))
+        return SurfacePlan(dict(metadata), self.cut(text, media_type, paged, title, sheets))
 
-    def cut(self, text: str, media_type: str = "", paged: bool = False, title: str = "") -> list[Surface]:
+    def cut(
+        self, text: str, media_type: str = "", paged: bool = False, title: str = "", sheets: bool = False
+    ) -> list[Surface]:
         """Return the chunks of a text in order, without blank ones."""
+        rows = Rows.of(text) if sheets else None
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
-        parts = self._python(text) if media_type == "text/x-python" else [(0, text)]
+        parts: Iterable[tuple[int, str]] = [(0, text)]
+        if media_type == "text/x-python":
+            parts = self._python(text)
+        elif rows:
+            parts = [(start, text[start:end]) for start, end in rows.spans]
         cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
@@ -120,6 +129,8 @@ class Chunked:
                 own["headings"] = list(path)
             if pages:
                 own |= pages.fields(*span)
+            if rows:
+                own |= rows.fields(start)
             if self.titles:
                 searched = self._under_title(heading_path(title, own), searched or chunk)
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span, searched))

@@ -9,7 +9,7 @@ import ast
 import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -63,6 +63,56 @@ class Pages:
         """Return the `page` on which a span begins; if it covers several pages, also [first, last] as `pages`."""
         first, last = (bisect_right(self.ends, at) + 1 for at in (start, end - 1))
         return {"page": first} | ({"pages": [first, last]} if last > first else {})
+
+
+PAGE_BREAK = "\n\n\f\n\n"
+"""Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
+
+ROWS_HEADING = re.compile(r"## Sheet (.+), rows? (\d+)(?: to (\d+))?$", re.MULTILINE)
+
+
+def rows_heading(sheet: str, first: int, last: int) -> str:
+    """Return the heading of a block of rows of a sheet."""
+    return f"## Sheet {sheet}, {rows_place(first, last)}"
+
+
+def rows_place(first: int, last: int) -> str:
+    """Return the rows of a sheet in words."""
+    return f"rows {first} to {last}" if last > first else f"row {first}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Blocks of rows of a workbook's text, separated as pages are. Each begins with its heading."""
+
+    spans: Sequence[Span]
+    places: Sequence[dict[str, Any]]
+
+    @classmethod
+    def of(cls, text: str) -> Rows:
+        ends = [found.start() for found in re.finditer("\f", text)]
+        spans = [*pairwise([0, *ends, len(text)])]
+        found = [ROWS_HEADING.search(text, start, end) for start, end in spans]
+        return cls(spans, [{} if f is None else _rows_fields(f) for f in found])
+
+    def fields(self, start: int) -> dict[str, Any]:
+        """Return the `sheet` and the `rows` [first, last] of the block at a position."""
+        return self.places[max(0, bisect_right(self.spans, start, key=lambda span: span[0]) - 1)]
+
+
+def place_in_words(metadata: Mapping[str, Any]) -> str:
+    """Return the place of a surface in its document: "sheet Insurance, rows 2 to 40" or "p. 3"; "" without one."""
+    match metadata:
+        case {"sheet": sheet, "rows": [int(first), int(last)]}:
+            return f"sheet {sheet}, {rows_place(first, last)}"
+        case {"page": int(page)}:
+            return f"p. {page}"
+        case _:
+            return ""
+
+
+def _rows_fields(heading: re.Match[str]) -> dict[str, Any]:
+    return {"sheet": heading[1], "rows": [int(heading[2]), int(heading[3] or heading[2])]}
 
 
 def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | None:

@@ -36,18 +36,18 @@ def files(cli: Cli) -> Cli:
 def test_sixty_pictures_and_one_text_publish_the_text(files: Cli) -> None:
     for number in range(60):
         files.write(f"{number}.gif", GIF)
-    files.write("b.gz", b"\x1f\x8b\x08\x00")
+    files.write("b.bin", b"\x1f\x8b\x08\x00")
     files.write("a.md", "The release manager approves a deploy.")
 
     done = files.run("index")
 
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
-    assert "docs: skipped 60 .gif, 1 .gz: not text\n" in done.stdout
+    assert "docs: skipped 60 .gif, 1 .bin: not text\n" in done.stdout
     assert "a.md" in files.run("search", "deploy").stdout
     (status,) = files.json("status")
     assert (status["artifacts"], status["failed"], len(status["skipped"])) == (1, [], 61)
-    assert "docs: skipped 60 .gif, 1 .gz: not text\n" in files.run("status").stdout
+    assert "docs: skipped 60 .gif, 1 .bin: not text\n" in files.run("status").stdout
 
 
 def test_an_unchanged_skipped_file_is_not_read_again_and_a_deleted_one_is_forgotten(

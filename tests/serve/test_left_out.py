@@ -17,7 +17,7 @@ from findingaid.config.loading import load
 from findingaid.serve.session import Session
 from findingaid.sources.documents import FORMATS
 from tests.conftest import Cli
-from tests.support.left_out import FAILED, NOTED, SKIPPED, UNREAD, write_every_format
+from tests.support.left_out import FAILED, NOTED, SKIPPED, write_every_format
 from tests.support.serving import mcp_client, served
 
 
@@ -78,7 +78,7 @@ def test_what_was_left_out_of_a_document_is_named(
 def test_a_document_of_which_nothing_is_read_is_named(
     cli: Cli, run: str, status: Mapping[str, Any], address: str, name: str
 ) -> None:
-    words = FAILED[name][1] if name in FAILED else UNREAD
+    words = {**FAILED, **SKIPPED}[name][1]
 
     named = f"{name}: " if name in FAILED else f"1 {Path(name).suffix}"
     for printed in (run, cli.run("status").stdout):

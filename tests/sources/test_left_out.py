@@ -122,11 +122,13 @@ def test_a_document_inserted_into_another_is_read_in_its_place_or_counted() -> N
     read = convert(".docx", document(chunk, relation("aFChunk", "a.html"), word__a__html=page), LIMIT)
     within = document(chunk, relation("aFChunk", "a.html"), **{"word__a.html": page})
     nested = document(chunk, relation("aFChunk", "a.docx"), **{"word__a.docx": word(("Inner", "Of it."))})
-    rich = document(chunk, relation("aFChunk", "a.rtf"), **{"word__a.rtf": r"{\rtf1 lost}"})
+    rich = document(chunk, relation("aFChunk", "a.rtf"), **{"word__a.rtf": r"{\rtf1 Rich text.}"})
+    old = document(chunk, relation("aFChunk", "a.doc"), **{"word__a.doc": "lost"})
 
     assert convert(".docx", within, LIMIT).text == f"# Head\n\n{MARK}\n\n# Minutes\n\nThe heron landed."
     assert convert(".docx", nested, LIMIT).text == f"# Head\n\n{MARK}\n\n# Inner\n\nOf it."
-    assert counted(".docx", rich) == {"inserted documents (.rtf), not read": 1}
+    assert convert(".docx", rich, LIMIT).text == f"# Head\n\n{MARK}\n\nRich text."
+    assert counted(".docx", old) == {"inserted documents (.doc), not read": 1}
     assert [note.words for note in read.notes] == ["inserted documents that are missing"]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 
 import docx
 import pptx
+import xlsxwriter
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
@@ -87,6 +89,65 @@ def epub(*chapters: str, title: str = "", author: str = "", locked: bool = False
         '<rootfile full-path="OEBPS/content.opf"/></rootfiles></container>'
     )
     return zipped(files | ({"META-INF/rights.xml": ""} if locked else {}))
+
+
+def workbook(write: Callable[[xlsxwriter.Workbook], object]) -> bytes:
+    """Create an XLSX file by the calls that `write` makes."""
+    made = io.BytesIO()
+    with xlsxwriter.Workbook(made, {"default_date_format": "yyyy-mm-dd"}) as book:
+        write(book)
+    return made.getvalue()
+
+
+def household(book: xlsxwriter.Workbook) -> None:
+    """Write an insurance sheet of 40 rows, and a hidden sheet."""
+    sheet = book.add_worksheet("Insurance")
+    sheet.write_row(0, 0, ["Item", "Premium", "Due"])
+    for i in range(1, 40):
+        sheet.write_row(i, 0, [f"Policy {i}", 1000.5 + i, date(2026, 3, 1) + timedelta(i - 1)])
+    hidden = book.add_worksheet("Lists")
+    hidden.write(0, 0, "secret")
+    hidden.hide()
+
+
+def opendocument(body: str, styles: str = "", encrypted: bool = False) -> bytes:
+    """Create an OpenDocument file with this body, and automatic styles."""
+    names = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for name in ("office", "table", "text", "style")
+    )
+    content = (
+        f"<office:document-content{names}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:body>{body}</office:body></office:document-content>"
+    )
+    lock = '<file-entry full-path="content.xml"><encryption-data/></file-entry>' if encrypted else ""
+    kind = "spreadsheet" if "office:spreadsheet" in body else "text"
+    return zipped(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": content,
+            "META-INF/manifest.xml": f"<manifest>{lock}</manifest>",
+        }
+    )
+
+
+def ods(*sheets: tuple[str, Sequence[Sequence[str]]], hidden: Sequence[str] = (), encrypted: bool = False) -> bytes:
+    """Create an ODS file of sheets, each a name and its rows. A cell of the form of a date is one."""
+
+    def cell(value: str) -> str:
+        kind = f'date" office:date-value="{value}' if value[:2] == "20" and value[4:5] == "-" else "string"
+        return f'<table:table-cell office:value-type="{kind}"><text:p>{value}</text:p></table:table-cell>'
+
+    tables = "".join(
+        f'<table:table table:name="{name}"{" table:style-name=" + chr(34) + "h" + chr(34) if name in hidden else ""}>'
+        + "".join(f"<table:table-row>{''.join(map(cell, row))}</table:table-row>" for row in rows)
+        + "</table:table>"
+        for name, rows in sheets
+    )
+    style = (
+        '<style:style style:name="h" style:family="table"><style:table-properties table:display="false"/></style:style>'
+    )
+    return opendocument(f"<office:spreadsheet>{tables}</office:spreadsheet>", style, encrypted)
 
 
 def zipped(files: dict[str, str | bytes]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,20 @@ import pptx
 from PIL import Image
 
 from tests.conftest import Cli
-from tests.support.documents import drawn, epub, notebook, scanned_pdf, with_part, word, zipped
+from tests.paths import DATA
+from tests.support.documents import (
+    drawn,
+    epub,
+    household,
+    notebook,
+    ods,
+    opendocument,
+    scanned_pdf,
+    with_part,
+    word,
+    workbook,
+    zipped,
+)
 
 HEADER = (
     '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
@@ -44,6 +58,11 @@ def deck_with_a_picture() -> bytes:
 
 
 FRAMES = "pages within the page (frames), not read"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+NOTES_OF_ODT = (
+    "<office:text><text:p>Text.<office:annotation><text:p>remark</text:p></office:annotation></text:p></office:text>"
+)
+HIDDEN = "hidden sheets, not read"
 ATTACHED = "attached files, not read"
 
 NOTED: Mapping[str, tuple[bytes, str]] = {
@@ -58,6 +77,11 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
     **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
     "mail.eml": (MAIL, ATTACHED),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
+    **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
+    "old.xls": ((DATA / "insurance.xls").read_bytes(), HIDDEN),
+    "open.ods": (ods(("A", [["a", "b"], ["c", "d"]]), ("B", [["e"]]), hidden=["B"]), HIDDEN),
+    "text.odt": (opendocument(NOTES_OF_ODT), "comments, not read"),
+    "rich.rtf": (rb"{\rtf1 Text.{\object{\*\objdata 00}}}", "embedded documents, not read"),
     "guessed.txt": ("Gr\u00f6\u00dfe und \u00dcbermut".encode("cp1252"), "encoding: cp1252 (guessed)"),
     "damaged.md": (("M\u00fcller " * 50).encode() + b"\xff", "damaged UTF-8, shown as \ufffd"),
     "twice.md": (b"---\nowner: a\nowner: b\n---\nText.", "front matter repeats owner: the last counts"),
@@ -70,22 +94,21 @@ FAILED: Mapping[str, tuple[bytes, str]] = {
 }
 """Name -> its bytes, and words of the failure."""
 
-SKIPPED: Mapping[str, bytes] = {
-    "old.doc": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-    "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
-    "text.odt": zipped({"content.xml": "<x/>"}),
-    "picture.png": picture(),
+SKIPPED: Mapping[str, tuple[bytes, str]] = {
+    "old.doc": (OLE, "not read: save it as DOCX"),
+    "deck.ppt": (OLE, "not read: save it as PPTX"),
+    "mail.msg": (OLE, "not read: save it as EML"),
+    "files.zip": (zipped({"a.txt": "text"}), "an archive, not read: unpack it, or make it the root of a source"),
+    "picture.png": (picture(), "not text"),
+    "noise.bin.gz": (gzip.compress(bytes(99)), "not text"),
 }
-"""Name -> its bytes, of which no text is made."""
-
-UNREAD = "not text"
-"""Reason for which they are skipped."""
+"""Name -> its bytes, of which no text is made, and the reason."""
 
 
 def write_every_format(folder: Path) -> Cli:
     """Write all these documents into a folder, and return the CLI that indexes them."""
     cli = Cli(folder)
     cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
-    for name, payload in ({name: payload for name, (payload, _) in {**NOTED, **FAILED}.items()} | {**SKIPPED}).items():
+    for name, (payload, _) in {**NOTED, **FAILED, **SKIPPED}.items():
         cli.write(name, payload)
     return cli

@@ -177,7 +177,8 @@ class RefusedSentence:
 class FoundPassage:
     """Record that a search found for a question which the evidence does not answer, or hardly.
 
-    `surface_kind` tells passages of the text from composed texts, such as a synopsis, which have no span.
+    `surface_kind` tells passages of the text from composed texts, such as a synopsis, which have no span. `place` is
+    that in a document, such as a page.
     """
 
     corpus: str
@@ -189,6 +190,7 @@ class FoundPassage:
     fresh: Fresh | None = None
     fresh_note: str = ""
     artifact_version: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)

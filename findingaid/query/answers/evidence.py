@@ -224,7 +224,7 @@ def _find_passages_beside(searcher: Searcher, reader: Reader, best: Request) -> 
         covered = len(stems([hit.text], lexical) & terms.keys()) / len(terms)
         if covered and estimate_relevance(covered, above) >= REFUSED:
             place = hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.span
-            found.append(FoundPassage(*place, hit.text, artifact_version=hit.artifact_version))
+            found.append(FoundPassage(*place, hit.text, artifact_version=hit.artifact_version, place=hit.place))
     return found
 
 

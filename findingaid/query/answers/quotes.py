@@ -40,7 +40,8 @@ class Quote:
     """Sentence of an indexed text that may answer a question.
 
     `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
-    without markup. `relevance` is the estimated probability that it answers the question.
+    without markup. `place` is that in a document, such as a page. `relevance` is the estimated probability that it
+    answers the question.
     """
 
     quote_id: str
@@ -52,6 +53,7 @@ class Quote:
     text: str
     quote: str
     relevance: float
+    place: str = ""
     fresh: Fresh | None = None
     fresh_note: str = ""
     lexical: Lexical = field(default_factory=Lexical, repr=False)
@@ -66,6 +68,7 @@ class Quote:
             "quote_id": self.quote_id,
             "corpus": self.corpus,
             "artifact_id": self.artifact_id,
+            "place": self.place,
             "record_id": self.record_id,
             "artifact_version": self.artifact_version,
             "span": self.span,
@@ -137,6 +140,7 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         sentence.text,
         hit.text[start - at : end - at],
         relevance,
+        hit.place,
         lexical=lexical,
     )
 

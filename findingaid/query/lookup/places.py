@@ -23,17 +23,21 @@ class HasLocation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Place of a hit: its file on this machine, "" if there is none, and the line, from 1; None if it is unknown."""
+    """Place of a hit: its file on this machine, "" if there is none, and the line, from 1; None if it is unknown.
+
+    `part` is the place in a document that has no lines, see `Hit`.
+    """
 
     corpus: str
     artifact_id: str
     path: str = ""
     line: int | None = None
+    part: str = ""
 
     def __str__(self) -> str:
-        """Return path and line, the path relative to the working folder if that is shorter; else corpus and id."""
+        """Return path and place, the path relative to the working folder if that is shorter; else corpus and id."""
         name = min(self.path, os.path.relpath(self.path), key=len) if self.path else f"{self.corpus}/{self.artifact_id}"
-        return f"{name}:{self.line}" if self.line else name
+        return f"{name}:{self.line}" if self.line else ", ".join(filter(None, (name, self.part)))
 
 
 def locate_hits(reader: Reader, corpora: Mapping[str, Corpus], hits: Sequence[Hit]) -> list[Location]:
@@ -49,15 +53,15 @@ def locate_hits(reader: Reader, corpora: Mapping[str, Corpus], hits: Sequence[Hi
 
 def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Location:
     if artifact is None:
-        return Location(hit.corpus, hit.artifact_id)
+        return Location(hit.corpus, hit.artifact_id, part=hit.place)
     path = file_of(corpus, artifact)
     text = artifact.raw
     if not isinstance(text, str) or "text_type" in artifact.metadata or hit.span is None:
-        return Location(hit.corpus, hit.artifact_id, path)
+        return Location(hit.corpus, hit.artifact_id, path, part=hit.place)
     start, end = hit.span
     known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else the hit is of an earlier version
     line = line_of(text, start) if known else None
-    return Location(hit.corpus, hit.artifact_id, path, line)
+    return Location(hit.corpus, hit.artifact_id, path, None if hit.place else line, hit.place)
 
 
 def source_url(source: object, artifact_id: str) -> str:

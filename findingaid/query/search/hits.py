@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.frames import require_pandas
 from findingaid.model import SUMMARY, Hit
 from findingaid.query.search.reader import Candidate
+from findingaid.text.structure import place_in_words
 from findingaid.text.words import WORD, ngrams
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def span_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
 
 def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, weak: bool = False) -> Hit:
     """Build a hit from a candidate and the `HIT_COLUMNS` of its record; `explained` keeps its ranks."""
+    metadata = json.loads(row["metadata"])
     return Hit(
         record_id=candidate.record_id,
         artifact_id=candidate.artifact_id,
@@ -158,7 +160,7 @@ def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, wea
         score=candidate.score,
         text=own_text(row),
         span=span_of(row),
-        metadata=json.loads(row["metadata"]),
+        metadata=metadata,
         route=candidate.route,
         depth=candidate.depth,
         seed=candidate.seed,
@@ -166,4 +168,5 @@ def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, wea
         weight=candidate.weight,
         weak=weak,
         artifact_version=row["artifact_version"],
+        place=place_in_words(metadata),
     )

@@ -66,7 +66,8 @@ function other(hit) {
 /** Returns a link to a hit by its artifact and headings. */
 export const linkTo = (hit) => element("a", leadsTo(hit), name([hit.artifact_id, ...headings(hit)].join(" › ")));
 
-function place({ span, metadata: { page } }) {
+function place({ span, metadata: { page, sheet, rows } }) {
+  if (typeof sheet === "string" && Array.isArray(rows)) return `sheet ${sheet}, rows ${rows.map(number).join(" to ")}`;
   if (Number.isInteger(page)) return `page ${number(page)}`;
   return span ? `characters ${number(span[0])}–${number(span[1])}` : null;
 }

@@ -1,0 +1,102 @@
+"""Texts of OpenDocument (.odt) as HTML, for the converter of pages."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from typing import Any
+
+TAGS = {
+    "p": "p",
+    "list": "ul",
+    "list-item": "li",
+    "list-header": "li",
+    "table": "table",
+    "table-row": "tr",
+    "table-cell": "td",
+    "covered-table-cell": "td",
+    "line-break": "br",
+    "text": "body",
+    "section": "div",
+    "text-box": "div",
+    "note": "span",
+}
+"""Elements of OpenDocument and those of HTML. A heading becomes one of its level, and any other a span."""
+
+DROPPED = {
+    "tracked-changes": "",
+    "annotation": "comments, not read",
+    "object": "embedded documents, not read",
+    "note-citation": "",
+    "soft-page-break": "",
+}
+"""Elements that are not read, and what notes call them; "" for those of which nothing is lost."""
+
+
+def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]]:
+    """Return the text of a document as HTML, its own title and author, and what is not read: words -> number."""
+    from lxml import etree, html
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    root = etree.fromstring(archive.read("content.xml"), parser)
+    body = root.find(".//{*}body/{*}text")
+    if body is None:
+        raise ValueError("it has no text")
+    left_out: Counter[str] = Counter()
+    for element in list(body.iter()):
+        if (local := _local(element)) in DROPPED:
+            if DROPPED[local]:
+                left_out[DROPPED[local]] += 1
+            parent = element.getparent()
+            _append(parent, element.getprevious(), element.tail or "")
+            parent.remove(element)
+    for element in body.iter():
+        _as_html(element, _local(element))
+    return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
+
+
+def _as_html(element: Any, local: str) -> None:
+    """Give an element the name that it has in HTML."""
+    attributes = {str(name).rpartition("}")[2]: value for name, value in element.attrib.items()}
+    element.attrib.clear()
+    if local == "h":
+        level = attributes.get("outline-level", "1")
+        element.tag = f"h{level}" if level in {"1", "2", "3", "4", "5", "6"} else "h6"
+    elif local == "p" and attributes.get("style-name") == "Title":
+        element.tag = "h1"
+    elif local == "a" and "href" in attributes:
+        element.tag = "a"
+        element.set("href", attributes["href"])
+    else:
+        element.tag = TAGS.get(local, "span")
+    if element.tag == "td" and getattr(element.getparent().getprevious(), "tag", "") != "tr":
+        element.tag = "th"  # of the first row
+    if local in {"s", "tab"}:
+        element.text = " "
+    if local == "note-body":
+        element.text, element.tail = f" ({element.text or ''}", f"){element.tail or ''}"
+    if element.getparent() is not None and element.getparent().tag == "span" and element.tag in {"p", "div"}:
+        element.tag = "span"  # the paragraphs of a footnote stay within their sentence
+
+
+def _append(parent: Any, before: Any | None, text: str) -> None:
+    """Add a text behind an element, or at the start of its parent."""
+    if before is None:
+        parent.text = (parent.text or "") + text
+    else:
+        before.tail = (before.tail or "") + text
+
+
+def _said(archive: zipfile.ZipFile, parser: Any) -> dict[str, str]:
+    from lxml import etree
+
+    if "meta.xml" not in archive.namelist():
+        return {}
+    found = {
+        _local(element): element.text or "" for element in etree.fromstring(archive.read("meta.xml"), parser).iter()
+    }
+    return {"title": found.get("title", ""), "author": found.get("initial-creator") or found.get("creator", "")}
+
+
+def _local(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]

@@ -1,0 +1,176 @@
+"""Workbooks as Markdown: blocks of rows, each below a heading with its sheet and rows, with the header repeated.
+
+Blocks are separated as the pages of a document are. `findingaid.text.structure.Rows` finds the places again.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from findingaid.errors import ReadError
+from findingaid.text.structure import PAGE_BREAK, rows_heading
+
+BLOCK_CHARACTERS = 600
+"""Length of a block, so that a block of numbers fits the 256 tokens that the default embedder reads."""
+
+HEADER_WITHIN = 20
+"""Number of first rows among which the header is looked for. The rows above it are titles."""
+
+NOT_STORED = {
+    "formulas without a stored value: open and save it in its program": re.compile(
+        rb"(?:</f>|<f[^>]*/>)(?:<v\s*/>|<v></v>)?</c>"
+    ),
+    "cells with an error": re.compile(rb"<c [^>]*t=\"e\""),
+}
+"""Cells of an XLSX file that have no value, by what notes call them."""
+
+Row = tuple[int, list[str]]
+"""Number of a row as the program shows it, and the texts of its cells."""
+
+
+def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
+    """Return the text of a workbook, the number of sheets in it, and what is not read: words -> number.
+
+    The text ends where it is longer than `max_bytes`. Raises ReadError for a workbook with a password.
+    """
+    import python_calamine as calamine
+
+    try:
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(payload))
+    except calamine.PasswordError:
+        raise ReadError("with a password: save it without, or exclude it", "encrypted") from None
+    left_out = Counter(_without_value(payload))
+    blocks: list[str] = []
+    sheets = size = 0
+    for about in book.sheets_metadata:
+        if about.visible != calamine.SheetVisibleEnum.Visible:
+            left_out["hidden sheets, not read"] += 1
+        elif about.typ != calamine.SheetTypeEnum.WorkSheet:
+            left_out["sheets of charts or macros, not read"] += 1
+        elif not (rows := list(_rows(book.get_sheet_by_name(about.name), max_bytes))):
+            left_out["empty sheets"] += 1
+        else:
+            sheets += 1
+            for block in _blocks(about.name, rows):
+                blocks.append(block)
+                size += len(block.encode())
+                if size > max_bytes:
+                    return PAGE_BREAK.join(blocks), sheets, left_out
+    return PAGE_BREAK.join(blocks), sheets, left_out
+
+
+def _without_value(payload: bytes) -> Mapping[str, int]:
+    if not payload.startswith(b"PK"):
+        return {}
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        names = [name for name in archive.namelist() if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name)]
+        return {
+            words: sum(len(cell.findall(archive.read(name))) for name in names) for words, cell in NOT_STORED.items()
+        }
+
+
+def _rows(sheet: Any, max_bytes: int) -> Iterator[Row]:
+    """Yield the rows that are not empty, up to `max_bytes` of text. Cells merged downwards repeat their value."""
+    if sheet.start is None:
+        return
+    merged = _merged_below(sheet.merged_cell_ranges or ())
+    above: dict[int, str] = {}
+    size = 0
+    _, left = sheet.start
+    for number, values in enumerate(sheet.iter_rows(), 1):
+        cells = [""] * left + [cell_text(value) for value in values]
+        for column in merged.get(number, ()):
+            cells[column] = cells[column] or above.get(column, "")
+        above = dict(enumerate(cells)) if number + 1 in merged else {}
+        if any(cells):
+            yield number, cells
+            size += sum(map(len, cells))
+            if size > max_bytes:
+                return
+
+
+def _merged_below(ranges: Iterable[tuple[tuple[int, int], tuple[int, int]]]) -> Mapping[int, list[int]]:
+    """Map the number of each row to the columns whose cells continue a merged cell of the row above."""
+    found: dict[int, list[int]] = {}
+    for (top, left), (bottom, _) in ranges:
+        for row in range(top + 1, bottom + 1):
+            found.setdefault(row + 1, []).append(left)
+    return found
+
+
+def cell_text(value: Any) -> str:
+    """Return the value of a cell as a person reads it: 2026-03-01, 14:30, 1250.5."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float():
+            return f"{value:.15g}" if abs(value) < 1e15 else f"{value:.0f}"
+        case datetime():
+            return str(value.date()) if value.time() == time() else value.isoformat(" ", "auto").removesuffix(":00")
+        case time():
+            return value.isoformat("auto").removesuffix(":00")
+        case timedelta():
+            minutes, seconds = divmod(round(value.total_seconds()), 60)
+            return f"{minutes // 60}:{minutes % 60:02}" + f":{seconds:02}" * (seconds > 0)
+        case date() | int():
+            return str(value)
+        case _:
+            return " ".join(str(value).split())
+
+
+def _blocks(sheet: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the blocks of a sheet, without columns that are empty in all rows."""
+    used = [i for i in range(max(len(cells) for _, cells in rows)) if any(i < len(c) and c[i] for _, c in rows)]
+    rows = [(number, [cells[i] if i < len(cells) else "" for i in used]) for number, cells in rows]
+    at = _header_of(rows)
+    header = rows[at][1] if at is not None else [column_name(i) for i in used]
+    above, body = (rows[:at], rows[at + 1 :]) if at is not None else ([], rows)
+    if above or not body:
+        yield _block(sheet, above or rows, [" ".join(filter(None, cells)) for _, cells in above or rows])
+    table = [_line(header), _line(["---"] * len(header))]
+    wide = len(table[0]) > BLOCK_CHARACTERS / 2
+    block: list[Row] = []
+    size = 0
+    for row in body:
+        line = len(_line(row[1])) + 1
+        if block and (wide or size + line > BLOCK_CHARACTERS):
+            yield _block(sheet, block, _listed(header, block) if wide else [*table, *(_line(c) for _, c in block)])
+            block, size = [], 0
+        size += line + (0 if block else len(table[0]) + len(table[1]))
+        block.append(row)
+    if block:
+        yield _block(sheet, block, _listed(header, block) if wide else [*table, *(_line(c) for _, c in block)])
+
+
+def _header_of(rows: Sequence[Row]) -> int | None:
+    """Return the index of the header: the first of the top rows that is half filled, with texts that do not repeat."""
+    for i, (_, cells) in enumerate(rows[:HEADER_WITHIN]):
+        filled = [cell for cell in cells if cell]
+        if len(filled) >= max(2, len(cells) / 2):
+            named = len(set(filled)) == len(filled) and not any(re.fullmatch(r"[-\d.,:% ]+", cell) for cell in filled)
+            return i if named and len(rows) > i + 1 else None
+    return None
+
+
+def column_name(index: int) -> str:
+    """Return the letters of a column: 0 is A, 26 is AA."""
+    return ("" if index < 26 else column_name(index // 26 - 1)) + chr(ord("A") + index % 26)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _listed(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Return rows that are too wide for a table: a line for each cell, with the name of its column."""
+    return [f"- {name}: {cell}" for _, cells in rows for name, cell in zip(header, cells, strict=True) if cell]
+
+
+def _block(sheet: str, rows: Sequence[Row], lines: Sequence[str]) -> str:
+    return "\n".join([rows_heading(sheet, rows[0][0], rows[-1][0]), "", *lines])

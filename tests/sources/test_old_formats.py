@@ -1,0 +1,153 @@
+"""OpenDocument texts, RTF and compressed files, and formats that are named as not read."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from findingaid.errors import ReadError, SkippedError
+from findingaid.sources.documents import NOT_READ, convert_document
+from findingaid.sources.files import Files
+from tests.conftest import Cli
+from tests.support.documents import opendocument, pdf
+
+LIMIT = 1_000_000
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
+
+BODY = (
+    "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
+    '<text:h text:outline-level="2">Install</text:h>'
+    '<text:p>Of the<text:s text:c="2"/>ledger<text:note><text:note-citation>1</text:note-citation>'
+    "<text:note-body><text:p>A footnote.</text:p></text:note-body></text:note>."
+    "<office:annotation><text:p>remark</text:p></office:annotation> Its tail.</text:p>"
+    "<text:list><text:list-item><text:p>one</text:p></text:list-item></text:list>"
+    "<table:table><table:table-row><table:table-cell><text:p>Item</text:p></table:table-cell></table:table-row>"
+    "<table:table-row><table:table-cell><text:p>House</text:p></table:table-cell></table:table-row></table:table>"
+    "</office:text>"
+)
+
+
+def test_an_opendocument_text_is_markdown_without_deleted_text_and_comments() -> None:
+    found = convert_document("a.odt", opendocument(BODY), LIMIT)
+
+    assert found is not None
+    assert found.text == (
+        "## Install\n\nOf the ledger (A footnote.). Its tail.\n\n* one\n\n| Item |\n| --- |\n| House |"
+    )
+    assert [str(note) for note in found.notes] == ["comments, not read"]
+
+
+def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
+    rich = (
+        rb"{\rtf1\ansi\ansicpg1252{\info{\title The \'fcber plan}}Gr\'f6\'dfe und \u220?bermut\par"
+        rb"{\b bold} text\page next{\pict\pngblip 89504e47}\par}"
+    )
+    found = convert_document("a.rtf", rich, LIMIT)
+
+    assert found is not None
+    assert found.text == "Größe und Übermut\nbold text\n\nnext"
+    assert found.metadata["title"] == "The über plan"
+
+
+def test_plain_text_under_the_name_of_rtf_is_read() -> None:
+    found = convert_document("a.rtf", b"Plain words.", LIMIT)
+
+    assert found is not None
+    assert found.text == "Plain words."
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "words"),
+    [
+        ("a.odt", b"", "an empty file"),
+        ("a.odt", opendocument(BODY)[:500], "damaged, or not a valid OpenDocument text"),
+        ("a.odt", opendocument("<office:spreadsheet/>"), "it has no text"),
+        ("a.odt", opendocument(BODY, encrypted=True), "with a password"),
+        (
+            "a.odt",
+            opendocument("<office:text>" + "<text:p>" * 5_000 + "</text:p>" * 5_000 + "</office:text>"),
+            "damaged",
+        ),
+        ("a.rtf", b"{\\rtf1", "no text in this RTF document"),
+        ("a.rtf", bytes(99), "not what its name says"),
+    ],
+)
+def test_damaged_ones_fail_in_one_line(name: str, payload: bytes, words: str) -> None:
+    with pytest.raises(ReadError, match=words) as raised:
+        convert_document(name, payload, LIMIT)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_compressed_text_or_document_is_read_as_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "app.log.gz").write_bytes(gzip.compress(b"The heron ") + gzip.compress(b"landed."))
+    (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"# Of herons\n\nText."))
+    (tmp_path / "a.pdf.gz").write_bytes(gzip.compress(pdf("Of the ledger")))
+    source = Files(tmp_path)
+
+    log, note, document = (source.read(name) for name in ("app.log.gz", "a.md.gz", "a.pdf.gz"))
+
+    assert (log.artifact_id, log.raw) == ("app.log.gz", "The heron landed.")
+    assert (note.metadata["title"], note.metadata["media_type"]) == ("Of herons", "text/markdown")
+    assert (document.raw, document.metadata["n_pages"]) == ("Of the ledger", 1)
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (gzip.compress(b"text" * 1_000)[:20], "damaged, or not a gzip file"),
+        (b"plain", "damaged, or not a gzip file"),
+        (gzip.compress(b"line of text\n" * 100_000), "unpacks to more than source.max_bytes = 1,000,000"),
+    ],
+)
+def test_a_damaged_or_endless_compressed_file_fails_alone(tmp_path: Path, payload: bytes, words: str) -> None:
+    (tmp_path / "a.log.gz").write_bytes(payload)
+
+    with pytest.raises(ReadError, match=words):
+        Files(tmp_path, max_bytes=LIMIT).read("a.log.gz")
+
+
+@pytest.mark.parametrize("payload", [gzip.compress(bytes(99)), gzip.compress(bytes(2 * LIMIT))])
+def test_a_compressed_file_that_is_not_text_is_skipped(tmp_path: Path, payload: bytes) -> None:
+    (tmp_path / "a.img.gz").write_bytes(payload)
+
+    with pytest.raises(SkippedError, match="not text"):
+        Files(tmp_path, max_bytes=LIMIT).read("a.img.gz")
+
+
+@pytest.mark.parametrize("suffix", NOT_READ)
+def test_a_format_that_is_not_read_says_what_to_do_unless_the_file_is_text(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a{suffix}").write_bytes(OLE)
+    (tmp_path / f"b{suffix}").write_bytes(b"Plain words.")
+
+    with pytest.raises(SkippedError, match="not read: ") as raised:
+        Files(tmp_path).read(f"a{suffix}")
+    assert str(raised.value) == NOT_READ[suffix]
+    assert Files(tmp_path).read(f"b{suffix}").raw == "Plain words."
+
+
+def test_a_run_counts_what_is_not_read_and_ends_well(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    cli.write("a.doc", OLE)
+    cli.write("b.doc", OLE)
+    cli.write("c.md", "The heron landed.")
+
+    done = cli.run("index")
+
+    assert done.exit_code == 0, done.output
+    for printed in (done.stdout, cli.run("status").stdout):
+        assert "docs: skipped 2 .doc: not read: save it as DOCX\n" in printed
+    assert "save it as DOCX" in cli.run("why", "a.doc").stderr
+
+
+def test_stamps_name_the_converter_of_what_is_in_a_compressed_file(tmp_path: Path) -> None:
+    for name in ("a.log.gz", "a.pdf.gz", "a.doc"):
+        (tmp_path / name).write_bytes(b"x")
+
+    stamps = {found.artifact_id: found.stamp for found in Files(tmp_path).discover().listings}
+
+    assert "gzip-" in stamps["a.log.gz"]
+    assert "pypdfium2-" in stamps["a.pdf.gz"]
+    assert "not-read-" in stamps["a.doc"]

@@ -1,0 +1,204 @@
+"""Spreadsheets: blocks of rows with their header and place, values as people read them, and what is not read."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xlsxwriter
+
+from findingaid.errors import ReadError
+from findingaid.sources.convert import MEMORY_BYTES
+from findingaid.sources.documents import WORKBOOKS, convert_document
+from findingaid.sources.files import Files
+from findingaid.sources.spreadsheets import cell_text, column_name
+from findingaid.strategies.chunked import Chunked
+from tests.conftest import Cli
+from tests.paths import DATA
+from tests.support.documents import household, ods, workbook, zipped
+
+LIMIT = 20_000_000
+
+
+def read(payload: bytes, name: str = "a.xlsx", limit: int = LIMIT) -> tuple[str, list[str]]:
+    """Return the text of a workbook, and the notes on it."""
+    found = convert_document(name, payload, limit)
+    assert found is not None
+    return found.text, [str(note) for note in found.notes]
+
+
+def test_a_chunk_is_a_block_of_rows_below_its_header_and_tells_sheet_and_rows(tmp_path: Path) -> None:
+    (tmp_path / "household.xlsx").write_bytes(workbook(household))
+    artifact = Files(tmp_path).read("household.xlsx")
+    plan = Chunked().decompose("household.xlsx", artifact.raw, artifact.metadata)
+
+    assert artifact.metadata["title"] == "household.xlsx"
+    assert [str(note) for note in artifact.notes] == ["hidden sheets, not read"]
+    assert {surface.metadata["sheet"] for surface in plan.surfaces} == {"Insurance"}
+    rows = [surface.metadata["rows"] for surface in plan.surfaces]
+    assert (rows[0][0], rows[-1][1]) == (2, 40)
+    assert [first for first, _ in rows[1:]] == [last + 1 for _, last in rows[:-1]]
+    for surface in plan.surfaces:
+        assert surface.span is not None
+        assert str(artifact.raw)[slice(*surface.span)] == surface.text
+        assert "| Item | Premium | Due |" in surface.text
+        first, last = surface.metadata["rows"]
+        assert f"| Policy {first - 1} | {999.5 + first} | " in surface.text
+        assert f"| Policy {last - 1} | " in surface.text
+    assert "| Policy 1 | 1001.5 | 2026-03-01 |" in plan.surfaces[0].text
+
+
+def test_the_place_is_told_by_search_servers_and_citations(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    cli.write("household.xlsx", workbook(household))
+    cli.run("index")
+
+    found = cli.run("search", "premium of Policy 39", "--mode", "lexical").stdout
+    assert "household.xlsx, sheet Insurance, rows " in found
+    assert "to 40 " in found.splitlines()[0]
+    assert "\f" not in found
+    answer = cli.json("answer", "premium of Policy 39")
+    assert any(passage["place"].startswith("sheet Insurance, rows ") for passage in answer["passages"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (46082.0, "46082"),
+        (1250.5, "1250.5"),
+        (0.1 + 0.2, "0.3"),
+        (-3.0, "-3"),
+        (True, "TRUE"),
+        (datetime(2026, 3, 1), "2026-03-01"),
+        (datetime(2026, 3, 1, 14, 30), "2026-03-01 14:30"),
+        (datetime(2026, 3, 1, 14, 30, 5), "2026-03-01 14:30:05"),
+        (datetime(2026, 3, 1, 14, 30).date(), "2026-03-01"),
+        (time(9, 5), "09:05"),
+        (timedelta(hours=25, minutes=5), "25:05"),
+        (" two\nlines\f", "two lines"),
+    ],
+)
+def test_a_value_is_written_as_a_person_reads_it(value: Any, text: str) -> None:
+    assert cell_text(value) == text
+
+
+def test_columns_have_the_letters_of_their_program() -> None:
+    assert [column_name(i) for i in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+
+
+def test_titles_merged_cells_formulas_and_errors() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("Budget | 2026")
+        sheet.merge_range("A1:C1", "Household 2026")
+        sheet.write_row(2, 0, ["Group", "Name", "Sum"])
+        sheet.merge_range("A4:A5", "Car")
+        sheet.write_row(3, 1, ["tax | fee", 120])
+        sheet.write_row(4, 1, ["fuel", 80])
+        sheet.write_formula(5, 2, "=SUM(C4:C5)", None, 200)
+        sheet.write_formula(6, 2, "=1/0", None, "#DIV/0!")
+        sheet.write_formula(7, 2, "=A1", None, "")
+
+    text, notes = read(workbook(write))
+
+    assert text == (
+        "## Sheet Budget | 2026, row 1\n\nHousehold 2026\n\n\f\n\n"
+        "## Sheet Budget | 2026, rows 4 to 6\n\n| Group | Name | Sum |\n| --- | --- | --- |\n"
+        "| Car | tax \\| fee | 120 |\n| Car | fuel | 80 |\n|  |  | 200 |"
+    )
+    assert notes == ["formulas without a stored value: open and save it in its program", "cells with an error"]
+
+
+def test_a_table_without_a_header_has_the_letters_of_its_columns() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        book.add_worksheet("Empty")
+        sheet = book.add_worksheet("Numbers")
+        sheet.write_row(4, 2, [1, 2.5])
+        sheet.write_row(5, 2, [3, 4])
+
+    assert read(workbook(write)) == (
+        "## Sheet Numbers, rows 5 to 6\n\n| C | D |\n| --- | --- |\n| 1 | 2.5 |\n| 3 | 4 |",
+        ["empty sheets"],
+    )
+
+
+def test_a_row_too_wide_for_a_table_names_the_column_of_each_cell() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("Wide")
+        sheet.write_row(0, 0, [f"Measurement {i}" for i in range(60)])
+        sheet.write_row(1, 0, [f"value {i}" for i in range(59)])
+
+    text, _ = read(workbook(write))
+
+    assert text.startswith("## Sheet Wide, row 2\n\n- Measurement 0: value 0\n- Measurement 1: value 1\n")
+    assert "Measurement 59" not in text
+
+
+def test_old_and_open_workbooks_are_read() -> None:
+    rows = "| House | 1250.5 | 2026-03-01 |"
+    old, notes = read((DATA / "insurance.xls").read_bytes(), "a.xls")
+    opened, _ = read(ods(("Insurance", [["Item", "Premium", "Due"], ["House", "1250.5", "2026-03-01"]])), "a.ods")
+
+    assert old.startswith("## Sheet Insurance, rows 2 to 3\n")
+    assert opened.startswith("## Sheet Insurance, row 2\n")
+    assert rows in old
+    assert rows in opened
+    assert notes == ["hidden sheets, not read"]
+
+
+def test_pages_and_tables_of_text_under_the_name_of_a_workbook_are_read() -> None:
+    assert read(b"\xef\xbb\xbf<table><tr><th>Item<tr><td>House</table>", "a.xls")[0] == "| Item |\n| --- |\n| House |"
+    assert read(b"Item\tDue\nHouse\t2026\n", "a.xls")[0] == "Item\tDue\nHouse\t2026\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "words"),
+    [
+        ("empty.xlsx", b"", "an empty file, not a valid spreadsheet"),
+        ("cut.xlsx", workbook(household)[:4000], "damaged, or not a valid spreadsheet"),
+        ("cut.xls", (DATA / "insurance.xls").read_bytes()[:3000], "damaged, or not a valid spreadsheet"),
+        ("other.xlsx", zipped({"a.txt": "text"}), "damaged, or not a valid spreadsheet"),
+        ("noise.xls", bytes(range(256)) * 4, "not what its name says"),
+        ("locked.ods", ods(("A", [["a"]]), encrypted=True), "with a password"),
+        ("locked.xlsx", b"\xd0\xcf\x11\xe0" + bytes(600) + "EncryptedPackage".encode("utf-16-le"), "with a password"),
+        ("blank.xlsx", workbook(lambda book: book.add_worksheet()), "no text in this spreadsheet"),
+        ("bomb.xlsx", zipped({"xl/worksheets/sheet1.xml": bytes(201_000_000)}), "unpacks to 201,000,000 bytes"),
+    ],
+)
+def test_a_workbook_that_cannot_be_read_fails_in_one_line(name: str, payload: bytes, words: str) -> None:
+    with pytest.raises(ReadError, match=words) as raised:
+        convert_document(name, payload, LIMIT)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_sheet_of_more_text_than_the_limit_fails_by_name() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet()
+        for i in range(5_000):
+            sheet.write_row(i, 0, [f"row {i}", i])
+
+    with pytest.raises(ReadError, match=r"more than source\.max_bytes = 90,000") as raised:
+        convert_document("a.xlsx", workbook(write), 90_000)
+
+    assert raised.value.kind == "too_large"
+
+
+@pytest.mark.skipif(MEMORY_BYTES > 2**37, reason="the memory of the process is not limited")
+def test_a_cell_at_the_far_corner_fails_its_workbook_alone() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet()
+        sheet.write(0, 0, "near")
+        sheet.write(1_048_575, 16_383, "far")
+
+    with pytest.raises(ReadError, match="out of memory"):
+        convert_document("a.xlsx", workbook(write), LIMIT)
+    assert read(workbook(household))[0]
+
+
+@pytest.mark.parametrize("suffix", WORKBOOKS)
+def test_every_suffix_of_a_workbook_has_its_converters_in_the_stamp(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"a{suffix}").write_bytes(b"x")
+
+    assert "python-calamine-" in Files(tmp_path).discover().listings[0].stamp
