@@ -22,7 +22,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from datetime import UTC
 from email import message_from_bytes, policy
+from email.utils import formataddr, getaddresses, parsedate_to_datetime
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -31,7 +33,7 @@ import orjson
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
-from findingaid.sources.documents import FORMATS, WORKBOOKS, Converted
+from findingaid.sources.documents import ATTACHED, FORMATS, WORKBOOKS, Converted
 from findingaid.sources.office import make_readable
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
@@ -91,6 +93,13 @@ TYPED = (
 
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
+QUOTED_MAIL = re.compile(
+    r"^(-{2,} ?(Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original) ?-{2,}\s*$"
+    r"|\**(From|Von|De):\**[ \t]\S.*\n+\**(Sent|Date|Gesendet|Datum|Envoyé|Enviado):\**[ \t])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Beginning of a mail that a program quotes below the answer, without ">" before its lines."""
+
 RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
@@ -181,7 +190,7 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
         notes = {
             "pages without text, only images (run OCR)": sum(page.scanned for page in pages),
             "comments, not read": sum(page.comments for page in pages),
-            "attached files, not read": max(0, pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)),
+            ATTACHED: max(0, pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)),
             "an XFA form, whose fields are not read": document.get_formtype() in XFA_FORMS,
         }
     if not any(page.text for page in pages):
@@ -414,16 +423,49 @@ def _mail(payload: bytes, max_bytes: int) -> Converted:
     if not message.keys():
         raise ReadError("no mail despite its name: it has no header", "parse")
     notes: list[Note] = []
-    body = message.get_body(("plain", "html"))
-    text = "" if body is None else _mail_text(body, max_bytes, notes)
+    bodies = [message.get_body((kind,)) for kind in ("plain", "html")]
+    texts = (_mail_text(body, max_bytes, notes) for body in bodies if body is not None)
+    text = next((text for text in texts if text.strip()), "")
     attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
-    notes += _left_out({"attached files, not read": len(attached)})
-    heads = [f"{name}: {message[name]}" for name in ("From", "To", "Cc", "Date", "Subject") if message[name]]
-    is_mail = bool(message["From"]) and not message["Snapshot-Content-Location"]
-    if is_mail and _has_words(f"{message['Subject'] or ''}{text}"):
-        text = "\n\n".join(filter(None, ["\n".join(heads), text]))
-    author = as_title(str(message["From"])) if is_mail else ""
-    return Converted(text, {"title": as_title(str(message["Subject"] or "")), "author": author}, notes)
+    notes += _left_out({ATTACHED: len(attached)})
+    said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
+    title = {"title": as_title(said["Subject"])}
+    if not said["From"] or message["Snapshot-Content-Location"]:
+        return Converted(text, title, notes)
+    if _has_words(f"{said['Subject']}{text}"):
+        heads = "\n".join(f"{name}: {value}" for name, value in said.items() if value)
+        text = "\n\n".join(filter(None, [heads, _mark_quoted(text)]))
+    return Converted(text, title | {"author": as_title(said["From"])} | _mail_fields(said), notes)
+
+
+def _header(message: Any, name: str) -> str:
+    """Return a header on one line. One that the parser does not understand is returned as it is written."""
+    try:
+        value = message[name]
+    except Exception:  # noqa: BLE001  # the parser may raise anything for a damaged header
+        value = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    return " ".join(str(value or "").split())
+
+
+def _mail_fields(said: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a mail by which it can be filtered; the date in UTC."""
+    date = ""
+    with suppress(ValueError, TypeError, OverflowError):
+        sent = parsedate_to_datetime(said["Date"])
+        date = (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    to = [formataddr(each) for each in getaddresses([said["To"]]) if any(each)]
+    return {"subject": said["Subject"], "from": said["From"], "to": to, "date": date}
+
+
+def _mark_quoted(text: str) -> str:
+    """Mark the lines of a mail that is quoted below the answer to it, as programs do that write ">" themselves."""
+    found = QUOTED_MAIL.search(text)
+    if found is None:
+        return text
+    quoted = "\n".join(
+        line if line.startswith(">") else f"> {line}".rstrip() for line in text[found.start() :].split("\n")
+    )
+    return text[: found.start()] + quoted
 
 
 def _mail_text(body: Any, max_bytes: int, notes: list[Note]) -> str:

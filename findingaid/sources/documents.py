@@ -33,7 +33,7 @@ from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
 from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 
-REVISION = "3"
+REVISION = "4"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.
@@ -98,6 +98,9 @@ FORMATS: Mapping[str, Format] = {
     ".ipynb": Format("Jupyter notebook", ("markitdown",), is_text=True),
 }
 
+
+ATTACHED = "attached files, not read"
+"""Words of the note on files that are attached to a document or mail."""
 
 EXPORT = "not read: export it as PDF"
 ARCHIVE = "an archive, not read: unpack it, or make it the root of a source"

@@ -21,9 +21,19 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
-from findingaid.sources.documents import GZIP, Converted
+from findingaid.sources.documents import ATTACHED, GZIP, Converted
 from findingaid.sources.limits import ListingLimits
-from findingaid.sources.local import TOO_LARGE, listed, open_below, read_file, real_below
+from findingaid.sources.local import READS, TOO_LARGE, listed, open_below, read_file, real_below
+from findingaid.sources.mailboxes import (
+    Part,
+    attached_to,
+    containers_of,
+    find_parts,
+    is_container,
+    is_mail,
+    is_mailbox,
+    read_part,
+)
 from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
@@ -89,7 +99,8 @@ class Files:
         """Return the location of a path below the root, for display."""
         if isinstance(self.root, Address):
             return f"{self.root.shown.rstrip('/')}/{path}"
-        return str(self._local / path)
+        file = next((above for above in containers_of(path) if (self._local / above).is_file()), path)
+        return str(self._local / file)
 
     def below(self, folder: str) -> tuple[Files, str]:
         """Return a source of all files in a folder below the root, and the prefix that its paths have.
@@ -107,7 +118,7 @@ class Files:
 
     def discover(self) -> Discovery:
         self.resolve()
-        found = self._discover()
+        found = self._with_parts(self._discover())
         failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
         listings = [*map(_to_convert, found.listings), *skipped]
@@ -136,12 +147,88 @@ class Files:
         found = Discovery(walk.listings, walk.failures, walk.unknown)
         return replace(found, notes=self._notes(found, walk.left_out))
 
+    def _with_parts(self, found: Discovery) -> Discovery:
+        """Add the attached files of mails, and put the mails of a mailbox in its place. Only local folders have these.
+
+        The parts of a file that cannot be read are kept as they were indexed.
+        """
+        self._parts.clear()
+        if self._remote or not any(is_container(x.artifact_id) for x in found.listings):
+            return found
+        listings, failures, unknown = list[Listing](), [*found.failures], [*found.unknown]
+        limits = ListingLimits()
+        for listing in found.listings:
+            listings.append(listing)
+            if not is_container(listing.artifact_id) or is_temporary(listing.artifact_id):
+                continue
+            try:
+                parts = self._parts_of(listing.artifact_id, listing.stamp)
+                limits.count(len(parts or ()))
+            except (OSError, ReadError) as error:
+                if is_mailbox(listing.artifact_id):
+                    listings.pop()
+                    said = (error.strerror if isinstance(error, OSError) else "") or str(error)
+                    failures.append(Failure(listing.artifact_id, "artifacts", "unreadable", f"cannot be read: {said}"))
+                unknown.append(f"{listing.artifact_id}/")
+                continue
+            except ValueError as error:
+                raise SourceError(f"source.root: {listing.artifact_id}: {error}") from None
+            if is_mailbox(listing.artifact_id) and parts is not None:
+                listings.pop()
+            for part_id, part in (parts or {}).items():
+                if not (self.exclude and self._excluded.match(part_id)):
+                    listings.append(part.listing(part_id))
+        return replace(found, listings=listings, failures=failures, unknown=unknown)
+
+    def _parts_of(self, path: str, stamp: str) -> Mapping[str, Part] | None:
+        """Return the parts of a local file, from memory if they were listed at the same stamp.
+
+        None for a mailbox that is none despite its name. Raises ReadError for one that is being written, and OSError.
+        """
+        known = stamp.removesuffix("?")
+        if path not in self._parts or self._parts[path][0] != known:
+            for _ in range(READS):
+                with open(open_below(self._real_root, path), "rb") as file:
+                    before = os.fstat(file.fileno())
+                    parts = find_parts(path, file, stamp, self.max_bytes)
+                    after = os.fstat(file.fileno())
+                if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                    break
+            else:
+                raise ReadError(f"changed each of {READS} times that it was read: the next run tries again", "changed")
+            self._parts[path] = known, parts
+        return self._parts[path][1]
+
+    def _part(self, artifact_id: str) -> tuple[str, Part] | None:
+        """Return the file that holds an artifact, and its place there; None for a file of its own.
+
+        Raises ReadError for a part that is no longer in its file.
+        """
+        for path in () if self._remote else containers_of(artifact_id):
+            try:
+                found = os.stat(os.path.join(self._real_root, real_below(self._real_root, path)))
+            except OSError as error:
+                raise ReadError(f"its file cannot be read: {error.strerror or error}", "missing") from error
+            if stat.S_ISREG(found.st_mode):
+                parts = self._parts_of(path, _listing(path, found, time.time_ns()).stamp)
+                if parts is None or artifact_id not in parts:
+                    raise ReadError(f"no longer in {path}", "missing")
+                return path, parts[artifact_id]
+        return None
+
+    @cached_property
+    def _parts(self) -> dict[str, tuple[str, Mapping[str, Part] | None]]:
+        """Stamp and parts of each file that was opened for its parts."""
+        return {}
+
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a file as `discover` lists it now; None if it is gone. Raises SourceError."""
         self.resolve()
         if self._remote:
             found = self._remote.listing(artifact_id)
             return found and _to_convert(found)
+        if any(containers_of(artifact_id)):
+            return self._listing_of_part(artifact_id)
         try:
             stat_result = os.stat(os.path.join(self._real_root, real_below(self._real_root, artifact_id)))
         except OSError as error:
@@ -154,6 +241,15 @@ class Files:
             return None
         changed = max(stat_result.st_mtime, stat_result.st_ctime)
         return replace(_to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
+
+    def _listing_of_part(self, artifact_id: str) -> Listing | None:
+        try:
+            found = self._part(artifact_id)
+        except (OSError, ReadError) as error:
+            if isinstance(error, ReadError) and error.kind == "missing" and self._local.is_dir():
+                return None
+            raise SourceError(f"source.root: {artifact_id}: {error}") from error
+        return found and _to_convert(found[1].listing(artifact_id))
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
@@ -172,6 +268,11 @@ class Files:
         markdown = own.get("text_type", media_type) == MARKDOWN and "n_sheets" not in own
         said, also = file_metadata(text, name) if markdown else ({"title": name}, ())
         metadata = {**said, "path": artifact_id, "media_type": media_type} | own
+        part = self._part(artifact_id)
+        if part and part[1].within:
+            metadata["parent"] = artifact_id.rpartition("/")[0]
+        elif is_mail(artifact_id) and not self._remote and attached_to(payload, self.max_bytes):
+            notes = [note for note in notes if note.words != ATTACHED]  # they are artifacts of their own
         return Artifact(artifact_id, text, metadata, (*notes, *also))
 
     def payload(self, artifact_id: str) -> bytes:
@@ -183,11 +284,13 @@ class Files:
         if is_temporary(artifact_id):
             raise SkippedError(TEMPORARY, "temporary")
         try:
-            content = (
-                self._remote.payload(artifact_id, self.max_bytes)
-                if self._remote
-                else read_file(self._real_root, artifact_id, self.max_bytes)
-            )
+            if self._remote:
+                content = self._remote.payload(artifact_id, self.max_bytes)
+            elif part := self._part(artifact_id):
+                with open(open_below(self._real_root, part[0]), "rb") as file:
+                    return read_part(part[0], part[1], file, self.max_bytes)
+            else:
+                content = read_file(self._real_root, artifact_id, self.max_bytes)
         except OSError as error:
             raise ReadError(f"cannot be read: {error.strerror or error}", "unreadable") from error
         if is_pointer(content):

@@ -296,7 +296,12 @@ def test_a_mail_is_decoded_and_its_attachments_are_counted() -> None:
     made = convert(".eml", payload, LIMIT)
 
     assert made.text == "From: Ada <ada@example.org>\nSubject: Pläne\n\nGröße"
-    assert made.metadata == {"title": "Pläne", "author": "Ada <ada@example.org>"}
+    assert made.metadata == {
+        "title": "Pläne",
+        "author": "Ada <ada@example.org>",
+        "subject": "Pläne",
+        "from": "Ada <ada@example.org>",
+    }
     assert [note.words for note in made.notes] == ["attached files, not read"]
 
 

@@ -31,11 +31,7 @@ HEADER = (
     "<w:p><w:r><w:t>a lost word</w:t></w:r></w:p></w:hdr>"
 )
 FRAMED = b"<p>text</p><iframe src='b.html'></iframe>"
-MAIL = (
-    b"From: Ada <ada@example.org>\nSubject: Plan\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=q\n\n"
-    b"--q\nContent-Type: text/plain\n\nHerons\n"
-    b"--q\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=a.pdf\n\nx\n--q--\n"
-)
+MAIL = b"From: Ada <ada@example.org>\nSubject: Plan\nContent-Type: text/html\n\n" + FRAMED
 SAVED = (
     b"From: <saved>\nSubject: Page\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=q\n\n"
     b"--q\nContent-Type: text/html\n\n%s\n--q--\n" % FRAMED
@@ -63,8 +59,6 @@ NOTES_OF_ODT = (
     "<office:text><text:p>Text.<office:annotation><text:p>remark</text:p></office:annotation></text:p></office:text>"
 )
 HIDDEN = "hidden sheets, not read"
-ATTACHED = "attached files, not read"
-
 NOTED: Mapping[str, tuple[bytes, str]] = {
     "scan.pdf": (drawn("cover", "scan"), "pages without text, only images (run OCR)"),
     "head.docx": (with_part(word(("Head", "Text.")), "word/header1.xml", HEADER), "headers and footers, not read"),
@@ -75,7 +69,7 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
         "cells with outputs, which are not read",
     ),
     **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
-    "mail.eml": (MAIL, ATTACHED),
+    "mail.eml": (MAIL, FRAMES),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
     **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
     "old.xls": ((DATA / "insurance.xls").read_bytes(), HIDDEN),

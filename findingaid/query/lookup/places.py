@@ -25,7 +25,8 @@ class HasLocation(Protocol):
 class Location:
     """Place of a hit: its file on this machine, "" if there is none, and the line, from 1; None if it is unknown.
 
-    `part` is the place in a document that has no lines, see `Hit`.
+    `part` is the place in a document that has no lines, see `Hit`. `inside` is the rest of the artifact's path, from
+    "/" on, if the file holds several artifacts, as a mailbox does.
     """
 
     corpus: str
@@ -33,10 +34,12 @@ class Location:
     path: str = ""
     line: int | None = None
     part: str = ""
+    inside: str = ""
 
     def __str__(self) -> str:
         """Return path and place, the path relative to the working folder if that is shorter; else corpus and id."""
         name = min(self.path, os.path.relpath(self.path), key=len) if self.path else f"{self.corpus}/{self.artifact_id}"
+        name += self.inside
         return f"{name}:{self.line}" if self.line else ", ".join(filter(None, (name, self.part)))
 
 
@@ -55,13 +58,23 @@ def _locate(corpus: Corpus | None, artifact: Artifact | None, hit: Hit) -> Locat
     if artifact is None:
         return Location(hit.corpus, hit.artifact_id, part=hit.place)
     path = file_of(corpus, artifact)
+    inside = _inside(path, artifact)
     text = artifact.raw
-    if not isinstance(text, str) or "text_type" in artifact.metadata or hit.span is None:
-        return Location(hit.corpus, hit.artifact_id, path, part=hit.place)
+    if inside or not isinstance(text, str) or "text_type" in artifact.metadata or hit.span is None:
+        return Location(hit.corpus, hit.artifact_id, path, part=hit.place, inside=inside)
     start, end = hit.span
     known = text[start:end] in {hit.text, hit.metadata.get("quote")}  # else the hit is of an earlier version
     line = line_of(text, start) if known else None
     return Location(hit.corpus, hit.artifact_id, path, None if hit.place else line, hit.place)
+
+
+def _inside(path: str, artifact: Artifact) -> str:
+    """Return the part of an artifact's path that is not in the path of its file, but names a part of the file."""
+    own, inside, file = str(artifact.metadata.get("path") or artifact.artifact_id), "", Path(path).as_posix()
+    while path and own and not f"/{file}".endswith(f"/{own}"):
+        own, _, name = own.rpartition("/")
+        inside = f"/{name}{inside}"
+    return inside if own else ""
 
 
 def source_url(source: object, artifact_id: str) -> str:

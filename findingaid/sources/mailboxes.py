@@ -1,0 +1,231 @@
+"""Files that hold several artifacts: mailboxes (.mbox) with their mails, and mails (.eml) with their attached files.
+
+The id of such a part is the path of its file, "/", and a name that its own content gives, never its position. The
+stamp of a mail of a mailbox is its hash, so that one that is added or removed changes no other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.parser import BytesHeaderParser
+from typing import IO, NamedTuple
+
+from findingaid.errors import ReadError
+from findingaid.identity.hashes import bytes_hash
+from findingaid.model import Listing
+from findingaid.sources.media_types import MEDIA_TYPES
+
+MAILBOX, MAIL = ".mbox", ".eml"
+
+SEPARATOR = re.compile(rb"From .*\d\d:\d\d")
+"""Line that begins a mail of a mailbox, with the time at which it came."""
+
+QUOTED_SEPARATOR = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+"""Sign before a line of a mail that would begin another."""
+
+MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^\s<>]+)", re.IGNORECASE | re.MULTILINE)
+HEADER_END = re.compile(rb"\r?\n\r?\n")
+
+LINE_BYTES = 1_000_000
+"""Most bytes that are read at once. Lines of mails have at most 1,000."""
+
+NAME_CHARACTERS = 120
+UNSAFE = re.compile(r"[^\w.@+=()\[\] -]|^[.~#]+|\.+$")
+"""Parts of a name that are replaced."""
+
+DEEPEST = 20
+"""Most levels of parts within parts of a mail."""
+
+Span = tuple[int, int]
+
+
+class Part(NamedTuple):
+    """Place of a mail in its file and, for an attached file, its place `within` the mail."""
+
+    stamp: str
+    mail: Span
+    within: Span | None = None
+
+    def listing(self, artifact_id: str) -> Listing:
+        """Return the listing of the part."""
+        start, end = self.within or self.mail
+        return Listing(artifact_id, self.stamp, end - start)
+
+
+def is_mailbox(path: str) -> bool:
+    """Return whether a file is a mailbox, by its name."""
+    return path.lower().endswith(MAILBOX)
+
+
+def is_mail(path: str) -> bool:
+    """Return whether an artifact is a mail, by its name."""
+    return path.lower().endswith(MAIL)
+
+
+def is_container(path: str) -> bool:
+    """Return whether a file may hold other artifacts, by its name."""
+    return is_mailbox(path) or is_mail(path)
+
+
+def containers_of(path: str) -> Iterator[str]:
+    """Yield the paths above this one that may be files which hold it."""
+    names = path.split("/")
+    yield from ("/".join(names[:n]) for n in range(1, len(names)) if is_container(names[n - 1]))
+
+
+def find_parts(path: str, file: IO[bytes], stamp: str, max_bytes: int) -> dict[str, Part] | None:
+    """Map the ids of the parts of an opened file to their places; None if it is no mailbox despite its name.
+
+    `stamp` is that of the file. Attached files of a mail of more than `max_bytes` are not listed.
+    """
+    found: dict[str, Part] = {}
+    if not is_mailbox(path):
+        message = file.read(max_bytes + 1)
+        for name, span in attached_to(message, max_bytes).items():
+            found[f"{path}/{name}"] = Part(stamp, (0, len(message)), span)
+        return found
+    for mail, message in _mails(file, max_bytes):
+        if not mail[0]:
+            return None
+        digest = bytes_hash(message)
+        mail_id = f"{path}/{_mail_name(message)}{MAIL}"
+        if mail_id in found and found[mail_id].stamp != digest:  # two mails with the same id
+            mail_id = f"{mail_id.removesuffix(MAIL)}-{digest[:8]}{MAIL}"
+        found[mail_id] = Part(digest, mail)
+        for name, span in attached_to(message, max_bytes).items():
+            found[f"{mail_id}/{name}"] = Part(digest, mail, span)
+    return found
+
+
+def read_part(path: str, part: Part, file: IO[bytes], max_bytes: int) -> bytes:
+    """Return the content of a part of an opened file. Raises ReadError for one of more than `max_bytes`."""
+    start, end = part.mail
+    if end - start > max_bytes:
+        raise _too_large(end - start, max_bytes)
+    file.seek(start)
+    content = file.read(end - start)
+    if is_mailbox(path):
+        content = QUOTED_SEPARATOR.sub(b"", content)
+        if bytes_hash(content) != part.stamp:
+            raise ReadError("changed since it was listed: the next run tries again", "changed")
+    return content if part.within is None else _content(content[slice(*part.within)])
+
+
+def _mails(file: IO[bytes], max_bytes: int) -> Iterator[tuple[Span, bytes]]:
+    """Yield the place of each mail of a mailbox, and its content, of a longer one more than `max_bytes`.
+
+    If the file does not begin as a mailbox, it yields the place (0, 0).
+    """
+    start = at = 0
+    lines: list[bytes] = []
+    blank, size = True, 0
+    while line := file.readline(LINE_BYTES):
+        if blank and SEPARATOR.match(line):
+            if start:
+                yield (start, at), QUOTED_SEPARATOR.sub(b"", b"".join(lines))
+            start, lines, size = at + len(line), [], 0
+        elif not start and line.strip():
+            yield (0, 0), b""
+            return
+        elif size <= max_bytes:
+            lines.append(line)
+            size += len(line)
+        blank = not line.strip()
+        at += len(line)
+    if start:
+        yield (start, at), QUOTED_SEPARATOR.sub(b"", b"".join(lines))
+
+
+def _mail_name(message: bytes) -> str:
+    """Return the name of a mail: its Message-ID, or else its hash."""
+    header_end = HEADER_END.search(message)
+    found = MESSAGE_ID.search(message, 0, header_end.start() if header_end else len(message))
+    return _safe(found[1].decode("utf-8", "replace")) if found else bytes_hash(message)
+
+
+def _headers(message: bytes) -> EmailMessage:
+    end = HEADER_END.search(message)
+    parser: BytesHeaderParser[EmailMessage] = BytesHeaderParser(policy=policy.default)
+    return parser.parsebytes(message[: end.end()] if end else message)
+
+
+def attached_to(message: bytes, max_bytes: int) -> Mapping[str, Span]:
+    """Map the name of each attached file of a mail to its place, with its own header, in the mail.
+
+    The result is empty for a mail whose headers the parser does not understand.
+    """
+    found: dict[str, Span] = {}
+    if len(message) > max_bytes:
+        return found
+    counts: Counter[str] = Counter()
+    try:
+        for headers, span in _leaves(message, (0, len(message)), DEEPEST):
+            if name := _attached_name(headers):
+                counts[name] += 1
+                stem, suffix = os.path.splitext(name)
+                found[name if counts[name] == 1 else f"{stem}-{counts[name]}{suffix}"] = span
+    except Exception:  # noqa: BLE001  # the parser may raise anything for a damaged header; the mail itself is read
+        return {}
+    return found
+
+
+def _leaves(message: bytes, span: Span, levels: int) -> Iterator[tuple[EmailMessage, Span]]:
+    """Yield the headers and the place of each part that has no parts of its own."""
+    start, end = span
+    header_end = HEADER_END.search(message, start, end)
+    body = header_end.end() if header_end else end
+    headers = _headers(message[start:body])
+    boundary = headers.get_boundary() if headers.get_content_maintype() == "multipart" else None
+    if not boundary or not levels:
+        yield headers, span
+        return
+    mark = re.compile(re.escape(b"--" + boundary.encode("ascii", "replace")) + rb"(--)?[ \t]*(?:\r?\n|\Z)")
+    begin = None
+    for found in mark.finditer(message, body, end):
+        if message[found.start() - 1 : found.start()] != b"\n":
+            continue
+        if begin is not None:
+            yield from _leaves(message, (begin, max(begin, found.start() - 1)), levels - 1)
+        if found[1]:
+            return
+        begin = found.end()
+    if begin is not None:  # a mail that was cut short
+        yield from _leaves(message, (begin, end), levels - 1)
+
+
+def _attached_name(headers: EmailMessage) -> str:
+    """Return the file name of an attached part; "" for a part of the mail's own text, and for a picture within it."""
+    given = headers.get_filename()
+    disposition = headers.get_content_disposition()
+    within_text = headers.get_content_maintype() == "image" and (disposition == "inline" or headers["Content-ID"])
+    if within_text or not (given or disposition == "attachment"):
+        return ""
+    suffix = next(
+        (suffix for suffix, media_type in MEDIA_TYPES.items() if media_type == headers.get_content_type()), ""
+    )
+    return _safe(re.split(r"[/\\]", given or "")[-1]) or f"attachment{suffix}"
+
+
+def _safe(name: str) -> str:
+    return UNSAFE.sub("_", " ".join(name.split()))[-NAME_CHARACTERS:]
+
+
+def _content(part: bytes) -> bytes:
+    """Return the content of a part of a mail without its header, decoded."""
+    message = message_from_bytes(part, policy=policy.default)
+    if message.get_content_maintype() == "message":
+        header_end = HEADER_END.search(part)
+        return part[header_end.end() :] if header_end else b""
+    content = message.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
+
+
+def _too_large(size: int, max_bytes: int) -> ReadError:
+    return ReadError(
+        f"{size:,} bytes, more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit", "too_large"
+    )

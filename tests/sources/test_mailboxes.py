@@ -1,0 +1,259 @@
+"""Mails: their fields and text, and the artifacts that a mailbox and the attached files of a mail become."""
+
+from __future__ import annotations
+
+import mailbox
+from collections.abc import Iterable
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from findingaid.errors import ReadError, SourceError
+from findingaid.sources.documents import ATTACHED, convert_document
+from findingaid.sources.files import Files
+from tests.conftest import Cli
+from tests.support.documents import pdf
+
+LIMIT = 1_000_000
+MIXED = b"From: a\nContent-Type: multipart/mixed; boundary=q\n\n"
+
+
+def mail(subject: str, text: str = "Of herons.", message_id: str = "", **attached: bytes) -> EmailMessage:
+    """Create a mail with attached files: the name with "__" for the dot -> content."""
+    made = EmailMessage()
+    made["From"] = "Ada Löwe <ada@example.org>"
+    made["To"] = "Bob <bob@example.org>, carl@example.org"
+    made["Date"] = "Mon, 02 Mar 2026 10:00:00 +0200"
+    made["Subject"] = subject
+    if message_id:
+        made["Message-ID"] = f"<{message_id}>"
+    made.set_content(text)
+    for name, content in attached.items():
+        made.add_attachment(content, maintype="application", subtype="octet-stream", filename=name.replace("__", "."))
+    return made
+
+
+def write_mailbox(path: Path, mails: Iterable[EmailMessage]) -> None:
+    path.unlink(missing_ok=True)
+    made = mailbox.mbox(path)
+    for each in mails:
+        made.add(each)
+    made.close()
+
+
+def ids(source: Files) -> list[str]:
+    return [found.artifact_id for found in source.discover().listings]
+
+
+def test_a_mail_has_its_fields_and_its_decoded_text(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(bytes(mail("Pläne für März", "Größe: 5 €")))
+
+    found = Files(tmp_path).read("a.eml")
+
+    assert found.raw == (
+        "From: Ada Löwe <ada@example.org>\nTo: Bob <bob@example.org>, carl@example.org\n"
+        "Date: Mon, 02 Mar 2026 10:00:00 +0200\nSubject: Pläne für März\n\nGröße: 5 €\n"
+    )
+    assert {name: found.metadata[name] for name in ("title", "subject", "from", "to", "date")} == {
+        "title": "Pläne für März",
+        "subject": "Pläne für März",
+        "from": "Ada Löwe <ada@example.org>",
+        "to": ["Bob <bob@example.org>", "carl@example.org"],
+        "date": "2026-03-02T08:00:00+00:00",
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Content-Type: text/plain; charset=us-ascii\n\nGröße".encode(),
+        "Content-Type: text/plain; charset=utf-8\n\nGröße".encode("latin-1"),
+        "Content-Type: text/plain; charset=no-such\n\nGröße".encode(),
+        b"Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable\n\nGr=F6=DFe",
+        b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\nR3LDtsOfZQ==",
+        "Content-Type: text/html\n\n<p>Größe</p>".encode(),
+        b"Content-Type: multipart/alternative; boundary=q\n\n--q\nContent-Type: text/plain\n\n \n--q\n"
+        b"Content-Type: text/html\n\n<p>Gr&ouml;&szlig;e</p>\n--q--\n",
+    ],
+)
+def test_a_body_is_decoded_even_if_its_charset_is_wrong(body: bytes) -> None:
+    found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + body, LIMIT)
+
+    assert found is not None
+    assert found.text.strip().endswith("Größe")
+
+
+@pytest.mark.parametrize(
+    "head", ["-----Original Message-----", "From: Carl <c@example.org>\nSent: Monday\nTo: Ada", "> older"]
+)
+def test_a_quoted_mail_is_marked(head: str) -> None:
+    found = convert_document("a.eml", f"From: a@example.org\n\nThe answer.\n\n{head}\nThe question.\n".encode(), LIMIT)
+
+    assert found is not None
+    answer = found.text.split("\n\n", 1)[1]
+    assert answer.startswith("The answer.\n\n> ")
+    assert head.startswith(">") or "\n> The question." in answer
+
+
+def test_attached_files_are_artifacts_with_their_mail_as_parent(tmp_path: Path) -> None:
+    message = mail("Plan", report__pdf=pdf("Of the ledger"), notes__txt=b"Of the vector")
+    message.add_attachment(b"again", maintype="text", subtype="plain", filename="notes.txt")
+    message.add_attachment(b"x", maintype="application", subtype="pdf", filename="../../etc/p|an.pdf")
+    message.add_attachment(mail("Inner", "Forwarded."))
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    source = Files(tmp_path)
+
+    assert ids(source) == [
+        "a.eml", "a.eml/attachment.eml", "a.eml/notes-2.txt", "a.eml/notes.txt", "a.eml/p_an.pdf", "a.eml/report.pdf",
+    ]  # fmt: skip
+    assert source.read("a.eml").notes == ()
+    assert "parent" not in source.read("a.eml").metadata
+    report = source.read("a.eml/report.pdf")
+    assert (report.raw, report.metadata["parent"], report.metadata["n_pages"]) == ("Of the ledger", "a.eml", 1)
+    assert source.read("a.eml/notes-2.txt").raw == "again"
+    assert "Forwarded." in str(source.read("a.eml/attachment.eml").raw)
+    assert source.place("a.eml/report.pdf") == str(tmp_path / "a.eml")
+
+
+def test_a_picture_within_the_text_is_no_attached_file(tmp_path: Path) -> None:
+    message = mail("Plan")
+    message.add_attachment(b"GIF89a", maintype="image", subtype="gif", disposition="inline", filename="logo.gif")
+    message.add_attachment(b"GIF89a", maintype="image", subtype="gif", filename="photo.gif")
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+
+    assert ids(Files(tmp_path)) == ["a.eml", "a.eml/photo.gif"]
+
+
+def test_each_mail_of_a_mailbox_is_an_artifact(tmp_path: Path) -> None:
+    quoted = mail("Two", "From the start\nFrom here", plan__txt=b"Of the plan")
+    write_mailbox(tmp_path / "all.mbox", [mail("One", message_id="1@example.org"), quoted, quoted])
+    source = Files(tmp_path)
+
+    first, second, attached = ids(source)
+
+    assert first == "all.mbox/1@example.org.eml"
+    assert source.read(first).metadata["title"] == "One"
+    assert str(source.read(second).raw).endswith("From the start\nFrom here\n")
+    assert attached == f"{second}/plan.txt"
+    assert source.read(attached).metadata["parent"] == second
+    assert source.place(second) == str(tmp_path / "all.mbox")
+
+
+def test_two_mails_with_one_message_id_are_two_artifacts(tmp_path: Path) -> None:
+    write_mailbox(tmp_path / "all.mbox", [mail("One", "a", "x@y"), mail("Two", "b", "x@y")])
+
+    first, second = ids(Files(tmp_path))
+
+    assert {Files(tmp_path).read(each).metadata["title"] for each in (first, second)} == {"One", "Two"}
+
+
+def test_a_mailbox_that_loses_a_mail_loses_that_artifact_alone(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    cli.settings["corpora"]["docs"]["edges"] = True
+    mails = [mail(f"Number {n}", f"Of the heron {n}.", f"{n}@x", plan__txt=b"Of plan %d." % n) for n in range(4)]
+    path = cli.folder / "docs" / "all.mbox"
+    path.parent.mkdir(exist_ok=True)
+    write_mailbox(path, mails)
+    first = cli.json("index")["corpora"]["docs"]
+    write_mailbox(path, [mails[0], *mails[2:], mail("Number 9", "Of the heron 9.", "9@x")])
+    second = cli.json("index")["corpora"]["docs"]
+    third = cli.json("index")["corpora"]["docs"]
+
+    def counts(report: dict[str, Any]) -> list[int]:
+        return [report[name] for name in ("new", "changed", "deleted", "unchanged")]
+
+    assert counts(first) == [8, 0, 0, 0]
+    assert counts(second) == [1, 0, 2, 6]
+    assert counts(third) == [0, 0, 0, 7]
+    known = {hit["artifact_id"] for hit in cli.json("search", "heron plan", "-k", "50")}
+    assert known == {f"all.mbox/{n}@x.eml{end}" for n in (0, 2, 3) for end in ("", "/plan.txt")} | {"all.mbox/9@x.eml"}
+    printed = cli.run("search", "Of plan 3", "-k", "1").stdout
+    assert "docs/all.mbox/3@x.eml/plan.txt  " in printed.splitlines()[0]
+    (neighbour,) = cli.json("neighbours", "all.mbox/2@x.eml/plan.txt")
+    assert (neighbour["kind"], neighbour["artifact_id"]) == ("PARENT", "all.mbox/2@x.eml")
+
+
+def test_a_mailbox_that_cannot_be_read_keeps_its_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_mailbox(tmp_path / "all.mbox", [mail("One")])
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("findingaid.sources.files.open_below", refuse)
+    found = Files(tmp_path).discover()
+
+    assert found.listings == []
+    assert [failure.artifact_id for failure in found.failures] == ["all.mbox"]
+    assert "all.mbox/" in found.unknown
+
+
+def test_a_mail_that_left_its_mailbox_after_the_listing_fails_alone(tmp_path: Path) -> None:
+    write_mailbox(tmp_path / "all.mbox", [mail("One", message_id="1@x"), mail("Two", message_id="2@x")])
+    source = Files(tmp_path)
+    source.discover()
+    write_mailbox(tmp_path / "all.mbox", [mail("Two", message_id="2@x")])
+
+    with pytest.raises(ReadError, match=r"no longer in all\.mbox"):
+        source.read("all.mbox/1@x.eml")
+    assert source.read("all.mbox/2@x.eml").metadata["title"] == "Two"
+    assert source.listing("all.mbox/1@x.eml") is None
+    listed = source.listing("all.mbox/2@x.eml")
+    assert listed is not None
+    assert listed.stamp == source.discover().listings[0].stamp
+
+
+def test_what_is_no_mailbox_despite_its_name_is_read_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text("Plain words.")
+    (tmp_path / "empty.mbox").write_text("")
+    (tmp_path / "folder.mbox").mkdir()
+    (tmp_path / "folder.mbox" / "a.md").write_text("Text.")
+    source = Files(tmp_path)
+
+    assert ids(source) == ["a.mbox", "folder.mbox/a.md"]
+    assert source.read("a.mbox").raw == "Plain words."
+    assert source.read("folder.mbox/a.md").raw == "Text."
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"no header",
+        MIXED + b"--q\nContent-Disposition: attachment; filename=a.txt\n\ncut",
+        b"From: a\nContent-Type: multipart/mixed; boundary=\n\n--\n\n--\n",
+        MIXED + b"--q\nContent-Type: multipart/mixed; boundary=q\n\n" * 999,
+        b"From: <<>>@\nTo: ,,;:\nDate: never\nMessage-ID: <\nSubject: =?utf-8?q?=\xff?=\n\ntext",
+        bytes(range(256)) * 9,
+    ],
+)  # fmt: skip
+def test_a_damaged_mail_is_listed_and_fails_or_is_read(tmp_path: Path, payload: bytes) -> None:
+    (tmp_path / "a.eml").write_bytes(payload)
+    (tmp_path / "b.md").write_text("Text.")
+    (tmp_path / "c.mbox").write_bytes(b"From a@b Mon Mar  2 10:00:00 2026\n" + payload)
+    source = Files(tmp_path)
+
+    found = ids(source)
+
+    assert {"a.eml", "b.md"} <= set(found)
+    for each in found:
+        try:
+            assert source.read(each).artifact_id == each
+        except ReadError as error:
+            assert "\n" not in str(error)  # noqa: PT017  # which of the two it is depends on the bytes
+
+
+def test_attached_files_outside_local_folders_stay_a_note() -> None:
+    found = convert_document("a.eml", bytes(mail("Plan", a__txt=b"text")), LIMIT)
+
+    assert found is not None
+    assert [str(note) for note in found.notes] == [ATTACHED]
+
+
+def test_more_parts_than_a_listing_may_have_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_mailbox(tmp_path / "all.mbox", [mail(str(n)) for n in range(5)])
+    monkeypatch.setattr("findingaid.sources.limits.ENTRIES", 3)
+
+    with pytest.raises(SourceError, match="more than 3 files"):
+        Files(tmp_path).discover()
