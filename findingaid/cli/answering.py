@@ -174,7 +174,8 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" {printed_span(place.span, place.artifact_version)}" if place.span else ""
-        say_line(f"    {claim.corpus}/{place.artifact_id}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
+        name = ", ".join(filter(None, (f"{claim.corpus}/{place.artifact_id}", place.place)))
+        say_line(f"    {name}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
 
 
 def _print_quote(number: int, quote: Quote) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import string
 import subprocess
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from findingaid.query.lookup.freshness import HasFreshness
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import HitGroup
 from findingaid.text.analyzer import Lexical, split_identifiers
+from findingaid.text.structure import PAGE_SIGN
 from findingaid.text.words import find_words, salient
 
 LINES = 4
@@ -28,6 +30,9 @@ LINES = 4
 
 LINE_CHARS = 400
 """Most characters of one of these lines; a paragraph is often a single line."""
+
+NO_WORDS = f"{string.whitespace}{PAGE_SIGN}"
+"""Characters of lines that are left out."""
 
 WEAK = "nothing matches well; these are the nearest:"
 
@@ -63,7 +68,7 @@ class Highlighter:
 
     def excerpt(self, text: str) -> str:
         """Return the lines of a text that have most of the queries' words, at most `LINES`, as they are in the text."""
-        lines = [line for line in textwrap.dedent(text.expandtabs(4)).splitlines() if line.strip()]
+        lines = [line for line in textwrap.dedent(text.expandtabs(4)).splitlines() if line.strip(NO_WORDS)]
         counts = [len(self.spans(line)) for line in lines]
         starts = range(max(1, len(lines) - LINES + 1))
         first = max(starts, key=lambda start: sum(counts[start : start + LINES]), default=0)

@@ -82,7 +82,7 @@ def _before_node(hits: Sequence[Hit], end: int) -> int:
 def _shown(view: View, asked: SearchInput, hits: Hits) -> list[dict[str, Any]]:
     urls = {key: view.url_of(*key) for key in {(hit.corpus, hit.artifact_id) for hit in hits}}
     if asked.detail == "full":
-        return [{**hit.to_dict(), "url": urls[hit.corpus, hit.artifact_id]} for hit in hits]
+        return [{**hit.to_dict(), "url": _url(hit, urls)} for hit in hits]
     titles = view.aid.titles(urls)
     brief = [_brief(hit, titles.get((hit.corpus, hit.artifact_id), ""), urls) for hit in hits]
     if asked.detail == "id":
@@ -96,12 +96,18 @@ def _brief(hit: Hit, title: str, urls: Mapping[tuple[str, str], str]) -> dict[st
         "artifact_id": hit.artifact_id,
         "corpus": hit.corpus,
         "title": title or hit.artifact_id,
-        "url": urls[hit.corpus, hit.artifact_id],
+        "url": _url(hit, urls),
         "score": round(hit.score, 4),
         "place": hit.place,
         "span": hit.span,
         "artifact_version": hit.artifact_version,
     }
+
+
+def _url(hit: Hit, urls: Mapping[tuple[str, str], str]) -> str:
+    """Return the URL of a hit. That of a PDF opens the page, as browsers and viewers take it."""
+    url, page = urls[hit.corpus, hit.artifact_id], hit.metadata.get("page")
+    return f"{url}#page={page}" if page and url.partition("?")[0].lower().endswith(".pdf") and "#" not in url else url
 
 
 def _snippet(view: View, hit: Hit, hits: Hits) -> dict[str, Any]:

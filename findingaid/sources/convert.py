@@ -38,7 +38,7 @@ from findingaid.sources.office import make_readable
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
 from findingaid.text.decoding import decode
-from findingaid.text.structure import PAGE_BREAK
+from findingaid.text.structure import PAGE_BREAK, PAGE_SIGN
 from findingaid.text.titles import as_title
 
 MOST_MEMORY = 4_000_000_000
@@ -293,9 +293,9 @@ def _string(get: Callable[..., int], *given: Any) -> str:
 
 
 def _page(text: str) -> str:
-    """Return a page's text with uniform line ends, words hyphenated across lines joined, and form feeds replaced."""
+    """Return a page's text with uniform line ends, words hyphenated across lines joined, and page ends replaced."""
     text = HYPHEN.sub(lambda found: found[1] if found[1].islower() else f"-{found[1]}", text)
-    return re.sub(r"\r\n?|\v|\f", "\n", text).strip()
+    return re.sub(rf"\r\n?|\v|\f|{PAGE_SIGN}", "\n", text).strip()
 
 
 def _docx(payload: bytes, max_bytes: int) -> Converted:

@@ -1,6 +1,6 @@
 """Workbooks as Markdown: blocks of rows, each below a heading with its sheet and rows, with the header repeated.
 
-Blocks are separated as the pages of a document are. `findingaid.text.structure.Rows` finds the places again.
+`findingaid.text.structure.Rows` finds the places again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from findingaid.errors import ReadError
-from findingaid.text.structure import PAGE_BREAK, rows_heading
+from findingaid.text.structure import rows_heading
 
 BLOCK_CHARACTERS = 600
 """Length of a block, so that a block of numbers fits the 256 tokens that the default embedder reads."""
@@ -61,8 +61,8 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
                 blocks.append(block)
                 size += len(block.encode())
                 if size > max_bytes:
-                    return PAGE_BREAK.join(blocks), sheets, left_out
-    return PAGE_BREAK.join(blocks), sheets, left_out
+                    return "\n\n".join(blocks), sheets, left_out
+    return "\n\n".join(blocks), sheets, left_out
 
 
 def _without_value(payload: bytes) -> Mapping[str, int]:
@@ -132,7 +132,7 @@ def _blocks(sheet: str, rows: Sequence[Row]) -> Iterator[str]:
     header = rows[at][1] if at is not None else [column_name(i) for i in used]
     above, body = (rows[:at], rows[at + 1 :]) if at is not None else ([], rows)
     if above or not body:
-        yield _block(sheet, above or rows, [" ".join(filter(None, cells)) for _, cells in above or rows])
+        yield _block(sheet, above or rows, [_title(cells) for _, cells in above or rows])
     table = [_line(header), _line(["---"] * len(header))]
     wide = len(table[0]) > BLOCK_CHARACTERS / 2
     block: list[Row] = []
@@ -161,6 +161,12 @@ def _header_of(rows: Sequence[Row]) -> int | None:
 def column_name(index: int) -> str:
     """Return the letters of a column: 0 is A, 26 is AA."""
     return ("" if index < 26 else column_name(index // 26 - 1)) + chr(ord("A") + index % 26)
+
+
+def _title(cells: Sequence[str]) -> str:
+    """Return a row above the header, which is no heading of Markdown even if it begins as one."""
+    text = " ".join(filter(None, cells))
+    return f"\\{text}" if text.startswith("#") else text
 
 
 def _line(cells: Sequence[str]) -> str:

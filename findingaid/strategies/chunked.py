@@ -18,7 +18,7 @@ from findingaid.registry import checked
 from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, text_of
 from findingaid.text.cleaning import Noise
 from findingaid.text.splitting import chunk_indices
-from findingaid.text.structure import Headings, Pages, Rows, python_pieces
+from findingaid.text.structure import PAGE_SIGN, Headings, Pages, Rows, python_pieces, trim_page_ends
 
 CHUNK_SIZE = 1200
 """Characters per chunk, about 250 tokens of English, for an embedder without a length limit."""
@@ -47,8 +47,8 @@ class Chunked:
 
     The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
     and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
-    overlap between these. If the artifact has `n_pages`, with pages separated by form feeds, a chunk gets its `page`.
-    If it has `n_sheets`, it is cut where a block of rows begins, and a chunk gets its `sheet` and `rows`.
+    overlap between these. If the artifact has `n_pages`, with pages separated by form feeds or ␌, a chunk gets its
+    `page`. If it has `n_sheets`, it is cut where a block of rows begins, and a chunk gets its `sheet` and `rows`.
 
     Chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data and link
     targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a chunk when
@@ -116,6 +116,8 @@ class Chunked:
         elif rows:
             parts = [(start, text[start:end]) for start, end in rows.spans]
         cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
+        if paged:
+            cut = (trim_page_ends(start, chunk) for start, chunk in cut)
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
         chunks = self._cleaned(text, media_type, [c for c in cut if c[1].replace("\0", "").strip()])
@@ -131,6 +133,8 @@ class Chunked:
                 own |= pages.fields(*span)
             if rows:
                 own |= rows.fields(start)
+            if PAGE_SIGN in chunk:
+                searched = (searched or chunk).replace(PAGE_SIGN, "")
             if self.titles:
                 searched = self._under_title(heading_path(title, own), searched or chunk)
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span, searched))

@@ -32,7 +32,7 @@ QUOTED = re.compile(r"[\r\n][ \t>]+")
 
 STOPS = re.compile(r"[.!?…]")
 
-BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*|\f")
+BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*|[\f\u240c]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from string import whitespace
 from typing import Any
 
 from findingaid.text.markdown import LINE_END, Span, headings
@@ -49,15 +50,25 @@ class Headings:
         return self.paths[i] if i >= 0 else ()
 
 
+PAGE_SIGN = "\u240c"
+"""Sign between the pages of a converted document: the symbol for a form feed, which can be shown as it is."""
+
+PAGE_BREAK = f"\n\n{PAGE_SIGN}\n\n"
+"""Separator between pages, set off by blank lines so that strategies see the end of a paragraph."""
+
+PAGE_ENDS = re.compile(f"[\f{PAGE_SIGN}]")
+"""Ends of pages: that sign, or a form feed in the text of another source."""
+
+
 @dataclass(frozen=True)
 class Pages:
-    """Pages of a text, counted from 1. `ends` are the offsets of the form feeds that separate them."""
+    """Pages of a text, counted from 1. `ends` are the offsets of the signs that separate them."""
 
     ends: Sequence[int]
 
     @classmethod
     def of(cls, text: str) -> Pages:
-        return cls([found.start() for found in re.finditer("\f", text)])
+        return cls([found.start() for found in PAGE_ENDS.finditer(text)])
 
     def fields(self, start: int, end: int) -> dict[str, Any]:
         """Return the `page` on which a span begins; if it covers several pages, also [first, last] as `pages`."""
@@ -65,8 +76,32 @@ class Pages:
         return {"page": first} | ({"pages": [first, last]} if last > first else {})
 
 
-PAGE_BREAK = "\n\n\f\n\n"
-"""Separator between pages: a form feed, set off by blank lines so that strategies see the end of a paragraph."""
+def trim_page_ends(start: int, text: str) -> tuple[int, str]:
+    """Return a text that begins at `start` without the ends of pages, and the white space, around it."""
+    trimmed = text.lstrip(f"{PAGE_SIGN}{whitespace}")
+    return start + len(text) - len(trimmed), trimmed.rstrip(f"{PAGE_SIGN}{whitespace}")
+
+
+def page_at(metadata: Mapping[str, Any], text: str, position: int) -> int | None:
+    """Return the page of a position in the text of a surface with these fields; None if it has no pages."""
+    match metadata:
+        case {"pages": [int(first), *_]} | {"page": int(first)}:
+            return first + len(PAGE_ENDS.findall(text, 0, position))
+        case _:
+            return None
+
+
+def page_in_words(page: int) -> str:
+    """Return the number of a page in words."""
+    return f"p. {page}"
+
+
+def place_of_span(text: str, metadata: Mapping[str, Any], span: Span) -> str:
+    """Return the place of a span in the text of an artifact with these fields, as `place_in_words` does."""
+    if metadata.get("n_sheets"):
+        return place_in_words(Rows.of(text).fields(span[0]))
+    return place_in_words(Pages.of(text).fields(*span)) if metadata.get("n_pages") else ""
+
 
 ROWS_HEADING = re.compile(r"## Sheet (.+), rows? (\d+)(?: to (\d+))?$", re.MULTILINE)
 
@@ -83,17 +118,16 @@ def rows_place(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """Blocks of rows of a workbook's text, separated as pages are. Each begins with its heading."""
+    """Blocks of rows of a workbook's text, each of which begins with its heading."""
 
     spans: Sequence[Span]
     places: Sequence[dict[str, Any]]
 
     @classmethod
     def of(cls, text: str) -> Rows:
-        ends = [found.start() for found in re.finditer("\f", text)]
-        spans = [*pairwise([0, *ends, len(text)])]
-        found = [ROWS_HEADING.search(text, start, end) for start, end in spans]
-        return cls(spans, [{} if f is None else _rows_fields(f) for f in found])
+        found = [*ROWS_HEADING.finditer(text)]
+        starts = [0, *(heading.start() for heading in found[1:]), len(text)]
+        return cls([*pairwise(starts)], [_rows_fields(heading) for heading in found] or [{}])
 
     def fields(self, start: int) -> dict[str, Any]:
         """Return the `sheet` and the `rows` [first, last] of the block at a position."""
@@ -106,7 +140,7 @@ def place_in_words(metadata: Mapping[str, Any]) -> str:
         case {"sheet": sheet, "rows": [int(first), int(last)]}:
             return f"sheet {sheet}, {rows_place(first, last)}"
         case {"page": int(page)}:
-            return f"p. {page}"
+            return page_in_words(page)
         case _:
             return ""
 

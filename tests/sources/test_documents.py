@@ -24,9 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from findingaid import FindingAid
+from findingaid.config.loading import load
 from findingaid.errors import ReadError
 from findingaid.model import Artifact
 from findingaid.request_limits import CALLER, within
+from findingaid.serve.session import Session
 from findingaid.sources import convert
 from findingaid.sources.documents import (
     A_CALLER,
@@ -46,6 +48,8 @@ from tests.paths import ROOT
 from tests.support.documents import changed, epub, notebook, pdf, scanned_pdf, slides, word, zipped
 
 LIMIT = 20_000_000
+
+BIRDS = ("heron", "kestrel", "ledger", "osprey")
 
 SENTENCE = "The {} is described here in a sentence that stands for itself."
 
@@ -76,7 +80,7 @@ def read(tmp_path: Path) -> Callable[..., Artifact]:
     [
         (
             "report.pdf",
-            "Of the ledger\n\n\f\n\nOf the vector\nand more",
+            "Of the ledger\n\n␌\n\nOf the vector\nand more",
             {"title": "Annual report", "author": "Ada", "media_type": "application/pdf", "n_pages": 2},
         ),
         (
@@ -91,7 +95,7 @@ def read(tmp_path: Path) -> Callable[..., Artifact]:
         ),
         (
             "deck.pptx",
-            "# Install\nOf the ledger\n\n\f\n\n# Use\nOf the vector\n\n### Notes:\nSay it slowly",
+            "# Install\nOf the ledger\n\n␌\n\n# Use\nOf the vector\n\n### Notes:\nSay it slowly",
             {
                 "title": "Install",
                 "media_type": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
@@ -184,6 +188,41 @@ def test_a_chunk_says_on_which_pages_it_stands(read: Callable[..., Artifact]) ->
     ]
     assert all(c.span and text[slice(*c.span)] == c.text for c in chunks)
     assert (whole.metadata["page"], whole.metadata["pages"]) == (1, [1, 4])
+
+
+def test_a_hit_and_a_citation_name_the_page_of_their_sentence(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    pages = [f"The {bird} stands on page {n} of the handbook.\nIt is a bird." for n, bird in enumerate(BIRDS, 1)]
+    cli.write("birds.pdf", pdf(*pages))
+    cli.run("index")
+
+    for n, bird in enumerate(BIRDS, 1):
+        (hit,) = cli.json("search", f"where does the {bird} stand")
+        assert (hit["metadata"]["page"], hit["metadata"]["pages"], hit["place"]) == (n, [1, len(BIRDS)], f"p. {n}")
+        assert f"birds.pdf, p. {n} " in cli.run("search", f"where does the {bird} stand").stdout
+        answer = cli.json("answer", f"where does the {bird} stand")
+        assert answer["quotes"][0]["place"] == f"p. {n}"
+        assert f"birds.pdf, p. {n} [" in cli.run("answer", f"where does the {bird} stand").stdout
+    for shown in (cli.run("show", "birds.pdf").stdout, cli.run("search", "bird").stdout):
+        assert "\f" not in shown
+        assert "x0c" not in shown
+    session = Session.of(FindingAid.of(load(cli.config)))
+    for detail in ("full", "snippet", "id"):
+        (found,) = session.call("search", {"query": "the osprey stands", "detail": detail})["hits"]
+        assert found["place"] == "p. 4"
+        assert found["url"].endswith("/docs/birds.pdf#page=4")
+
+
+def test_a_chunk_neither_begins_nor_ends_with_the_end_of_a_page() -> None:
+    text = "One.\n\n␌\n\n␌\n\nTwo words.\n\n␌\n\nThree."
+    chunks = Chunked(chunk_size=11, overlap=0).decompose("a.pdf", text, {"n_pages": 4}).surfaces
+
+    assert [(chunk.text, chunk.metadata["page"], "pages" in chunk.metadata) for chunk in chunks] == [
+        ("One.", 1, False),
+        ("Two words.", 3, False),
+        ("Three.", 4, False),
+    ]
+    assert all(chunk.span and text[slice(*chunk.span)] == chunk.text for chunk in chunks)
 
 
 def test_form_feeds_of_a_text_without_pages_are_none() -> None:

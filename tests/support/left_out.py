@@ -31,7 +31,7 @@ HEADER = (
     "<w:p><w:r><w:t>a lost word</w:t></w:r></w:p></w:hdr>"
 )
 FRAMED = b"<p>text</p><iframe src='b.html'></iframe>"
-MAIL = b"From: Ada <ada@example.org>\nSubject: Plan\nContent-Type: text/html\n\n" + FRAMED
+MAIL = b"From: Ada <ada@example.org>\nSubject: Plan\nContent-Type: text/html\n\n<p>text</p><input value='typed'>"
 SAVED = (
     b"From: <saved>\nSubject: Page\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=q\n\n"
     b"--q\nContent-Type: text/html\n\n%s\n--q--\n" % FRAMED
@@ -69,7 +69,7 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
         "cells with outputs, which are not read",
     ),
     **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
-    "mail.eml": (MAIL, FRAMES),
+    "mail.eml": (MAIL, "filled fields of a form, not read"),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
     **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
     "old.xls": ((DATA / "insurance.xls").read_bytes(), HIDDEN),

@@ -41,7 +41,10 @@ ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Location of a claim: the passage of an artifact that states it, and the record that was found."""
+    """Location of a claim: the passage of an artifact that states it, and the record that was found.
+
+    `place` names it in a document, such as a page.
+    """
 
     artifact_id: str
     record_id: str
@@ -51,6 +54,7 @@ class Place:
     fresh: Fresh | None = None
     fresh_note: str = ""
     artifact_version: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)

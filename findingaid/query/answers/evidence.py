@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import orjson
 
 from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
-from findingaid.model import CLAIM, Hit, Mode
+from findingaid.model import CLAIM, Artifact, Hit, Mode
 from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
 from findingaid.query.answers.quotes import find_quotes
 from findingaid.query.answers.relevance import REFUSED, estimate_relevance
@@ -23,11 +24,12 @@ from findingaid.query.search.request import Request
 from findingaid.query.search.searcher import Searcher
 from findingaid.store.sql import both, one_of
 from findingaid.store.vectors import unit
+from findingaid.text.structure import place_of_span
 from findingaid.text.words import salient, salient_words, stems
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
-    from findingaid.query.search.reader import Reader
+    from findingaid.query.search.reader import Key, Reader
 
 MIN_SEARCHED = 50
 """Minimum number of claims to search for; more for an answer with many claims."""
@@ -167,6 +169,7 @@ def _read_citable(
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in read_claim_records(reader.records, both(one_of("claim_id", wanted), eligible.claims(allowed), within)):
         found[row["claim_id"]].append(row)
+    artifacts = _artifacts_with_places(reader, chain.from_iterable(found.values()))
     citable = []
     for claim_id in wanted:
         # A claim may be verbatim in one artifact and not in another: it is cited only by its best tier.
@@ -180,7 +183,9 @@ def _read_citable(
                     claims[0][0].text,
                     tier,
                     eligible.standing(claim_id),
-                    tuple(_build_place(claim, row) for claim, row in claims if tier_of(eligible, claim) is tier),
+                    tuple(
+                        _build_place(claim, row, artifacts) for claim, row in claims if tier_of(eligible, claim) is tier
+                    ),
                     claims[0][0].type,
                     tuple(claims[0][0].entities),
                     searcher.store.lexical,
@@ -264,6 +269,15 @@ def claim_from_row(row: Mapping[str, Any]) -> Claim:
     )
 
 
-def _build_place(claim: Claim, row: Mapping[str, Any]) -> Place:
+def _artifacts_with_places(reader: Reader, rows: Iterable[Mapping[str, Any]]) -> Mapping[Key, Artifact]:
+    """Return the artifacts of claims that have pages or sheets."""
+    ids = {row["artifact_id"] for row in rows if any(name in row["metadata"] for name in ('"n_pages"', '"n_sheets"'))}
+    return {key: artifact for key, (artifact, _) in reader.artifacts(ids).items()} if ids else {}
+
+
+def _build_place(claim: Claim, row: Mapping[str, Any], artifacts: Mapping[Key, Artifact]) -> Place:
     found = claim.artifact_id, row["record_id"], claim.span, claim.quote, claim.evidence
-    return Place(*found, artifact_version=claim.artifact_version)
+    artifact, place = artifacts.get((claim.corpus, claim.artifact_id)), ""
+    if artifact and claim.span and isinstance(artifact.raw, str):
+        place = place_of_span(artifact.raw, artifact.metadata, claim.span)
+    return Place(*found, artifact_version=claim.artifact_version, place=place)

@@ -21,6 +21,7 @@ from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
+from findingaid.text.structure import page_at, page_in_words
 from findingaid.text.words import LETTERS, salient, stems
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         sentence.text,
         hit.text[start - at : end - at],
         relevance,
-        hit.place,
+        page_in_words(page) if (page := page_at(hit.metadata, hit.text, start - at)) else hit.place,
         lexical=lexical,
     )
 

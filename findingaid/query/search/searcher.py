@@ -49,6 +49,7 @@ from findingaid.query.search.fusion import (
 )
 from findingaid.query.search.hits import HIT_COLUMNS, Hits, build_hit
 from findingaid.query.search.noise import is_weak
+from findingaid.query.search.pages import at_matched_page
 from findingaid.query.search.reader import Candidate, Key, Reader, RowHit
 from findingaid.query.search.request import Request
 from findingaid.query.search.timeouts import run_with_timeout
@@ -203,6 +204,7 @@ class Searcher:
         if reader.memory and request.mode != "lexical" and not request.offset:  # all pages are of one order
             reader.memory.on_search()
         hits = _read_page(reader, request, self._rank(reader, request))
+        hits = Hits([at_matched_page(hit, request.queries, self.store.lexical) for hit in hits], hits.enough)
         for post_processor in request.post_processors:
             changed = post_processor.process(reader, request, hits)
             hits = Hits(changed, getattr(changed, "enough", hits.enough) or hits.enough)
