@@ -128,12 +128,12 @@ def test_a_picture_within_the_text_is_no_attached_file(tmp_path: Path) -> None:
 
 def test_each_mail_of_a_mailbox_is_an_artifact(tmp_path: Path) -> None:
     quoted = mail("Two", "From the start\nFrom here", plan__txt=b"Of the plan")
-    write_mailbox(tmp_path / "all.mbox", [mail("One", message_id="1@example.org"), quoted, quoted])
+    write_mailbox(tmp_path / "all.mbox", [mail("One", message_id="+1@example.org"), quoted, quoted])
     source = Files(tmp_path)
 
     first, second, attached = ids(source)
 
-    assert first == "all.mbox/1@example.org.eml"
+    assert first == "all.mbox/+1@example.org.eml"
     assert source.read(first).metadata["title"] == "One"
     assert str(source.read(second).raw).endswith("From the start\nFrom here\n")
     assert attached == f"{second}/plan.txt"

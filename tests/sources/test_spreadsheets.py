@@ -164,6 +164,7 @@ def test_pages_and_tables_of_text_under_the_name_of_a_workbook_are_read() -> Non
         ("blank.xlsx", workbook(lambda book: book.add_worksheet()), "no text in this spreadsheet"),
         ("bomb.xlsx", zipped({"xl/worksheets/sheet1.xml": bytes(201_000_000)}), "unpacks to 201,000,000 bytes"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_workbook_that_cannot_be_read_fails_in_one_line(name: str, payload: bytes, words: str) -> None:
     with pytest.raises(ReadError, match=words) as raised:

@@ -94,7 +94,7 @@ SKIPPED: Mapping[str, tuple[bytes, str]] = {
     "mail.msg": (OLE, "not read: save it as EML"),
     "files.zip": (zipped({"a.txt": "text"}), "an archive, not read: unpack it, or make it the root of a source"),
     "picture.png": (picture(), "not text"),
-    "noise.bin.gz": (gzip.compress(bytes(99)), "not text"),
+    "noise.bin.gz": (gzip.compress(bytes(99), mtime=0), "not text"),
 }
 """Name -> its bytes, of which no text is made, and the reason."""
 
