@@ -222,4 +222,4 @@ class OneWanted:
 def test_any_source_may_skip_an_artifact(make_aid: Any) -> None:
     report = make_aid(source=OneWanted()).index().corpora["docs"]
 
-    assert (report.artifacts, report.failed, report.notes) == (1, [], ["skipped 1 without suffix: a draft"])
+    assert (report.artifacts, report.failed, report.remarks) == (1, [], ["skipped 1 without suffix: a draft"])
