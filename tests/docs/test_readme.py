@@ -29,7 +29,7 @@ SHOWN = [
     for block in BLOCK.findall(path.read_text())
     for c in commands(block)
 ]
-HAND_MADE = ("strategy.name=Chunk", "pth LIKE", "show b5262317f5", "once more")  # shows an error
+HAND_MADE = ("strategy.name=Chunk", "pth LIKE", "once more")  # shows an error
 
 
 @pytest.fixture(scope="module")
