@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import sqlglot
 from annotated_types import Gt
+from pydantic import AfterValidator, ValidationInfo
 from sqlglot import exp
 
 from findingaid.errors import ConfigError, ReadError, SourceError, brief
@@ -33,9 +35,19 @@ AT_ONCE = 1_000
 NUMBERS = (int, float, Decimal)
 """Types of ids that are compared as numbers; others, such as dates, are compared as text."""
 
+IN_A_FILE = re.compile(r"((?:sqlite|duckdb):///)([^/:].*)")
+"""Address of a database in a file that is named by a relative path."""
+
 SELECT = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 
 INSTALL = "the source sql needs SQLAlchemy and a driver of the database: pip install 'findingaid[sql]'"
+
+
+def _beside_the_config(url: str | None, info: ValidationInfo) -> str | None:
+    """Return an address in which a relative path of a file is below the folder of the configuration file."""
+    base: Path | None = (info.context or {}).get("base")
+    found = IN_A_FILE.match(url or "")
+    return url if base is None or found is None else f"{found[1]}{base / found[2]}"
 
 
 @checked
@@ -43,14 +55,15 @@ INSTALL = "the source sql needs SQLAlchemy and a driver of the database: pip ins
 class Database:
     """The rows of a table, or of a query that selects, in any database for which SQLAlchemy has a driver.
 
-    `url` is SQLAlchemy's, without a password; `url_env` names the environment variable with an address that has one.
-    `id` names a column without nulls or repeated values. Several `text` columns are joined by blank lines; without any,
-    the payload is the whole row, for a strategy with a `text_key`. `fields` become metadata: by default all other
-    columns. A row is read again when its `updated` column changes; without one, every run reads all rows to compare
-    them. A statement is stopped after `timeout` seconds. The database is opened for reading only.
+    `url` is SQLAlchemy's, without a password; in a configuration, a file is relative to its folder. `url_env` names the
+    environment variable with an address that has one. `id` names a column without nulls or repeated values. Several
+    `text` columns are joined by blank lines; without any, the payload is the whole row, for a strategy with a
+    `text_key`. `fields` become metadata: by default all other columns. A row is read again when its `updated` column
+    changes; without one, every run reads all rows to compare them. A statement is stopped after `timeout` seconds. The
+    database is opened for reading only.
     """
 
-    url: str | None = None
+    url: Annotated[str | None, AfterValidator(_beside_the_config)] = None
     url_env: str | None = None
     table: str | None = None
     query: str | None = None

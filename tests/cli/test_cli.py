@@ -108,7 +108,7 @@ def test_search_keeps_the_contract(indexed: Cli) -> None:
         assert list(hit) == [
             "record_id", "artifact_id", "corpus", "surface_kind", "surface_index", "score", "text", "span", "metadata",
             "route", "depth", "seed", "ranks", "weight", "parts", "weak",
-            "fresh", "fresh_note", "artifact_version",
+            "fresh", "fresh_note", "artifact_version", "place",
         ]  # fmt: skip
 
 

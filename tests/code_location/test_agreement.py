@@ -24,7 +24,7 @@ from findingaid_dagster.assets.corpus import materialize
 from findingaid_dagster.assets.keys import Keys
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.events import logged_data_versions
-from findingaid_dagster.pipelines import automation
+from findingaid_dagster.pipelines import stale
 from findingaid_dagster.resources import FindingAidResource
 from tests.code_location.test_checks import latest_metadata
 from tests.conftest import Cli, text_about
@@ -190,13 +190,13 @@ def test_only_a_run_that_is_alive_and_writes_this_store_is_waited_for(
     """Dagster keeps a run as started whose process was killed."""
     location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
-    started(location, {automation.STORE_TAG: text_hash("another store")})
+    started(location, {stale.STORE_TAG: text_hash("another store")})
     assert tick(location).run_requests, "a run into another store"
 
     run = started(location)
     assert tick(location).skip_message == f"run {run[:8]} of the index job is under way"
 
-    monkeypatch.setattr(automation, "SILENT_SECONDS", -1)
+    monkeypatch.setattr(stale, "SILENT_SECONDS", -1)
     assert tick(location).run_requests, "nothing was heard of it, and it holds no lease"
 
     with Leases(location.aid.store).of_run(run, location.aid.embedder.id, print).on("docs"):

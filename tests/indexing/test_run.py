@@ -150,7 +150,7 @@ def test_of_artifacts_with_one_id_the_first_counts_and_a_note_says_so(make_aid: 
 
     docs = report.corpora["docs"]
     assert (docs.artifacts, docs.failed, report.unpublished) == (2, [], None)
-    assert docs.notes == ["listed again under an id that another artifact has, and left out: 1, such as 'a.md'"]
+    assert docs.remarks == ["listed again under an id that another artifact has, and left out: 1, such as 'a.md'"]
 
 
 @pytest.mark.parametrize("span", [(0, 500), (-9, 7), (1, 8), (7, 0)])

@@ -556,7 +556,7 @@ def test_the_client_of_fastmcp_takes_every_profile(session: Session, address: st
         pair, document = anyio.run(partial(ask, other, "fetch", id="notes/long.md"))
 
     assert tools == list(AGENT)
-    brief = {"record_id", "artifact_id", "artifact_version", "corpus", "title", "url", "score", "span", "place"}
+    brief = {"record_id", "artifact_id", "artifact_version", "corpus", "title", "url", "score", "span"}
     assert found["hits"][0].keys() == brief
     assert pair == ["search", "fetch"]
     assert document["text"] == LONG[:TEXT_CHARS]

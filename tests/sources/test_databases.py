@@ -222,7 +222,7 @@ def test_a_corpus_follows_a_table_and_pays_for_what_changed(cli: Cli) -> None:
     with sqlite3.connect(file) as connection:
         connection.executescript(ROWS + ";")
     cli.settings["corpora"] = {
-        "tickets": {"source": {"kind": "sql", "url": f"sqlite:///{file}", "table": "tickets", "text": "body"}}
+        "tickets": {"source": {"kind": "sql", "url": "sqlite:///tickets.db", "table": "tickets", "text": "body"}}
     }
     first = cli.json("index")["corpora"]["tickets"]
     with sqlite3.connect(file) as connection:
