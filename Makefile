@@ -12,7 +12,6 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 OLDEST_DAGSTER := 1.13.6
 
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
-# More processes than cores pay off with the slow tests, which mostly wait.
 WORKERS := auto
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
 # TESTS="slow or not slow" runs all of them at once.

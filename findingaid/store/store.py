@@ -33,9 +33,6 @@ LOGGER = logging.getLogger("findingaid")
 PATIENCE_SECONDS = 60.0
 """How long a commit that conflicts with other writers is retried; each try starts from the latest version."""
 
-RETRIES = 20
-"""How often Lance itself rebases a commit on those that came first."""
-
 SPREAD = 8
 """Longest random wait before a retry, as a multiple of the time of the last try; it spreads competing writers."""
 
@@ -306,11 +303,7 @@ class Store(Tables):
         )
         if check:
             check(dataset)
-        # Where no lock keeps others out, this is the next version or a conflict: else the commit of a process that was
-        # stopped after its check would follow those of the run that took over.
-        retries = 0 if self.remote else RETRIES
-        done = lance.LanceDataset.commit(dataset, change, read_version=dataset.version, max_retries=retries)
-        return int(done.version)
+        return int(lance.LanceDataset.commit(dataset, change, read_version=dataset.version).version)
 
 
 def _addresses(dataset: lance.LanceDataset, corpus: str, artifact_ids: Sequence[str]) -> NDArray[np.uint64]:
