@@ -202,12 +202,12 @@ class Files:
     def _part(self, artifact_id: str) -> tuple[str, Part] | None:
         """Return the file that holds an artifact, and its place there; None for a file of its own.
 
-        Raises ReadError for a part that is no longer in its file.
+        Raises ReadError for a part that is no longer in its file, and OSError.
         """
         for path in () if self._remote else containers_of(artifact_id):
             try:
                 found = os.stat(os.path.join(self._real_root, real_below(self._real_root, path)))
-            except OSError as error:
+            except (FileNotFoundError, NotADirectoryError) as error:
                 raise ReadError(f"its file cannot be read: {error.strerror or error}", "missing") from error
             if stat.S_ISREG(found.st_mode):
                 parts = self._parts_of(path, _listing(path, found, time.time_ns()).stamp)
@@ -227,29 +227,22 @@ class Files:
         if self._remote:
             found = self._remote.listing(artifact_id)
             return found and _to_convert(found)
-        if any(containers_of(artifact_id)):
-            return self._listing_of_part(artifact_id)
         try:
+            if part := self._part(artifact_id):
+                return _to_convert(part[1].listing(artifact_id))
             stat_result = os.stat(os.path.join(self._real_root, real_below(self._real_root, artifact_id)))
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) and self._local.is_dir():
                 return None
             raise SourceError(f"source.root: {self.root}: {error.strerror or error}") from error
         except ReadError as error:
+            if error.kind == "missing" and self._local.is_dir():
+                return None
             raise SourceError(f"source.root: {artifact_id}: {error}") from error
         if not stat.S_ISREG(stat_result.st_mode):
             return None
         changed = max(stat_result.st_mtime, stat_result.st_ctime)
         return replace(_to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
-
-    def _listing_of_part(self, artifact_id: str) -> Listing | None:
-        try:
-            found = self._part(artifact_id)
-        except (OSError, ReadError) as error:
-            if isinstance(error, ReadError) and error.kind == "missing" and self._local.is_dir():
-                return None
-            raise SourceError(f"source.root: {artifact_id}: {error}") from error
-        return found and _to_convert(found[1].listing(artifact_id))
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mailbox
+import os
 from collections.abc import Iterable
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,37 @@ def test_a_mail_that_left_its_mailbox_after_the_listing_fails_alone(tmp_path: Pa
     listed = source.listing("all.mbox/2@x.eml")
     assert listed is not None
     assert listed.stamp == source.discover().listings[0].stamp
+
+
+def test_a_folder_that_is_called_as_a_mailbox_holds_ordinary_files(tmp_path: Path) -> None:
+    for name in ("INBOX.mbox/notes.md", "old.eml/INBOX.MBOX/notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("# Notes")
+    source = Files(tmp_path)
+
+    for listing in source.discover().listings:
+        found = source.listing(listing.artifact_id)
+        assert found is not None
+        assert replace(found, changed=None) == listing
+        assert source.read(listing.artifact_id).raw == "# Notes"
+    assert source.listing("INBOX.mbox/gone.md") is None
+
+
+def test_a_mailbox_that_is_out_of_reach_is_not_taken_for_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "all.mbox").write_bytes(b"")
+    stat = os.stat
+
+    def refused(path: Any, *given: Any, **named: Any) -> os.stat_result:
+        if str(path).endswith("all.mbox"):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, *given, **named)
+
+    source = Files(tmp_path)
+    source.discover()
+    monkeypatch.setattr(os, "stat", refused)
+
+    with pytest.raises(SourceError, match="Permission denied"):
+        source.listing("all.mbox/one.eml")
 
 
 def test_what_is_no_mailbox_despite_its_name_is_read_as_it_is(tmp_path: Path) -> None:
