@@ -271,7 +271,8 @@ class Run:
                 indexer.retract_other_embedders()
             indexer.collect_unwanted_batches()
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
-        repeated = find_repeated_synopses(self.store, plan.corpus) if report.calls.synthesize else ""
+        written = indexer.pipeline.synopses if report.calls.synthesize else None
+        repeated = find_repeated_synopses(written, self.store, plan.corpus)
         return replace(report, exclude=self._exclude(plan.corpus, report.failed), repeated=repeated)
 
     def _exclude(self, corpus: str, failed: Sequence[Failure]) -> list[str]:

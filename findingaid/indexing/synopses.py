@@ -11,7 +11,7 @@ from findingaid.corpus import Corpus
 from findingaid.indexing.budget import Bounded
 from findingaid.indexing.calls import CachedCalls, CallContext, CallResults, call_synthesizer
 from findingaid.model import Outcome, SynthesizerInput
-from findingaid.protocols import Synthesizer
+from findingaid.protocols import CostsNothing, Synthesizer
 from findingaid.store import Store
 from findingaid.store.sql import equals
 from findingaid.strategies.with_synopsis import WithSynopsis, split_synopsis
@@ -31,11 +31,14 @@ def write_synopses(of: WithSynopsis, shown: Mapping[str, SynthesizerInput], cont
     return with_fallbacks(of, shown, CachedCalls(of.synthesizer, context).results(shown), context)
 
 
-def find_repeated_synopses(store: Store, corpus: str) -> str:
+def find_repeated_synopses(of: WithSynopsis | None, store: Store, corpus: str) -> str:
     """Return a line naming artifacts of different text with the same synopsis, if these are most of the corpus.
 
-    A proxy or a cache before a model may give each request the answer of another one. "" if the synopses differ.
+    A proxy or a cache before a model may give each request the answer of another one. "" if the synopses differ, or if
+    no endpoint writes them.
     """
+    if of is None or isinstance(of.synthesizer, CostsNothing):
+        return ""
     where = f"{equals('corpus', corpus)} AND {equals('outcome', Outcome.OK.value)}"
     rows = store.rows("synopses", ("artifact_id", "key", "text"), where)
     counts = (

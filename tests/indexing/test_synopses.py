@@ -328,6 +328,15 @@ class TestFailures:
 
         assert docs(make_aid().index()).warnings == []
 
+    def test_equal_sentences_of_the_texts_themselves_are_no_fault_of_an_endpoint(
+        self, make_aid: Make, source: MemorySource
+    ) -> None:
+        source.payloads = {f"{i:02d}.md": f"The same sentence begins each text. Number {i}." for i in range(5)}
+
+        report = docs(make_aid(synthesizer=Extractive(1)).index())
+
+        assert (report.calls.synthesize, report.warnings) == (5, [])
+
     def test_one_that_answers_nothing_at_all_fails(self, make_aid: Make) -> None:
         class Silent(PricedSynthesizer):
             def synthesize_all(self, shown: Sequence[SynthesizerInput]) -> Iterator[tuple[int, Synopsis]]:
