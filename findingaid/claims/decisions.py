@@ -169,19 +169,7 @@ class DecisionLog:
 
         `decide` is called with the newest decisions. Raises StoreError if nothing is indexed yet.
         """
-        added: list[Decision] = []
-
-        def edit(lease: Lease, table: pa.Table) -> pa.Table:
-            lease.check()
-            before = _parsed(table)
-            added[:] = chained(before, decide(before), actor, reason)
-            erased = {decision.claim_id for decision in added if decision.action is Action.REDACT}
-            kept = table if not erased else _table(without(before, erased))
-            return pa.concat_tables([kept, _table(added)])
-
-        with self.store.require_index(), Leases(self.store).visit() as lease:
-            self.store.revise(TABLE, partial(edit, lease))
-        return added
+        return self._append(lambda before: chained(before, decide(before), actor, reason))
 
     def restore(self, exported: Sequence[Decision]) -> int:
         """Append the decisions of an exported log that are not in this one; return how many there were.
@@ -190,23 +178,30 @@ class DecisionLog:
         """
         if problem := next(broken(exported), None):
             raise StoreError(f"nothing was imported: {problem}")
-        count = 0
 
-        def edit(lease: Lease, table: pa.Table) -> pa.Table:
-            nonlocal count
-            lease.check()
-            before = _parsed(table)
+        def missing(before: Sequence[Decision]) -> Sequence[Decision]:
             for mine, theirs in zip(before, exported, strict=False):
                 if mine.hash != theirs.hash:
                     raise StoreError(f"nothing was imported: {_named(mine)} of this store is another one in the export")
-            added = exported[len(before) :]
-            count = len(added)
+            return exported[len(before) :]
+
+        return len(self._append(missing))
+
+    def _append(self, following: Callable[[Sequence[Decision]], Sequence[Decision]]) -> Sequence[Decision]:
+        """Append the decisions that `following` returns for all earlier ones; erase the words of redacted claims."""
+        added: list[Decision] = []
+
+        def edit(lease: Lease, table: pa.Table) -> pa.Table:
+            lease.check()
+            before = _parsed(table)
+            added[:] = following(before)
             erased = {decision.claim_id for decision in added if decision.action is Action.REDACT}
-            return _table([*without(before, erased), *added])
+            kept = table if not erased else _table(without(before, erased))
+            return pa.concat_tables([kept, _table(added)])
 
         with self.store.require_index(), Leases(self.store).visit() as lease:
             self.store.revise(TABLE, partial(edit, lease))
-        return count
+        return added
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:

@@ -18,7 +18,7 @@ from findingaid.query.answers.relevance import percent
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.answers.compose import Answer, CitableClaim, Contradiction, FoundPassage
+    from findingaid.query.answers.compose import Answer, CitableClaim, Contradiction, FoundPassage, Place
     from findingaid.query.answers.quotes import Quote
     from findingaid.query.lookup.passages import ClaimPassages, Passage
     from findingaid.query.lookup.provenance import Dependant, Impact, Link
@@ -160,13 +160,17 @@ def _print_cited(found: Answer, numbers: Mapping[str, int]) -> None:
         say(f"not reviewed by a person: {found.unreviewed} of {len(found.sentences)} sentences")
 
 
+def _named(corpus: str, cited: FoundPassage | Place | Quote) -> str:
+    """Return the name of an artifact with its corpus, and the place in a document."""
+    return ", ".join(filter(None, (f"{corpus}/{cited.artifact_id}", cited.place)))
+
+
 def _print_found(passages: Sequence[FoundPassage]) -> None:
     if passages:
         say("passages that a search finds:")
     for passage in passages:
         part = printed_span(passage.span, passage.artifact_version) if passage.span else f"({passage.surface_kind})"
-        name = ", ".join(filter(None, (f"{passage.corpus}/{passage.artifact_id}", passage.place)))
-        place = f"{name} {part}{fresh_words(passage)}"
+        place = f"{_named(passage.corpus, passage)} {part}{fresh_words(passage)}"
         say_line(f"    {place}  “{snippet(passage.text)}”")
 
 
@@ -174,13 +178,11 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" {printed_span(place.span, place.artifact_version)}" if place.span else ""
-        name = ", ".join(filter(None, (f"{claim.corpus}/{place.artifact_id}", place.place)))
-        say_line(f"    {name}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
+        say_line(f"    {_named(claim.corpus, place)}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
 
 
 def _print_quote(number: int, quote: Quote) -> None:
-    name = ", ".join(filter(None, (f"{quote.corpus}/{quote.artifact_id}", quote.place)))
-    place = f"{name} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
+    place = f"{_named(quote.corpus, quote)} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
     say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
 
 

@@ -78,6 +78,7 @@ def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Set
         raise ConfigError(f"{file}: {error}") from None
     except RecursionError:
         raise ConfigError(f"{file}: {ENDLESS}") from None
+    _warn_of_one_underscore()
     said = [(key, value) for key, _, value in environment()]
     for key, value in [*said, *(overrides or {}).items()]:
         _set(settings, key, value)
@@ -132,10 +133,14 @@ def environment() -> Iterator[tuple[str, str, Any]]:
         if variable.startswith(PREFIX):
             key = variable.removeprefix(PREFIX).replace("__", ".").lower()
             yield key, variable, _value(key, text, f"${variable}")
-        elif variable.lower() in {f"{PREFIX[:-1]}{name}".lower() for name in Settings.model_fields}:
-            meant = variable.replace("_", "__", 1)
-            if meant not in os.environ:
-                LOGGER.warning("$%s sets nothing: the variable of this setting is $%s", variable, meant)
+
+
+def _warn_of_one_underscore() -> None:
+    """Warn of variables that would set something if they had a second underscore."""
+    for name in Settings.model_fields:
+        variable, meant = f"{PREFIX[:-1]}{name.upper()}", f"{PREFIX}{name.upper()}"
+        if variable in os.environ and meant not in os.environ:
+            LOGGER.warning("$%s sets nothing: the variable of this setting is $%s", variable, meant)
 
 
 def _refuse_variables(value: object, at: tuple[str, ...]) -> None:
