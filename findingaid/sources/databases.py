@@ -20,10 +20,20 @@ from pydantic import AfterValidator, ValidationInfo
 from sqlglot import exp
 
 from findingaid.errors import ConfigError, ReadError, SourceError, brief
-from findingaid.identity.hashes import content_hash, payload_bytes, to_json
+from findingaid.identity.hashes import content_hash, payload_bytes
+from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
-from findingaid.sources.records import MAX_BYTES, Columns, as_id, binary_notes, columns_of, plain_value
+from findingaid.sources.records import (
+    MAX_BYTES,
+    Columns,
+    as_id,
+    binary_notes,
+    columns_of,
+    payload_of,
+    plain_value,
+    require_size,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, FromClause, RowMapping, TextClause
@@ -114,8 +124,7 @@ class Database:
         if row is None:
             raise ReadError("no longer in the database", "missing")
         artifact = self._artifact(artifact_id, row)
-        if (size := payload_bytes(artifact.raw)) > self.max_bytes:
-            raise ReadError(f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
+        require_size(payload_bytes(artifact.raw), self.max_bytes)
         return artifact
 
     def _find(self, artifact_id: str) -> Mapping[str, Any] | None:
@@ -137,11 +146,12 @@ class Database:
 
     def _artifact(self, artifact_id: str, row: Mapping[str, Any]) -> Artifact:
         values = {name: plain_value(value) for name, value in row.items()}
-        texts = [values[name] for name in columns_of(self.text) if values[name] is not None]
-        named = [n for n in values if n not in {self.id, *columns_of(self.text)}]
+        text = columns_of(self.text)
+        named = [n for n in values if n not in {self.id, *text}]
         fields = named if self.fields is None else columns_of(self.fields)
-        raw = "\n\n".join(t if isinstance(t, str) else to_json(t) for t in texts) if self.text else values
-        return Artifact(artifact_id, raw, {name: values[name] for name in fields}, (*binary_notes(row),))
+        return Artifact(
+            artifact_id, payload_of(values, text), {name: values[name] for name in fields}, (*binary_notes(row),)
+        )
 
     @cached_property
     def _shape(self) -> _Shape:
@@ -320,6 +330,4 @@ def _require_select(query: str) -> None:
 def _told(error: BaseException, address: str) -> str:
     """Return the first line of an error of a database, without the password in its address."""
     said = str(getattr(error, "orig", None) or error).strip().splitlines()
-    password = _parse_url(address).password
-    line = said[0] if said else type(error).__name__
-    return line.replace(password, "***") if password else line
+    return mask_secrets(said[0] if said else type(error).__name__, [_parse_url(address).password or ""])

@@ -17,9 +17,10 @@ from annotated_types import Gt
 
 from findingaid.errors import RAISED, ConfigError, ReadError, SourceError, one_line
 from findingaid.identity.hashes import content_hash, payload_bytes, text_hash, to_json
+from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked, imported
-from findingaid.sources.records import MAX_BYTES, Columns, as_id, columns_of, plain_value
+from findingaid.sources.records import MAX_BYTES, Columns, as_id, columns_of, plain_value, require_size
 
 METHODS = ("lazy_load", "lazy_load_data", "load", "load_data")
 """Methods of LangChain's BaseLoader and LlamaIndex's BaseReader that return documents; those one by one come first."""
@@ -77,8 +78,7 @@ class Loader:
             raise ReadError(str(error), "unreadable") from error
         if found is None:
             raise ReadError("the loader does not return it any more", "missing")
-        if (size := payload_bytes(found.raw)) > self.max_bytes:
-            raise ReadError(f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
+        require_size(payload_bytes(found.raw), self.max_bytes)
         return found
 
     @cached_property
@@ -112,7 +112,7 @@ class Loader:
         except ConfigError as error:
             raise SourceError(str(error)) from None
         except RAISED as error:  # a loader may raise anything
-            raise SourceError(f"source.loader: {self.loader}: {_without(one_line(error), secrets)}") from None
+            raise SourceError(f"source.loader: {self.loader}: {mask_secrets(one_line(error), secrets)}") from None
 
     def _id_of(self, document: Any, metadata: Mapping[str, Any]) -> str:
         if self.id:
@@ -183,9 +183,3 @@ def _resolved(value: Any, secrets: list[str]) -> Any:
             return found
         return {name: _resolved(each, secrets) for name, each in value.items()}
     return [_resolved(each, secrets) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _without(line: str, secrets: Iterable[str]) -> str:
-    for secret in filter(None, secrets):
-        line = line.replace(secret, "***")
-    return line

@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Listing
+from findingaid.sources.local import too_large
 from findingaid.sources.media_types import MEDIA_TYPES
 
 MAILBOX, MAIL = ".mbox", ".eml"
@@ -106,7 +107,7 @@ def read_part(path: str, part: Part, file: IO[bytes], max_bytes: int) -> bytes:
     """Return the content of a part of an opened file. Raises ReadError for one of more than `max_bytes`."""
     start, end = part.mail
     if end - start > max_bytes:
-        raise _too_large(end - start, max_bytes)
+        raise too_large(end - start, max_bytes)
     file.seek(start)
     content = file.read(end - start)
     if is_mailbox(path):
@@ -223,9 +224,3 @@ def _content(part: bytes) -> bytes:
         return part[header_end.end() :] if header_end else b""
     content = message.get_payload(decode=True)
     return content if isinstance(content, bytes) else b""
-
-
-def _too_large(size: int, max_bytes: int) -> ReadError:
-    return ReadError(
-        f"{size:,} bytes, more than source.max_bytes = {max_bytes:,}: exclude it or raise the limit", "too_large"
-    )

@@ -19,6 +19,7 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import ConfigPath, checked, one_line
 from findingaid.sources.json_schema import parameter_lines
 from findingaid.sources.mcp_servers import SHOWN, UNSEEN, Answer, Server, ServerProblem, list_server_tools
+from findingaid.sources.records import require_size
 from findingaid.text.titles import as_title
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class Tools:
             raise ReadError(f"{name}: {held.problem}", held.problem.kind)
         if artifact_id not in held.artifacts:
             raise ReadError("its server no longer has this tool", "missing")
-        if (size := held.listings[artifact_id].size) > self.max_bytes:
-            raise ReadError(f"{size:,} bytes, more than source.max_bytes = {self.max_bytes:,}", "too_large")
+        require_size(held.listings[artifact_id].size, self.max_bytes)
         return held.artifacts[artifact_id]
 
     def _ask(self, servers: Mapping[str, Server | ServerProblem]) -> None:

@@ -265,10 +265,8 @@ class _Table:
     def read(self, artifact_id: str) -> Artifact:
         if artifact_id not in self.artifacts:
             raise ReadError("no longer in the table", "missing")
-        size, limit = self.listings[artifact_id].size, self.source.max_bytes
-        if size > limit:
-            message = f"{self.places[artifact_id]}: {size:,} bytes, more than source.max_bytes = {limit:,}"
-            raise ReadError(message, "too_large")
+        place, size = self.places[artifact_id], self.listings[artifact_id].size
+        require_size(size, self.source.max_bytes, f"{place}: ")
         return self.artifacts[artifact_id]
 
     def _add(self, row: Row) -> None:
@@ -284,7 +282,9 @@ class _Table:
             first = self.places[artifact_id]
             return self._fail(row, "duplicate", f"duplicate id {artifact_id!r} (first at {first}); keeping the first")
         metadata = {column: values.get(column) for column in self.metadata}
-        artifact = Artifact(artifact_id, self._raw(values), metadata, (*row.notes, *binary_notes(row.values)))
+        artifact = Artifact(
+            artifact_id, payload_of(values, self.text), metadata, (*row.notes, *binary_notes(row.values))
+        )
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
         except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
@@ -305,12 +305,6 @@ class _Table:
             self._fail(row, row.kind, row.broken)
         else:
             self.failures.append(Failure(artifact_id, "artifacts", row.kind, f"{row.where}: {row.broken}"))
-
-    def _raw(self, values: dict[str, Any]) -> Raw:
-        if not self.text:
-            return values
-        texts = (values.get(column) for column in self.text)
-        return "\n\n".join(text if isinstance(text, str) else to_json(text) for text in texts if text is not None)
 
     def _fail(self, row: Row, kind: str, message: str) -> None:
         self.failures.append(Failure(row.where, "artifacts", kind, message))
@@ -521,6 +515,20 @@ READERS: dict[str, Callable[[RecordFile, IO[bytes]], Iterator[Row]]] = {
     ".tsv": _csv,
     ".parquet": _parquet,
 }
+
+
+def require_size(size: int, max_bytes: int, where: str = "") -> None:
+    """Raise ReadError for an artifact of more than `max_bytes`; `where` begins the message."""
+    if size > max_bytes:
+        raise ReadError(f"{where}{size:,} bytes, more than source.max_bytes = {max_bytes:,}", "too_large")
+
+
+def payload_of(values: Mapping[str, Any], text: Sequence[str]) -> Raw:
+    """Return the text of a row, the columns `text` joined by blank lines; without any, the whole row."""
+    if not text:
+        return dict(values)
+    texts = (values.get(column) for column in text)
+    return "\n\n".join(text if isinstance(text, str) else to_json(text) for text in texts if text is not None)
 
 
 def columns_of(columns: Columns) -> tuple[str, ...]:
