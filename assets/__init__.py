@@ -4,6 +4,7 @@ from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
 from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, log_remarks, named
 from findingaid_dagster.assets.disclosure import (
     filter_failures,
+    filter_notes,
     filter_report,
     filter_skipped,
     keeps_history,
@@ -43,6 +44,7 @@ __all__ = [
     "corpus_checks",
     "fail_run",
     "filter_failures",
+    "filter_notes",
     "filter_report",
     "filter_skipped",
     "has_artifact_partitions",

@@ -1,8 +1,8 @@
 """Filters for messages that go to Dagster, whose history keeps them.
 
-Messages of failures, reasons for waiting and refused claims may contain words from a document, a model or a component.
-Unless `dagster.previews` is set, events, logs and step outputs name artifacts, stages and kinds of failure instead.
-Without DAGSTER_HOME there is no history.
+Messages of failures, notes, reasons for waiting and refused claims may contain words from a document, a model or a
+component. Unless `dagster.previews` is set, events, logs and step outputs name artifacts, stages and kinds of failure
+instead. Without DAGSTER_HOME there is no history.
 """
 
 import os
@@ -12,15 +12,17 @@ from dataclasses import replace
 from typing import TypeVar
 
 from findingaid.aid import FindingAid
+from findingaid.indexing.run import UNSETTLED
 from findingaid.llm.metering import OVER_BUDGET
 from findingaid.model import Failure, Skipped
-from findingaid.reports import BatchReport
+from findingaid.reports import BatchReport, CorpusReport
 from findingaid.text.decoding import NOT_TEXT
 
 R = TypeVar("R", bound=BatchReport)
 
 SEE_STATUS = "run `findingaid status --failed` for the reason"
 SEE_STATUS_SKIPPED = "run `findingaid status` for the reason"
+SEE_PLAN = "the source has notes: run `findingaid plan` to see them"
 SEE_INDEX = "calls stopped: run `findingaid index` for the reason"
 
 BATCH = re.compile(r"batch [\w.-]+ of [\d,]+ synopses, sent [\d: -]+ UTC")
@@ -58,6 +60,11 @@ def filter_skipped(skipped: Iterable[Skipped], previews: bool) -> list[Skipped]:
     ]
 
 
+def filter_notes(notes: Iterable[str], previews: bool) -> list[str]:
+    """Return the notes of a source, replaced unless their words are findingaid's own or `previews` is set."""
+    return list(dict.fromkeys(note if previews or note == UNSETTLED else SEE_PLAN for note in notes))
+
+
 def filter_reason(why: str, previews: bool) -> str:
     """Return a reason for waiting, replaced unless its words are findingaid's own or `previews` is set."""
     known = previews or not why or why == OVER_BUDGET or BATCH.fullmatch(why)
@@ -71,6 +78,8 @@ def filter_report(report: R, artifact_ids: Sequence[str], previews: bool) -> R:
     """
     if previews:
         return report
+    if isinstance(report, CorpusReport):
+        report = replace(report, waits=filter_notes(report.waits, previews))
     return replace(
         report,
         failed=filter_failures(report.failed, previews),

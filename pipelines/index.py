@@ -24,6 +24,7 @@ from findingaid_dagster.assets import (
     artifact_id_of,
     fail_run,
     filter_failures,
+    filter_notes,
     filter_report,
     filter_skipped,
     has_artifact_partitions,
@@ -238,8 +239,8 @@ def _rows(report: Report) -> list[dict[str, Any]]:
 def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
     """Return a plan without the listings, which its batches carry: the plan itself is passed to the last step."""
     failures, waiting = (filter_failures(failed, previews) for failed in (plan.failures, plan.waiting))
-    skipped = filter_skipped(plan.skipped, previews)
-    return replace(plan, stale=(), lost={}, failures=failures, waiting=waiting, skipped=skipped)
+    skipped, notes = filter_skipped(plan.skipped, previews), filter_notes(plan.notes, previews)
+    return replace(plan, stale=(), lost={}, failures=failures, waiting=waiting, skipped=skipped, notes=notes)
 
 
 def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:

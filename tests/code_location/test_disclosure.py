@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import pytest
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import SynthesisError
 from findingaid.indexing.plan import CorpusPlan
-from findingaid.model import Failure, Raw, Stage, SurfacePlan, Vectors
+from findingaid.model import Discovery, Failure, Raw, Stage, SurfacePlan, Vectors
 from findingaid.protocols import Extraction, Statement
+from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
 from findingaid_dagster.assets.disclosure import SEE_INDEX, filter_reason
 from findingaid_dagster.pipelines.index import _small
@@ -28,6 +29,14 @@ from tests.support.location import Location, open_location
 MARKER = "xylophonequartz"
 SENT = "batch b_1 of 1,204 synopses, sent 2026-11-22 20:15 UTC"
 KEYS = [stage.value for stage in Stage]
+
+
+class Lists(Files):
+    """Quotes a text in a note on the listing."""
+
+    def discover(self) -> Discovery:
+        found = super().discover()
+        return replace(found, notes=[*found.notes, f"left out: {MARKER}"])
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
         "embedder": {"kind": f"{__name__}:Embeds"},
         "synthesizer": {"kind": "custom", "function": f"{__name__}:write"},
     }
+    cli.settings["corpora"]["docs"]["source"]["kind"] = f"{__name__}:Lists"
     cli.settings["corpora"]["docs"] |= {
         "strategy": {"name": f"{__name__}:Cuts"},
         "claims": {"kind": f"{__name__}:States"},
