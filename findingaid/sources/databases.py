@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -38,6 +39,9 @@ from findingaid.sources.records import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, FromClause, RowMapping, TextClause
     from sqlalchemy.engine import URL
+
+AHEAD = 100
+"""Most rows that are read with one that is asked for."""
 
 AT_ONCE = 1_000
 """Rows that are fetched at once."""
@@ -96,6 +100,7 @@ class Database:
     def discover(self) -> Discovery:
         """List all rows. Raises SourceError unless every row has an id of its own."""
         self.__dict__.pop("_shape", None)  # the table may have changed since the last run
+        self._ahead.clear()
         listings: dict[str, Listing] = {}
         failures: list[Failure] = []
         shape = self._shape
@@ -109,32 +114,52 @@ class Database:
                     listings[artifact_id] = self._listing(artifact_id, row)
                 except TypeError as error:  # a value that JSON cannot hold, such as half of a surrogate pair
                     failures.append(Failure(artifact_id, "artifacts", "encoding", f"cannot be stored as JSON: {error}"))
-        return Discovery([listings[i] for i in sorted(listings)], failures)
+        self._order[:] = sorted(listings)
+        return Discovery([listings[i] for i in self._order], failures)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a row as `discover` lists it now; None if it is gone. Raises SourceError."""
-        row = self._find(artifact_id)
+        row = self._find([artifact_id]).get(artifact_id)
         return None if row is None else self._listing(artifact_id, row)
 
     def read(self, artifact_id: str) -> Artifact:
         try:
-            row = self._find(artifact_id)
+            if artifact_id not in self._ahead:
+                self._read_ahead(artifact_id)
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from error
-        if row is None:
+        if artifact_id not in self._ahead:
             raise ReadError("no longer in the database", "missing")
-        artifact = self._artifact(artifact_id, row)
+        artifact = self._artifact(artifact_id, self._ahead.pop(artifact_id))
         require_size(payload_bytes(artifact.raw), self.max_bytes)
         return artifact
 
-    def _find(self, artifact_id: str) -> Mapping[str, Any] | None:
+    def _read_ahead(self, artifact_id: str) -> None:
+        """Read a row, and those listed after it: without an index on the ids, each statement goes through all rows."""
+        start = bisect_left(self._order, artifact_id)
+        self._ahead.clear()
+        self._ahead.update(self._find({artifact_id, *self._order[start : start + AHEAD]}))
+
+    def _find(self, artifact_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the rows that are there, by id."""
         shape = self._shape
-        try:
-            value = shape.kind(artifact_id) if shape.kind in NUMBERS else artifact_id
-        except (ValueError, ArithmeticError):  # a text, where ids are numbers
-            return None
+        values: list[Any] = []
+        for artifact_id in artifact_ids:
+            with suppress(ValueError, ArithmeticError):  # a text, where ids are numbers
+                values.append(shape.kind(artifact_id) if shape.kind in NUMBERS else artifact_id)
         with self._opened() as rows:
-            return rows.one(shape.columns, self.id, value, as_text=shape.kind not in {str, *NUMBERS})
+            found = rows.some(shape.columns, self.id, values, as_text=shape.kind not in {str, *NUMBERS})
+        return {as_id(plain_value(row[self.id])): row for row in found}
+
+    @cached_property
+    def _order(self) -> list[str]:
+        """The ids of the last listing, sorted."""
+        return []
+
+    @cached_property
+    def _ahead(self) -> dict[str, Mapping[str, Any]]:
+        """Rows that are likely read next."""
+        return {}
 
     def _listing(self, artifact_id: str, row: Mapping[str, Any]) -> Listing:
         """Return a row's listing: its stamp changes with `updated`, or with any value, and with the columns."""
@@ -241,14 +266,16 @@ class _Rows:
                 return
             yield from map(_by_name, batch)
 
-    def one(self, columns: Sequence[str], name: str, value: object, *, as_text: bool) -> Mapping[str, Any] | None:
-        """Return these columns of the row with a value, or the text of one, in the column `name`; None without one."""
+    def some(
+        self, columns: Sequence[str], name: str, values: Sequence[Any], *, as_text: bool
+    ) -> list[Mapping[str, Any]]:
+        """Return these columns of the rows that have one of the values, or its text, in the column `name`."""
         from sqlalchemy import String, cast, column
 
         found = cast(column(name), String) if as_text else column(name)
         with self._limited():
-            row = self.connection.execute(self._select(*columns).where(found == value)).mappings().first()
-        return None if row is None else _by_name(row)
+            rows = self.connection.execute(self._select(*columns).where(found.in_(values))).mappings().all()
+        return list(map(_by_name, rows))
 
     def _select(self, *columns: str | TextClause) -> Any:
         from sqlalchemy import column, select

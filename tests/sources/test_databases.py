@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy
 
 from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.sources import databases
 from findingaid.sources.databases import Database
 from tests.conftest import Cli
 from tools.postgres import programs, server
@@ -105,6 +106,24 @@ def test_exactly_what_changed_has_another_stamp(base: Base, updated: str) -> Non
     assert after["30"] == before["30"] == ("" if updated else after["30"])  # a row without a time is read each time
     assert source.listing("1").stamp == after["1"]  # type: ignore[union-attr]
     assert source.read("1").raw == "The boiler is warm."
+
+
+def test_rows_are_read_together_and_anew_after_each_listing(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an index on the ids, a statement for each row would go through all rows each time."""
+    base.run(*(f"INSERT INTO tickets VALUES ({n}, 'text {n}', NULL, NULL, NULL)" for n in range(100, 450)))
+    source, opened = base.source(), []
+    listed = [listing.artifact_id for listing in source.discover().listings]
+    engine = databases._engine
+    monkeypatch.setattr(databases, "_engine", lambda address: opened.append(address) or engine(address))
+
+    texts = {i: source.read(i).raw for i in listed}
+
+    assert len(listed) == 353
+    assert all(texts[str(n)] == f"text {n}" for n in range(100, 450))
+    assert len(opened) == 4
+    base.run("UPDATE tickets SET body = 'another' WHERE id = 100")
+    source.discover()
+    assert source.read("100").raw == "another"
 
 
 def test_another_column_makes_every_row_stale(base: Base) -> None:
