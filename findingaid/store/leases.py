@@ -4,7 +4,8 @@ A run holds a lease on the corpus that it works on, one corpus at a time. It kee
 same run share the corpus, each with a row of its own. A thread renews the row while its process lives. A lease is dead
 once it has expired or its process no longer exists, so a killed run holds nothing for long. Each new lease drops dead
 ones, but one of its own process only if it stands in its way: a process that was suspended goes on. A lease that is
-still in the table was therefore not taken over.
+still in the table was therefore not taken over. Without the locks of one machine, a dead lease is dropped only once the
+tables refuse all commits that were begun under it, see `Store.fence`.
 
 A purge takes a lease on the whole store, which excludes all others. Commits outside of a corpus (decisions, and the end
 of a run) are made in `visit`, which keeps purges out.
@@ -208,20 +209,30 @@ class Leases:
         if a run with another embedder or other table schemas is in progress.
         """
         others: list[LeaseRow] = []
+        dead: list[LeaseRow] = []
+        fenced: list[LeaseRow] = []
 
         def take(rows: list[LeaseRow]) -> list[LeaseRow] | None:
             before = [row for row in rows if row.owner == mine.owner]
             rest = [row for row in rows if row.owner != mine.owner]
             live = [row for row in rest if row.live]
+            suspended = [row for row in rest if not row.live and row.own and not mine.waits_for(row)]
+            kept = [*live, *(suspended if mine.name != WHOLE_STORE else ())]
+            dead[:] = [row for row in rest if row not in kept]
+            if any(row not in fenced for row in dead):
+                return None
             self._require_same(mine, live)
             others[:] = [row for row in live if mine.waits_for(row)]
             if others:
                 waiting = [replace(row, name=NO_CORPUS) for row in before if row.name != NO_CORPUS]
                 return [*rest, *waiting] if waiting else None
-            late = [row for row in rest if row.own and not row.live and mine.name != WHOLE_STORE]
-            return [*live, *(row for row in late if not mine.waits_for(row)), mine]
+            return [*kept, mine]
 
         self.edit(take)
+        while any(row not in fenced for row in dead):
+            self._store.fence()
+            fenced[:] = dead
+            self.edit(take)
         return others
 
     def _require_same(self, mine: LeaseRow, live: list[LeaseRow]) -> None:

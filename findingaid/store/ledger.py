@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,8 +15,8 @@ from findingaid.errors import StoreError
 from findingaid.identity.hashes import to_json
 from findingaid.model import Failure, Note, Outcome, Stage
 from findingaid.store import schemas
-from findingaid.store.sql import equals, one_of
-from findingaid.store.store import Check, Store, delete
+from findingaid.store.sql import equals
+from findingaid.store.store import Check, Store
 from findingaid.store.tables import select_rows
 
 if TYPE_CHECKING:
@@ -220,22 +219,7 @@ class Ledger:
 
         now = _now()
         self._put(corpus, rows, [row.artifact_id for row in gone], now, unchanged)
-        self._confirm(corpus, [row.artifact_id for row in rows if row.updated is None], now, check)
         return now
-
-    def _confirm(self, corpus: str, new: Sequence[str], now: datetime, check: Callable[[], None]) -> None:
-        """Check once more after new rows were written, and take them back where that fails.
-
-        On object storage the rows of a process that was stopped just before its commit conflict with none of those
-        that another one wrote since, where both are new.
-        """
-        try:
-            check()
-        except StoreError:
-            mine = f"{one_of('artifact_id', new)} AND updated = TIMESTAMP '{now:%Y-%m-%d %H:%M:%S.%f}'"
-            if new:
-                self._store.change("ledger", partial(delete, where=f"{equals('corpus', corpus)} AND {mine}"))
-            raise
 
     def _put(
         self, corpus: str, rows: Sequence[LedgerRow], gone: Sequence[str], now: datetime, check: Check | None

@@ -317,6 +317,9 @@ IRREPLACEABLE = ("decisions",)
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """Tables whose rows belong to one artifact each, and are counted in its ledger row."""
 
+OF_ARTIFACTS = ("ledger", "skipped", "summaries", "node_events")
+"""Other tables that a run writes while it holds the lease of a corpus."""
+
 OF_RECORDS = ("artifacts", "edges", "claims", "summary_nodes", "summaries", "node_events")
 """Tables that readers open beside the records, each in the version that belongs to the published records."""
 

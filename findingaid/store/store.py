@@ -223,6 +223,22 @@ class Store(Tables):
                     ) from error
                 time.sleep((now - tried) * random.uniform(0, min(2**lost, SPREAD)))  # noqa: S311  # not a secret
 
+    def fence(self) -> None:
+        """Make the tables refuse every commit of an artifact that another process has begun before.
+
+        On object storage Lance would let a commit that only adds rows follow those of other writers. A merge of no
+        columns changes nothing, and conflicts with every other commit, which then starts again with its `check`. In a
+        folder the lock of a table is held from the check to the commit.
+        """
+        if self.remote:
+            self.each((*schemas.PER_ARTIFACT, *schemas.OF_ARTIFACTS), self._fence)
+
+    def _fence(self, table: str) -> None:
+        try:
+            self.change(table, _merge_nothing)
+        except StoreError as error:  # it is missing or damaged, and will be remade
+            LOGGER.debug("no commits to %s are refused: %s", table, error)
+
     def update(self, table: str, key: str, rows: pa.Table) -> None:
         """Replace the rows that have the same `key` as one of `rows`, in one commit; add none."""
         if rows.num_rows:
@@ -316,6 +332,14 @@ def _addresses(dataset: lance.LanceDataset, corpus: str, artifact_ids: Sequence[
         rows = dataset.scanner(filter=where, columns=[], with_row_address=True).to_table()
         found.append(rows["_rowaddr"].to_numpy())
     return np.concatenate(found)
+
+
+def _merge_nothing(dataset: lance.LanceDataset) -> None:
+    import lance
+
+    kept = [fragment.metadata for fragment in dataset.get_fragments()]
+    change = lance.LanceOperation.Merge(kept, dataset.lance_schema)
+    lance.LanceDataset.commit(dataset, change, read_version=dataset.version)
 
 
 def delete(dataset: lance.LanceDataset, where: str) -> int:

@@ -32,13 +32,13 @@ from functools import partial
 import lance
 from findingaid.indexing import plan, run
 from findingaid.errors import StoreError
-from findingaid.store import Leases, Store, store
+from findingaid.store import Leases, Store, tables
 from tests.indexing.test_crash import aid_of, payloads
 
 plan.BATCH_ARTIFACTS = 1000
 run.Leases = partial(Leases, ttl=timedelta(seconds={ttl}))
 # One table after the other: else another thread may stop inside its commit, or with a lock, for which everybody waits.
-store.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
+tables.ThreadPoolExecutor = lambda _: ThreadPoolExecutor(1)
 steps = {{}}
 
 def stopping(method, table_of):
@@ -88,6 +88,8 @@ def stopped(store: str, table: str, nth: int, inside: bool) -> subprocess.Popen[
         ("", "records", 1, False),
         ("", "ledger", 2, False),
         ("file://", "records", 1, False),
+        ("file://", "artifacts", 2, True),
+        ("file://", "records", 2, True),
         ("file://", "ledger", 2, False),
         ("file://", "ledger", 2, True),
         ("file://", "ledger", 3, True),
