@@ -107,8 +107,8 @@ def corpus_assets(
             else:
                 done = index_corpus(op_context, aid, corpus, config)
         visible, failed = done.release.visible, done.failed
-        if (published in context.selected_asset_keys or Stage.RECORDS in awaited) and not visible and not failed:
-            failed = [HELD]
+        if (published in context.selected_asset_keys or Stage.RECORDS in stages) and not visible and not failed:
+            failed = [HELD]  # else the run is green, and its backfill red, as no event of the records is logged
         if not failed:
             yield from (dg.MaterializeResult(asset_key=asset_key(indexer.corpus, stage)) for stage in awaited)
         unlogged = [stage for stage in done.unlogged if stage is not Stage.RECORDS or visible]
@@ -123,7 +123,8 @@ def corpus_assets(
             else:
                 log_asset_events(op_context, [event])
         if failed:
-            what = f"{len(failed)} of {done.selected:,} artifacts failed" if done.selected else f"{len(failed)} failed"
+            of = f" of {done.selected:,} artifacts" if done.selected and done.failed else ""
+            what = f"{len(failed)}{of} failed"
             raise fail_run(op_context, what, failed)
 
     return build

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from findingaid_dagster.assets import FAILED_TAG
+from findingaid_dagster.assets import FAILED_TAG, HELD
 from tests.conftest import Cli, text_about
 from tests.support.location import STAGES, Location, open_location
 
@@ -156,6 +156,28 @@ def test_materializing_the_published_records_after_a_rollback_names_the_job_that
 
     assert not result.success
     assert "publish_index" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
+
+
+def test_materializing_records_after_a_rollback_fails_as_its_backfill_does_until_they_are_published(
+    location: Location,
+) -> None:
+    """Readers do not see the records, so that no event of them is logged, which Dagster's backfills take for failed."""
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    assert location.index().success
+    location.aid.rollback()
+    before = location.events()
+
+    held = [location.materialize(stages, "ledger.md").success for stages in (["records"], STAGES)]
+
+    assert held == [False] * 2
+    for run in location.instance.get_runs(limit=2):
+        assert run.tags[FAILED_TAG] == HELD
+    assert location.events() - before == {(stage, "ledger.md"): 1 for stage in STAGES[:-1]}
+    assert location.materialize(STAGES[:-1], "ledger.md").success
+    location.aid.publish()
+    assert location.materialize(["records"], "ledger.md").success
+    assert location.all_fresh()
 
 
 def test_an_artifact_that_became_unreadable_is_materialized_by_no_run(location: Location) -> None:
