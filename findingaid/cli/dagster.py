@@ -39,4 +39,5 @@ def prune(aid: FindingAid, as_json: bool) -> None:
     done = history.prune_home(aid)
     if as_json:
         return say_json({"partitions": done.partitions, "events": done.events, "bytes": done.size})
-    return say(f"{done.partitions:,} partitions and {done.events:,} events removed, {done.size / 1e6:,.1f} MB")
+    freed = f", {done.size / 1e6:,.1f} MB freed" if done.size else ""
+    return say(f"{done.partitions:,} partitions and {done.events:,} events removed{freed}")

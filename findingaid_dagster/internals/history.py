@@ -21,7 +21,7 @@ from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
 from dagster._serdes import deserialize_value
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import select
 from sqlalchemy.engine import Connection
 
 from findingaid.errors import ConfigError
@@ -36,7 +36,7 @@ EVENTS = SqlEventLogStorageTable
 
 @dataclass(frozen=True)
 class Pruned:
-    """Counts of a removal. `size` is the length of the removed events, in characters."""
+    """Counts of a removal. `size` is the number of bytes by which SQLite's files shrank; 0 on Postgres."""
 
     partitions: int = 0
     events: int = 0
@@ -49,7 +49,7 @@ class Pruned:
 def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey], kept: Collection[str]) -> Pruned:
     """Delete the events of all partitions of these assets except those `kept`. Raises ConfigError.
 
-    SQLite files shrink by as much. Postgres reuses the space after its next vacuum.
+    SQLite's files shrink. Postgres reuses the space after its next vacuum.
     """
     storage = _sql_storage(instance.event_log_storage)
     of_assets = EVENTS.c.asset_key.in_([asset.to_string() for asset in assets])
@@ -58,7 +58,7 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
         gone = sorted(set(connection.execute(found).scalars()).difference(kept))
     if not gone:
         return Pruned()
-    pruned = Pruned(len(gone))
+    events, before = 0, _disk_use(storage)
     runs: set[str] = set()
     groups = [gone[start : start + KEYS_AT_ONCE] for start in range(0, len(gone), KEYS_AT_ONCE)]
     conditions = [of_assets & EVENTS.c.partition.in_(group) for group in groups]
@@ -68,7 +68,7 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
             runs.update(connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars())
             tagged = AssetEventTagsTable.c.event_id.in_(select(EVENTS.c.id).where(where))
             connection.execute(AssetEventTagsTable.delete().where(tagged))
-            pruned += _delete(connection, where)
+            events += connection.execute(EVENTS.delete().where(where)).rowcount
         for asset in assets:
             _renew_latest(storage, connection, asset, has_index_columns)
     for asset in assets:
@@ -76,11 +76,11 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
     for run in sorted(_shards(storage, runs)):
         with storage.run_connection(run) as connection:
             for where in conditions:
-                pruned += _delete(connection, where)
+                events += connection.execute(EVENTS.delete().where(where)).rowcount
     if isinstance(storage, SqliteEventLogStorage):
         for shard in [INDEX_SHARD_NAME, *_shards(storage, runs)]:
             _shrink(storage.path_for_shard(shard))
-    return pruned
+    return Pruned(len(gone), events, max(0, before - _disk_use(storage)))
 
 
 def _sql_storage(storage: EventLogStorage[Any]) -> SqlEventLogStorage:
@@ -89,13 +89,12 @@ def _sql_storage(storage: EventLogStorage[Any]) -> SqlEventLogStorage:
     return storage
 
 
-def _delete(connection: Connection, where: ColumnElement[bool]) -> Pruned:
-    """Delete the events that meet a condition, and return their counts."""
-    count, size = connection.execute(
-        select(func.count(), func.coalesce(func.sum(func.length(EVENTS.c.event)), 0)).where(where)
-    ).one()
-    connection.execute(EVENTS.delete().where(where))
-    return Pruned(events=count, size=size)
+def _disk_use(storage: SqlEventLogStorage) -> int:
+    """Return the bytes of the databases of SQLite storage, with their journals but not the memory that they share."""
+    if not isinstance(storage, SqliteEventLogStorage):
+        return 0
+    folder = os.path.dirname(storage.path_for_shard(INDEX_SHARD_NAME))
+    return sum(entry.stat().st_size for entry in os.scandir(folder) if not entry.name.endswith("-shm"))
 
 
 def _renew_latest(
