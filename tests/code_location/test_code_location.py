@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -273,6 +276,16 @@ def test_the_workspace_loads_from_elsewhere_and_names_what_is_broken(
     assert "All code locations passed validation" in done.output
     assert broken.exit_code != 0
     assert "stoer: unknown key" in broken.output
+
+
+@pytest.mark.slow
+def test_dg_checks_the_definitions_of_a_checkout(location: Location) -> None:
+    program = Path(sys.executable).parent / "dg"
+
+    done = subprocess.run([program, "check", "defs"], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All definitions loaded successfully" in done.stdout
 
 
 class TestSensor:
