@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,14 +45,25 @@ if TYPE_CHECKING:
 AHEAD = 100
 """Most rows that are read with one that is asked for."""
 
+AHEAD_SECONDS = 10.0
+"""Time for which rows that were read ahead are used. A later read, after a run, wants the row as it is then."""
+
 AT_ONCE = 1_000
 """Rows that are fetched at once."""
+
+LARGEST = 2**63
+"""Bound of numbers that a driver takes."""
 
 NUMBERS = (int, float, Decimal)
 """Types of ids that are compared as numbers; others, such as dates, are compared as text."""
 
 IN_A_FILE = re.compile(r"((?:sqlite|duckdb):///)([^/:].*)")
 """Address of a database in a file that is named by a relative path."""
+
+NOT_READ: tuple[float, None] = (-math.inf, None)
+
+SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
+"""Names of parameters of an address that hold a secret."""
 
 SELECT = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 
@@ -92,7 +105,7 @@ class Database:
         for one, other in (("url", "url_env"), ("table", "query")):
             if bool(getattr(self, one)) == bool(getattr(self, other)):
                 raise ConfigError(f"{one}: give either {one} or {other}")
-        if self.url and _parse_url(self.url).password is not None:
+        if self.url and _secrets_of(self.url):
             raise ConfigError("url: it has a password: put it into an environment variable, and name that as url_env")
         if self.query:
             _require_select(self.query)
@@ -119,36 +132,42 @@ class Database:
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a row as `discover` lists it now; None if it is gone. Raises SourceError."""
+        self._ahead.pop(artifact_id, None)  # a read that follows is of the row as it is now
         row = self._find([artifact_id]).get(artifact_id)
         return None if row is None else self._listing(artifact_id, row)
 
     def read(self, artifact_id: str) -> Artifact:
         try:
-            if artifact_id not in self._ahead:
-                self._read_ahead(artifact_id)
+            at, row = self._ahead.pop(artifact_id, NOT_READ)
+            if time.monotonic() > at + AHEAD_SECONDS:
+                row = self._read_ahead(artifact_id)
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from error
-        if artifact_id not in self._ahead:
+        if row is None:
             raise ReadError("no longer in the database", "missing")
-        artifact = self._artifact(artifact_id, self._ahead.pop(artifact_id))
+        artifact = self._artifact(artifact_id, row)
         require_size(payload_bytes(artifact.raw), self.max_bytes)
         return artifact
 
-    def _read_ahead(self, artifact_id: str) -> None:
-        """Read a row, and those listed after it: without an index on the ids, each statement goes through all rows."""
+    def _read_ahead(self, artifact_id: str) -> Mapping[str, Any] | None:
+        """Return a row, or None if it is gone. Keep those listed after it for the next reads.
+
+        Without an index on the ids, each statement goes through all rows.
+        """
         start = bisect_left(self._order, artifact_id)
+        found = self._find({artifact_id, *self._order[start : start + AHEAD]})
+        row = found.pop(artifact_id, None)
         self._ahead.clear()
-        self._ahead.update(self._find({artifact_id, *self._order[start : start + AHEAD]}))
+        now = time.monotonic()
+        self._ahead.update({each: (now, values) for each, values in found.items()})
+        return row
 
     def _find(self, artifact_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         """Return the rows that are there, by id."""
         shape = self._shape
-        values: list[Any] = []
-        for artifact_id in artifact_ids:
-            with suppress(ValueError, ArithmeticError):  # a text, where ids are numbers
-                values.append(shape.kind(artifact_id) if shape.kind in NUMBERS else artifact_id)
         with self._opened() as rows:
-            found = rows.some(shape.columns, self.id, values, as_text=shape.kind not in {str, *NUMBERS})
+            values = [value for artifact_id in artifact_ids for value in rows.values_of(artifact_id, shape.kind)]
+            found = rows.some(shape.columns, self.id, values, as_text=shape.kind not in {str, *NUMBERS, bytes})
         return {as_id(plain_value(row[self.id])): row for row in found}
 
     @cached_property
@@ -157,8 +176,8 @@ class Database:
         return []
 
     @cached_property
-    def _ahead(self) -> dict[str, Mapping[str, Any]]:
-        """Rows that are likely read next."""
+    def _ahead(self) -> dict[str, tuple[float, Mapping[str, Any] | None]]:
+        """Rows that are likely read next, each with the time when it was read."""
         return {}
 
     def _listing(self, artifact_id: str, row: Mapping[str, Any]) -> Listing:
@@ -219,7 +238,8 @@ class Database:
         from sqlalchemy import table, text
 
         if self.query:  # a colon in it is no parameter
-            return text(self.query.strip().rstrip(";").replace(":", "\\:")).columns().subquery("q")
+            query = self.query.strip().rstrip(";").replace(":", "\\:")
+            return text(f"{query}\n").columns().subquery("q")  # it may end in a comment
         schema, _, name = (self.table or "").rpartition(".")
         return table(name, schema=schema or None)
 
@@ -253,6 +273,24 @@ class _Rows:
         with self._limited():
             value = self.connection.execute(self._select(name).limit(1)).scalar()
         return str if value is None else type(value)
+
+    def values_of(self, artifact_id: str, kind: type) -> Iterator[Any]:
+        """Yield what a row with this id may have in the column of ids.
+
+        That is one value of its type, and in SQLite, where each row may have a type of its own, one of every type.
+        """
+        types: Sequence[Any] = (kind,) if kind in NUMBERS else ()
+        if self.connection.dialect.name == "sqlite":
+            yield artifact_id
+            yield artifact_id.encode()
+            types = (int, float)
+        elif not types:
+            yield artifact_id
+        for each in types:
+            with suppress(ValueError, ArithmeticError):  # a text
+                value = each(artifact_id)
+                if math.isfinite(value) and abs(value) < LARGEST:
+                    yield value
 
     def all(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield these columns of every row, some rows in memory at a time."""
@@ -305,6 +343,18 @@ def _by_name(row: RowMapping) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
+def _secrets_of(address: str) -> list[str]:
+    """Return the password of an address, and the values of its parameters whose names tell of a secret."""
+    url = _parse_url(address)
+    found = [url.password] if url.password is not None else []
+    for name, value in url.query.items():
+        if SECRET.search(name):
+            found += [value] if isinstance(value, str) else value
+        elif name == "odbc_connect":  # it holds parameters of its own
+            found += re.findall(r"(?i)(?:pwd|password)=([^;]+)", str(value))
+    return [*map(str, found)]
+
+
 def _parse_url(address: str) -> URL:
     try:
         from sqlalchemy import make_url
@@ -322,7 +372,7 @@ def _parse_url(address: str) -> URL:
 @lru_cache(maxsize=16)
 def _engine(address: str) -> Engine:
     """Return the engine of an address. A database in a file is opened for reading, and never made."""
-    from sqlalchemy import NullPool, create_engine
+    from sqlalchemy import NullPool, create_engine, event
 
     url = _parse_url(address)
     kind = url.get_backend_name()
@@ -332,7 +382,14 @@ def _engine(address: str) -> Engine:
     if kind == "duckdb":
         return create_engine(url, connect_args={"read_only": True}, poolclass=NullPool)
     file = f"file:{quote(os.path.abspath(url.database or ''))}"
-    return create_engine(url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"}), poolclass=NullPool)
+    engine = create_engine(url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"}), poolclass=NullPool)
+    event.listen(engine, "connect", _keep_damaged_text)
+    return engine
+
+
+def _keep_damaged_text(connection: Any, _: object) -> None:
+    """Have SQLite return a text that is not UTF-8, so that its row fails alone."""
+    connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
 
 
 def _read_only(engine: Engine) -> dict[str, Any]:
@@ -357,4 +414,4 @@ def _require_select(query: str) -> None:
 def _told(error: BaseException, address: str) -> str:
     """Return the first line of an error of a database, without the password in its address."""
     said = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return mask_secrets(said[0] if said else type(error).__name__, [_parse_url(address).password or ""])
+    return mask_secrets(said[0] if said else type(error).__name__, _secrets_of(address))

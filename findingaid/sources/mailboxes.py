@@ -167,9 +167,12 @@ def attached_to(message: bytes, max_bytes: int) -> Mapping[str, Span]:
     try:
         for headers, span in _leaves(message, (0, len(message)), DEEPEST):
             if name := _attached_name(headers):
-                counts[name] += 1
                 stem, suffix = os.path.splitext(name)
-                found[name if counts[name] == 1 else f"{stem}-{counts[name]}{suffix}"] = span
+                given = name
+                while name in found:
+                    counts[given] += 1
+                    name = f"{stem}-{counts[given] + 1}{suffix}"
+                found[name] = span
     except Exception:  # noqa: BLE001  # the parser may raise anything for a damaged header; the mail itself is read
         return {}
     return found

@@ -126,6 +126,49 @@ def test_rows_are_read_together_and_anew_after_each_listing(base: Base, monkeypa
     assert source.read("100").raw == "another"
 
 
+def test_what_was_read_ahead_is_not_taken_for_the_row_as_it_is_now(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = base.source(updated="changed")
+    source.discover()
+    source.read("1")  # with those that follow
+    base.run("UPDATE tickets SET body = 'Repaired.', changed = '2026-02-01 10:00:00' WHERE id IN (2, 30)")
+
+    assert source.listing("2") is not None
+    assert source.read("2").raw == "Repaired."
+    monkeypatch.setattr(databases, "AHEAD_SECONDS", 0.0)
+    assert source.read("30").raw == "Repaired."
+
+
+@pytest.mark.parametrize(
+    "rows", ["(1, 'a'), ('x', 'b'), (2.5, 'c'), (x'7962', 'd')", "('x', 'b'), (1, 'a'), (2.5, 'c')"]
+)
+def test_ids_of_several_types_in_one_column_are_found_again(tmp_path: Path, rows: str) -> None:
+    """A column of SQLite may hold values of any type."""
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.executescript(f"CREATE TABLE notes (id, body); INSERT INTO notes VALUES {rows}")
+    source = Database(url=f"sqlite:///{tmp_path / 'a.db'}", table="notes", text="body")
+    found = [listing.artifact_id for listing in source.discover().listings]
+
+    assert {source.read(each).raw for each in found} >= {"a", "b", "c"}
+    assert all(source.listing(each) for each in found)
+
+
+def test_a_row_whose_text_is_not_utf_8_fails_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.executescript(
+            "CREATE TABLE notes (id, body); INSERT INTO notes VALUES (1, CAST(x'ff41' AS TEXT)), (2, 'whole')"
+        )
+    found = Database(url=f"sqlite:///{tmp_path / 'a.db'}", table="notes", text="body").discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["2"]
+    assert [(failure.artifact_id, failure.kind) for failure in found.failures] == [("1", "encoding")]
+
+
+def test_a_query_may_end_in_a_comment(base: Base) -> None:
+    source = base.source(table=None, query="SELECT id, body FROM tickets -- all of them")
+
+    assert len(source.discover().listings) == 3
+
+
 def test_another_column_makes_every_row_stale(base: Base) -> None:
     source = base.source(updated="changed")
     before = stamps(source)
@@ -211,6 +254,7 @@ def test_nothing_can_be_written(tmp_path: Path) -> None:
             {"url": "postgresql://ann:secret@host/db", "table": "t"},
             "url: it has a password: put it into an environment",
         ),
+        ({"url": "postgresql://h/db?password=secret", "table": "t"}, "url: it has a password"),
         ({"url": "no address", "table": "t"}, "url: not an address as SQLAlchemy has them"),
     ],
 )
