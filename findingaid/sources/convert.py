@@ -20,10 +20,12 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import UTC
 from email import message_from_bytes, policy
+from email.errors import CloseBoundaryNotFoundDefect
 from email.utils import formataddr, getaddresses, parsedate_to_datetime
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -100,6 +102,20 @@ QUOTED_MAIL = re.compile(
 )
 """Beginning of a mail that a program quotes below the answer, without ">" before its lines."""
 
+OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
+CUT_SHORT = "no end, as of a document that was cut short"
+"""Words of notes."""
+
+RTF_ESCAPED = re.compile(r"\\[\\{}]")
+RTF_FOOTNOTE = re.compile(r"\\footnote\b ?")
+RTF_NOT_READ = {
+    "comments, not read": re.compile(r"\\annotation\b"),
+    "embedded documents, not read": re.compile(r"\\objdata\b"),
+    "headers and footers, not read": re.compile(r"\\(?:header|footer)[lrf]?\b"),
+    "text boxes, not read": re.compile(r"\\(?:shptxt|dptxbxtext)\b"),
+}
+"""Groups of an RTF document that its converter leaves out, by what notes call them."""
+
 RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
@@ -145,7 +161,8 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
     except Exception as error:  # a converter may raise anything; it fails this document alone
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ReadError(f"damaged, or not a valid {name} ({said}): repair or exclude it", "parse") from error
-    text = text.replace("\0", "").encode("utf-8", "replace").decode()  # lone surrogates are not valid Unicode text
+    # Two halves of a surrogate pair are joined; a lone one is not valid Unicode text.
+    text = text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if len(text.encode()) > max_bytes:
         raise ReadError(
             f"its text has {len(text.encode()):,} bytes, more than source.max_bytes = {max_bytes:,}:"
@@ -423,19 +440,46 @@ def _mail(payload: bytes, max_bytes: int) -> Converted:
     if not message.keys():
         raise ReadError("no mail despite its name: it has no header", "parse")
     notes: list[Note] = []
-    bodies = [message.get_body((kind,)) for kind in ("plain", "html")]
-    texts = (_mail_text(body, max_bytes, notes) for body in bodies if body is not None)
-    text = next((text for text in texts if text.strip()), "")
-    attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
-    notes += _left_out({ATTACHED: len(attached)})
     said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
     title = {"title": as_title(said["Subject"])}
     if not said["From"] or message["Snapshot-Content-Location"]:
-        return Converted(text, title, notes)
+        text = _first_text([message.get_body((kind,)) for kind in ("plain", "html")], max_bytes, notes)
+        attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
+        return Converted(text, title, [*notes, *_left_out({ATTACHED: len(attached)})])
+    left_out: Counter[str] = Counter()
+    text = "\n\n".join(filter(None, _texts_of(message, max_bytes, notes, left_out)))
+    left_out[CUT_SHORT] += any(isinstance(d, CloseBoundaryNotFoundDefect) for p in message.walk() for d in p.defects)
+    notes += _left_out(left_out)
     if _has_words(f"{said['Subject']}{text}"):
         heads = "\n".join(f"{name}: {value}" for name, value in said.items() if value)
         text = "\n\n".join(filter(None, [heads, _mark_quoted(text)]))
     return Converted(text, title | {"author": as_title(said["From"])} | _mail_fields(said), notes)
+
+
+def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[str]) -> Iterator[str]:
+    """Yield the texts of a mail in order, also those behind an attached file; count the parts that are not read."""
+    kind, subtype = part.get_content_maintype(), part.get_content_subtype()
+    if kind == "multipart" and part.is_multipart():
+        inner = [*part.iter_parts()]
+        if subtype == "alternative":
+            bodies = [part.get_body((wanted,)) for wanted in ("plain", "html")]
+            yield _first_text(bodies, max_bytes, notes)
+            within = (leaf for each in inner for leaf in each.walk())
+            inner = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
+        for each in inner:
+            yield from _texts_of(each, max_bytes, notes, left_out)
+    elif part.get_filename() or part.is_attachment():
+        left_out[ATTACHED] += kind != "image"
+    elif kind == "text" and subtype in {"plain", "html"}:
+        yield _mail_text(part, max_bytes, notes)
+    elif kind != "image" and not subtype.endswith("signature"):
+        left_out[OTHER_PARTS] += 1
+
+
+def _first_text(bodies: Iterable[Any], max_bytes: int, notes: list[Note]) -> str:
+    """Return the first of several forms of a text that is not blank."""
+    texts = (_mail_text(body, max_bytes, notes) for body in bodies if body is not None)
+    return next((text for text in texts if text.strip()), "")
 
 
 def _header(message: Any, name: str) -> str:
@@ -529,9 +573,12 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
     if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
         return _plain_text(payload)
     source = payload.decode("latin-1")
-    text = re.sub(r"[\f\v]", "\n", rtf_to_text(source, errors="replace")).strip()
+    read = RTF_FOOTNOTE.sub(" ", source)  # the converter leaves out a group of this name; so it stays in its sentence
+    text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = RTF_TITLE.search(source)
-    left_out = {"embedded documents, not read": source.count("\\objdata")}
+    braces = RTF_ESCAPED.sub("", source)
+    left_out = {words: len(group.findall(source)) for words, group in RTF_NOT_READ.items()}
+    left_out[CUT_SHORT] = braces.count("{") > braces.count("}") and "\\bin" not in source
     return Converted(
         text, {"title": _said(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)}, _left_out(left_out)
     )

@@ -33,7 +33,7 @@ from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
 from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 
-REVISION = "4"
+REVISION = "5"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.

@@ -23,8 +23,8 @@ from findingaid.sources.media_types import MEDIA_TYPES
 
 MAILBOX, MAIL = ".mbox", ".eml"
 
-SEPARATOR = re.compile(rb"From .*\d\d:\d\d")
-"""Line that begins a mail of a mailbox, with the time at which it came."""
+SEPARATOR = re.compile(rb"From .*\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*\d\d:\d\d")
+"""Line that begins a mail of a mailbox, with the day and the time at which it came."""
 
 QUOTED_SEPARATOR = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 """Sign before a line of a mail that would begin another."""

@@ -30,6 +30,13 @@ NOT_STORED = {
 }
 """Cells of an XLSX file that have no value, by what notes call them."""
 
+BESIDE = {
+    "comments, not read": (r"xl/comments[^/]*\.xml|content\.xml", rb"<(?:\w+:)?comment[ >]|<office:annotation[ >]"),
+    "charts, not read": (r"xl/charts/chart\d+\.xml", rb"<(?:\w+:)?chartSpace[ >]"),
+    "text boxes, not read": (r"xl/drawings/[^/]+\.xml", rb"<(?:\w+:)?txBody[ >]"),
+}
+"""What stands beside the cells of a workbook, by what notes call it: the parts that have it, and its beginning."""
+
 Row = tuple[int, list[str]]
 """Number of a row as the program shows it, and the texts of its cells."""
 
@@ -45,7 +52,7 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(payload))
     except calamine.PasswordError:
         raise ReadError("with a password: save it without, or exclude it", "encrypted") from None
-    left_out = Counter(_without_value(payload))
+    left_out = Counter(_not_in_cells(payload))
     blocks: list[str] = []
     sheets = size = 0
     for about in book.sheets_metadata:
@@ -65,14 +72,19 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
     return "\n\n".join(blocks), sheets, left_out
 
 
-def _without_value(payload: bytes) -> Mapping[str, int]:
+def _not_in_cells(payload: bytes) -> Mapping[str, int]:
     if not payload.startswith(b"PK"):
         return {}
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-        names = [name for name in archive.namelist() if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name)]
-        return {
-            words: sum(len(cell.findall(archive.read(name))) for name in names) for words, cell in NOT_STORED.items()
-        }
+        left_out = Counter[str]()
+        for name in archive.namelist():
+            if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name):
+                sheet = archive.read(name)
+                left_out.update({words: len(cell.findall(sheet)) for words, cell in NOT_STORED.items()})
+            for words, (parts, begin) in BESIDE.items():
+                if re.fullmatch(parts, name):
+                    left_out[words] += len(re.findall(begin, archive.read(name)))
+        return left_out
 
 
 def _rows(sheet: Any, max_bytes: int) -> Iterator[Row]:

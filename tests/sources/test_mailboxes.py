@@ -119,6 +119,58 @@ def test_attached_files_are_artifacts_with_their_mail_as_parent(tmp_path: Path) 
     assert source.place("a.eml/report.pdf") == str(tmp_path / "a.eml")
 
 
+def part(body: str, kind: str = "text/plain", name: str = "") -> bytes:
+    attached = f'Content-Disposition: attachment; filename="{name}"\n' if name else ""
+    return f"--q\nContent-Type: {kind}\n{attached}\n{body}\n".encode()
+
+
+def test_attached_files_with_like_names_are_all_kept(tmp_path: Path) -> None:
+    names = ("a.txt", "a.txt", "a-2.txt", "a.txt")
+    parts = [part(f"content {i}", name=name) for i, name in enumerate(names)]
+    (tmp_path / "a.eml").write_bytes(MIXED + part("body") + b"".join(parts) + b"--q--\n")
+    source = Files(tmp_path)
+
+    texts = {source.read(each).raw for each in ids(source) if each != "a.eml"}
+
+    assert texts == {"content 0", "content 1", "content 2", "content 3"}
+
+
+def test_the_text_behind_an_attached_file_is_read_and_other_parts_are_counted(tmp_path: Path) -> None:
+    parts = [
+        part("before"),
+        part("attached", name="a.txt"),
+        part("behind"),
+        part("<p>in HTML</p>", "text/html"),
+        part("From: c@example.org\n\nforwarded", "message/rfc822"),
+        part("BEGIN:VCALENDAR", "text/calendar"),
+    ]
+    (tmp_path / "a.eml").write_bytes(MIXED + b"".join(parts) + b"--q--\n")
+
+    found = Files(tmp_path).read("a.eml")
+
+    assert isinstance(found.raw, str)
+    assert [line for line in found.raw.splitlines() if line] == ["From: a", "before", "behind", "in HTML"]
+    assert [str(note) for note in found.notes] == ["forwarded mails and other parts without a file name, not read: 2"]
+
+
+def test_a_mail_without_its_end_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(MIXED + part("half"))
+
+    assert [str(note) for note in Files(tmp_path).read("a.eml").notes] == [
+        "no end, as of a document that was cut short"
+    ]
+
+
+def test_a_sentence_that_begins_with_from_ends_no_mail(tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_bytes(
+        b"From a Thu Jan  1 00:00:00 2026\nFrom: a\nMessage-ID: <1@x>\n\nText.\n\nFrom 10:30 on: nobody came.\n"
+    )
+    source = Files(tmp_path)
+
+    assert ids(source) == ["a.mbox/1@x.eml"]
+    assert "nobody came" in str(source.read("a.mbox/1@x.eml").raw)
+
+
 def test_a_picture_within_the_text_is_no_attached_file(tmp_path: Path) -> None:
     message = mail("Plan")
     message.add_attachment(b"GIF89a", maintype="image", subtype="gif", disposition="inline", filename="logo.gif")

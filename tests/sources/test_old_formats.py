@@ -51,6 +51,24 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
     assert found.metadata["title"] == "The über plan"
 
 
+@pytest.mark.parametrize(
+    ("body", "text", "notes"),
+    [
+        (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
+        (rb"Body {\*\annotation Remark} end.}", "Body  end.", ["comments, not read"]),
+        (rb"{\header Head}{\footer Foot}Body.}", "Body.", ["headers and footers, not read: 2"]),
+        (rb"Body {\shp{\*\shpinst{\shptxt Boxed}}}.}", "Body .", ["text boxes, not read"]),
+        (rb"Whole. {\b Hal", "Whole. Hal", ["no end, as of a document that was cut short"]),
+        (rb"Hi \{ \\\} \u-10179?\u-8704?}", "Hi { \\} \U0001f600", []),
+    ],
+)
+def test_what_rtf_has_beside_its_text_is_read_or_counted(body: bytes, text: str, notes: list[str]) -> None:
+    found = convert_document("a.rtf", rb"{\rtf1\ansi\uc1 " + body, LIMIT)
+
+    assert found is not None
+    assert (found.text, [str(note) for note in found.notes]) == (text, notes)
+
+
 def test_plain_text_under_the_name_of_rtf_is_read() -> None:
     found = convert_document("a.rtf", b"Plain words.", LIMIT)
 

@@ -109,6 +109,22 @@ def test_titles_merged_cells_formulas_and_errors() -> None:
     assert notes == ["formulas without a stored value: open and save it in its program", "cells with an error"]
 
 
+def test_what_stands_beside_the_cells_is_counted() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Item", "Price"])
+        sheet.write_row(1, 0, ["House", 3])
+        sheet.write_comment(1, 0, "To be sold")
+        sheet.insert_textbox(4, 4, "Boxed words")
+        chart = book.add_chart({"type": "column"})
+        chart.add_series({"values": "=Sheet1!$B$2:$B$2"})
+        sheet.insert_chart(9, 4, chart)
+
+    _, notes = read(workbook(write))
+
+    assert sorted(notes) == ["charts, not read", "comments, not read", "text boxes, not read"]
+
+
 def test_a_table_without_a_header_has_the_letters_of_its_columns() -> None:
     def write(book: xlsxwriter.Workbook) -> None:
         book.add_worksheet("Empty")
