@@ -26,24 +26,19 @@ class StoreConfig(dg.Config):
         yield from ((f"storage_options.{name}", value) for name, value in self.storage_options.items())
 
 
-class EmbedderConfig(dg.Config):
-    """Embedder of the texts."""
+class EmbedderConfig(dg.PermissiveConfig):
+    """Embedder of the texts: its kind, and the parameters of this kind, as in findingaid.yaml."""
 
     kind: str | None = None
     """Kind of embedder, such as sentence-transformers or hash."""
 
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Other parameters of this kind, such as model."""
-
     def settings(self) -> Iterator[tuple[str, Any]]:
         """Yield the dotted settings that differ from the file."""
-        if self.kind is not None:
-            yield from (("embedder", {}), ("embedder.kind", self.kind))
-        yield from ((f"embedder.{name}", value) for name, value in self.options.items())
+        return _of_kind("embedder", self)
 
 
-class SynthesizerConfig(dg.Config):
-    """Synthesizer of synopses."""
+class SynthesizerConfig(dg.PermissiveConfig):
+    """Synthesizer of synopses: its kind, and the parameters of this kind, as in findingaid.yaml."""
 
     kind: str | None = None
     """Kind of synthesizer, such as extractive or openai."""
@@ -51,13 +46,23 @@ class SynthesizerConfig(dg.Config):
     model: str | None = None
     base_url: str | None = None
     api_key: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Other parameters of this kind."""
 
     def settings(self) -> Iterator[tuple[str, Any]]:
         """Yield the dotted settings that differ from the file."""
-        if self.kind is not None:
-            yield from (("synthesizer", {}), ("synthesizer.kind", self.kind))
-        for name in ("model", "base_url", "api_key"):
-            yield f"synthesizer.{name}", getattr(self, name)
-        yield from ((f"synthesizer.{name}", value) for name, value in self.options.items())
+        return _of_kind("synthesizer", self)
+
+
+def _of_kind(part: str, given: EmbedderConfig | SynthesizerConfig) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted settings of a part; a `kind` replaces all parameters of the one in the file."""
+    if given.kind is not None:
+        yield part, {}
+    yield from _dotted(part, dict(given))
+
+
+def _dotted(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each value within a mapping by its dotted name, so that any of them may name a variable."""
+    if isinstance(value, dict) and value.keys() != {"env"}:
+        for key, within in value.items():
+            yield from _dotted(f"{name}.{key}", within)
+    else:
+        yield name, value

@@ -80,7 +80,12 @@ def test_a_secret_comes_from_the_environment_of_the_run_and_is_not_shown(
         resource.settings()
     monkeypatch.setenv("WRITER_KEY", SECRET)
 
+    headers = FindingAidResource(
+        config_path=str(cli.config), synthesizer=SynthesizerConfig(default_headers={"X-Key": key})
+    )
+
     assert resource.settings() == {"synthesizer.api_key": SECRET}
+    assert headers.settings() == {"synthesizer.default_headers.X-Key": SECRET}
     for definitions in ways:
         assert "WRITER_KEY" in shown(definitions)
         assert SECRET not in shown(definitions)
@@ -136,7 +141,7 @@ def test_store_and_embedder_of_an_environment_replace_those_of_the_file(
     monkeypatch.setenv("INDEX", str(tmp_path / "there"))
 
     definitions = build_definitions(
-        cli.config, store=StoreConfig(uri=dg.EnvVar("INDEX")), embedder=EmbedderConfig(kind="hash", options={"dim": 64})
+        cli.config, store=StoreConfig(uri=dg.EnvVar("INDEX")), embedder=EmbedderConfig(kind="hash", dim=64)
     )
 
     graph = definitions.resolve_asset_graph()

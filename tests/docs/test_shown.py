@@ -44,8 +44,11 @@ LANGUAGES = {"console", "text", "toctree"}
 """`console` is for test_readme.py; nothing can be done with the others."""
 
 SOURCE = {"kind": "files", "root": "docs"}
-OF_DAGSTER = {"dg dev", "dg launch", "dagster job", "export DAGSTER_HOME", "export DAGSTER_EMIT"}
-"""How commands begin that other tests run: test_graphql.py, test_examples.py, test_executor.py, test_postgres.py."""
+OF_DAGSTER = {"dg check", "dg dev", "dg launch", "dagster job", "export DAGSTER_HOME", "export DAGSTER_EMIT"}
+"""How commands begin that other tests run.
+
+They are in test_code_location.py, test_graphql.py, test_examples.py, test_executor.py and test_postgres.py.
+"""
 
 
 def blocks(*languages: str) -> list[Any]:
