@@ -348,8 +348,9 @@ def neighbours(
     if as_json or as_csv:
         return (say_json if as_json else say_csv)([neighbour.to_dict() for neighbour in found])
     table = plain_table("kind", "corpus", "artifact", "section", "title")
-    for n in found:
-        table.add_row(*map(escape, (n.kind, n.corpus, n.artifact_id, n.section, n.title or "-")))
+    rows = [(n.kind, n.corpus, n.artifact_id, n.section, n.title or "-") for n in found]
+    for row in dict.fromkeys(rows):  # a wiki link and another link may lead to the same artifact
+        table.add_row(*map(escape, row))
     return say(table if found else "nothing refers to it" if reverse else "it refers to nothing")
 
 

@@ -77,9 +77,9 @@ def headings(text: str) -> Iterator[tuple[int, str, Span]]:
         title.append(found)
 
 
-def blocks(text: str, *, tables: bool = True) -> Iterator[Block]:
+def blocks(text: str, *, tables: bool = True, wiki_links: bool = False) -> Iterator[Block]:
     """Yield the blocks of a text with words. With `tables` off, a table is a paragraph."""
-    events, places = _parse(text, tables)
+    events, places = _parse(text, tables, wiki_links)
     run: list[Event] = []
     for found in events:
         event, at = found
@@ -138,7 +138,7 @@ def _words(events: Iterable[Event]) -> str:
     return "".join(words)
 
 
-def _parse(text: str, tables: bool) -> tuple[Iterable[Event], Sequence[int]]:
+def _parse(text: str, tables: bool, wiki_links: bool = False) -> tuple[Iterable[Event], Sequence[int]]:
     """Return the events of a text, and the offset in characters of each of their bytes."""
     import numpy as np  # both imported here, since most commands never need them
     from pyromark import Options, events_with_range
@@ -152,4 +152,6 @@ def _parse(text: str, tables: bool) -> tuple[Iterable[Event], Sequence[int]]:
         places = begin + np.concatenate([[0], np.cumsum(begins)])
     # {#id} behind a heading is none of its words
     options = Options.ENABLE_HEADING_ATTRIBUTES | Options.ENABLE_STRIKETHROUGH
-    return events_with_range(body.decode(), options=options | Options.ENABLE_TABLES if tables else options), places
+    options |= Options.ENABLE_TABLES if tables else 0
+    options |= Options.ENABLE_WIKILINKS if wiki_links else 0
+    return events_with_range(body.decode(), options=options), places

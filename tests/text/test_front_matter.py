@@ -171,3 +171,30 @@ def test_front_matter_becomes_filter_fields_and_broken_front_matter_is_indexed_w
     assert [(hit["artifact_id"], hit["metadata"]["path"]) for hit in good] == [("good.md", "good.md")] * len(good) != []
     assert good[0]["metadata"]["tags"] == ["store", "crash safety"]
     assert {hit["artifact_id"] for hit in bad} == {"bad.md"}
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("---\ntags: [store, '#crash']\n---\n", ["store", "crash"]),
+        (
+            "---\ntags: energy, house\n---\nAt #home/energy, #2024-05 and #house.",
+            ["energy", "house", "home/energy", "2024-05"],
+        ),
+        ("# Heading #one\n\n#my_tag (#no) a#no #12 `#no`\n\n```\n#no\n```\n\n<b title=' #no'>\n", ["one", "my_tag"]),
+        ('See [#link](https://example.org/#no "a #no") and https://example.org/#no', ["link"]),
+        ("#" + "x" * 201, None),
+        ("# Heading", None),
+    ],
+)
+def test_tags_are_those_of_front_matter_and_text(text: str, tags: list[str] | None) -> None:
+    assert file_metadata(text, "a.md")[0].get("tags") == tags
+
+
+def test_aliases_are_a_list_also_where_they_are_written_as_one_text() -> None:
+    assert file_metadata("---\naliases: The Plan, Plan B\n---\n", "a.md")[0]["aliases"] == ["The Plan", "Plan B"]
+    assert file_metadata("---\naliases: [One, 2]\n---\n", "a.md")[0]["aliases"] == ["One", "2"]
+
+
+def test_tags_are_no_more_than_the_values_of_front_matter() -> None:
+    assert len(file_metadata(" ".join(f"#t{i}" for i in range(3_000)), "a.md")[0]["tags"]) == 1_000

@@ -7,19 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from findingaid.errors import NotFoundError, QueryError, brief
+from findingaid.query.search.edges import SOURCE, TARGET, read_edges, with_ends
 from findingaid.query.search.hits import span_of
 from findingaid.query.search.reader import Key, Reader
-from findingaid.store.sql import equals, one_of
+from findingaid.store.sql import one_of
+from findingaid.text.wiki_links import OPEN
 
 if TYPE_CHECKING:
     from lance import LanceDataset
-
-SOURCE, TARGET = ("corpus", "artifact_id"), ("target_corpus", "target_id")
-"""Columns of the two ends of an edge."""
-
-EDGE_COLUMNS = (*SOURCE, *TARGET, "kind", "section", "position", "span_start", "span_end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,8 @@ class Neighbour:
     """Artifact at the other end of an edge; `title` is None if it is not published.
 
     `section` is the anchor of the heading that is referred to, and `span` is the place of the reference in the
-    referring text. For a SUMMARIZES edge, `section` is the id of the claim or of the node, `span` the claim's place,
-    and `title` its text.
+    referring text. `link` is the name in a wiki link. For a SUMMARIZES edge, `section` is the id of the claim or of the
+    node, `span` the claim's place, and `title` its text.
     """
 
     corpus: str
@@ -37,6 +35,7 @@ class Neighbour:
     section: str
     span: tuple[int, int] | None
     title: str | None
+    link: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,10 +67,9 @@ def find_neighbours(
     `corpora` are those in which the artifact may be. Edges to corpora outside `within`, which the caller may read, are
     not followed. Raises QueryError for an id that is in several corpora, or unknown.
     """
-    records, edges = reader.records, reader.beside("edges")
+    records, keys = reader.records, [(corpus, artifact_id) for corpus in corpora]
     here, there = (TARGET, SOURCE) if reverse else (SOURCE, TARGET)
-    conditions = (equals(here[1], artifact_id), one_of(here[0], corpora), one_of(there[0], within))
-    rows = edges.to_table(columns=list(EDGE_COLUMNS), filter=" AND ".join(conditions)).to_pylist()
+    rows = read_edges(reader, **{"against" if reverse else "along": keys}, where=one_of(there[0], within))
     found = {row[here[0]] for row in rows}
     if len(found) > 1:
         raise QueryError(f"{artifact_id!r} is in several corpora, {', '.join(sorted(found))}: name one by --corpus")
@@ -84,7 +82,7 @@ def find_neighbours(
 
 
 def _neighbour(row: Mapping[str, Any], key: Key, known: Mapping[Key, str]) -> Neighbour:
-    return Neighbour(*key, row["kind"], row["section"], span_of(row), known.get(key))
+    return Neighbour(*key, row["kind"], row["section"], span_of(row), known.get(key), row["link"])
 
 
 def find_most_referenced(
@@ -99,6 +97,8 @@ def find_most_referenced(
     records, edges = reader.records, reader.beside("edges")
     conditions = [one_of(TARGET[0], corpora), one_of(SOURCE[0], within), *([one_of("kind", kinds)] if kinds else [])]
     found = edges.to_table(columns=[*SOURCE, *TARGET], filter=" AND ".join(conditions))
+    if pc.any(pc.starts_with(found[TARGET[1]], OPEN)).as_py():
+        found = pa.Table.from_pylist(list(with_ends(reader, found.to_pylist())), found.schema)
     once: pa.Table = found.group_by([*SOURCE, *TARGET]).aggregate([])
     counted = once.group_by(list(TARGET)).aggregate([([], "count_all")])
     order = [("count_all", "descending"), *((column, "ascending") for column in TARGET)]

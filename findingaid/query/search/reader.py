@@ -19,6 +19,7 @@ import orjson
 from findingaid.embedding.validation import changed_dimensions, query_vector
 from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Artifact, Rank, Vectors
+from findingaid.query.search.edges import NoteNames
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
 from findingaid.store import Store, schemas, vectors
 from findingaid.store.artifacts import read_artifacts
@@ -172,6 +173,14 @@ class Reader:
     @cached_property
     def _beside(self) -> Callable[[str], LanceDataset]:
         return cache(partial(self.store.beside, self.records))
+
+    def note_names(self, corpus: str) -> NoteNames:
+        """Return the names by which the notes of a corpus link to each other."""
+        return self._note_names(corpus)
+
+    @cached_property
+    def _note_names(self) -> Callable[[str], NoteNames]:
+        return cache(lambda corpus: NoteNames(self.beside("artifacts"), self.beside("edges"), corpus))
 
     def artifacts(self, ids: Iterable[str], where: str | None = None) -> dict[Key, tuple[Artifact, str]]:
         """Map (corpus, artifact id) to the artifact as published and its version; missing artifacts are left out."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from findingaid.errors import QueryError, one_line
+from findingaid.query.search.edges import read_edges
 from findingaid.query.search.fusion import merge_rankings, rank_records, sort_by_score
 from findingaid.query.search.reader import Candidate, Key, Reader
 from findingaid.query.search.request import IS_LEAF, LEAVES, Request
@@ -141,12 +142,7 @@ def _follow_edges(reader: Reader, steps: Sequence[tuple[Candidate, Step]]) -> It
     against = {c.artifact: step.against for c, step in reversed(steps) if step.against}
     if not along and not against:
         return
-    parts = [of_artifacts(along)] * bool(along)
-    parts += [of_artifacts(against, "target_corpus", "target_id")] * bool(against)
-    columns = ["corpus", "artifact_id", "target_corpus", "target_id", "kind", "position"]
-    rows = (
-        reader.beside("edges").to_table(columns=columns, filter=" OR ".join(f"({part})" for part in parts)).to_pylist()
-    )
+    rows = read_edges(reader, along, against)
     rows.sort(key=lambda row: (row["corpus"], row["artifact_id"], row["position"]))
     out, back = _group_by_end(rows, "corpus", "artifact_id"), _group_by_end(rows, "target_corpus", "target_id")
     for c, step in steps:
