@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 from findingaid.errors import ConfigError
 from findingaid.llm.prompts import to_one_line
@@ -103,8 +104,12 @@ class ReportedError(Exception):
 
 
 def mask_secrets(message: str, secrets: Iterable[str]) -> str:
-    """Return a message with these secrets masked, also the beginning of one, which is left where words were cut."""
-    for secret in filter(None, map(str.strip, secrets)):
+    """Return a message with these secrets masked, also as they are in a URL.
+
+    The beginning of one is masked too, which is left where words were cut.
+    """
+    plain = [*filter(None, map(str.strip, secrets))]
+    for secret in [*plain, *(quote(each, safe="") for each in plain)]:
         for length in range(len(secret), min(len(secret), SHORTEST_BEGINNING) - 1, -1):
             message = message.replace(secret[:length], "***")
     return message

@@ -37,7 +37,9 @@ RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 PLAIN = (str, int, float, bool, list, type(None))
 
 DIGITS = 8
-"""Digits of the hash of a text that tell documents with the same id apart."""
+"""Digits of the hash of a text, or of a whole document, that tell documents with the same id apart."""
+
+BLOCKS = "; nothing is deleted from this corpus while the loader returns it, because its id is unknown"
 
 
 @checked
@@ -69,7 +71,8 @@ class Loader:
         listings = [
             Listing(i, content_hash(one.raw, one.metadata), payload_bytes(one.raw)) for i, one in artifacts.items()
         ]
-        return Discovery(listings, failures)
+        unnamed = any(failure.message.endswith(BLOCKS) for failure in failures)
+        return Discovery(listings, failures, ("",) if unnamed else ())
 
     def read(self, artifact_id: str) -> Artifact:
         try:
@@ -84,22 +87,33 @@ class Loader:
     @cached_property
     def _loaded(self) -> tuple[dict[str, Artifact], list[Failure]]:
         """The documents by id, and those that cannot be artifacts."""
-        found: list[tuple[str, str, dict[str, Any]]] = []
+        found: dict[str, tuple[str, str, dict[str, Any]]] = {}
         failures: list[Failure] = []
         for number, document in enumerate(self._documents(), 1):
-            text, metadata = _text_of(document), _metadata_of(document)
-            artifact_id = self._id_of(document, metadata) or (text_hash(text) if text is not None else "")
-            if text is None:
-                where = artifact_id or f"document {number}"
-                failures.append(Failure(where, "artifacts", "parse", f"no text, but {type(document).__name__}"))
-            else:
-                found.append((artifact_id, text, metadata))
-        counts = Counter(artifact_id for artifact_id, _, _ in found)
-        artifacts = {
-            i: Artifact(i, text, metadata)
-            for artifact_id, text, metadata in found
-            for i in [artifact_id if counts[artifact_id] == 1 else f"{artifact_id}#{text_hash(text)[:DIGITS]}"]
-        }
+            artifact_id = problem = ""
+            try:
+                text, metadata = _text_of(document), _metadata_of(document)
+                artifact_id = self._id_of(document, metadata)
+                if text is None:
+                    kind, problem = "parse", f"no text, but {type(document).__name__}"
+                elif self.id and not artifact_id:
+                    kind, problem = "missing", f"no {' or '.join(columns_of(self.id))} in its metadata"
+                else:
+                    one = (artifact_id or text_hash(text), text, metadata)
+                    found[content_hash(*one)] = one
+            except (TypeError, ValueError) as error:  # such as half of a surrogate pair
+                kind, problem = "encoding", f"cannot be stored as JSON: {error}"
+            if problem:
+                where = artifact_id.encode("utf-8", "backslashreplace").decode()
+                unknown = "" if where else BLOCKS
+                failures.append(Failure(where or f"document {number}", "artifacts", kind, problem + unknown))
+        ids = Counter(artifact_id for artifact_id, _, _ in found.values())
+        texts = Counter((artifact_id, text) for artifact_id, text, _ in found.values())
+        artifacts: dict[str, Artifact] = {}
+        for digest, (artifact_id, text, metadata) in found.items():
+            own = text_hash(text) if texts[artifact_id, text] == 1 else digest
+            i = artifact_id if ids[artifact_id] == 1 else f"{artifact_id}#{own[:DIGITS]}"
+            artifacts[i] = Artifact(i, text, metadata)
         return {i: artifacts[i] for i in sorted(artifacts)}, failures
 
     def _documents(self) -> Iterator[Any]:
@@ -116,11 +130,12 @@ class Loader:
 
     def _id_of(self, document: Any, metadata: Mapping[str, Any]) -> str:
         if self.id:
-            return "#".join(as_id(metadata.get(name)) for name in columns_of(self.id))
-        own = str(getattr(document, "id", None) or getattr(document, "id_", None) or "")
-        named = next((as_id(metadata[name]) for name in IDS if metadata.get(name) not in {None, ""}), "")
+            own = [as_id(metadata.get(name)) for name in columns_of(self.id)]
+            return "#".join(own) if any(own) else ""
+        given = str(getattr(document, "id", None) or getattr(document, "id_", None) or "")
+        named = next((as_id(metadata[name]) for name in IDS if metadata.get(name) not in (None, "")), "")
         if not named:
-            return "" if RANDOM.fullmatch(own) else own
+            return "" if RANDOM.fullmatch(given) else given
         return "#".join(
             [named, *(f"{name}={as_id(metadata[name])}" for name in PARTS if metadata.get(name) is not None)]
         )

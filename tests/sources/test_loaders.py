@@ -164,6 +164,46 @@ def test_a_document_without_text_fails_alone_and_metadata_is_plain() -> None:
         source.read("c")
 
 
+def test_a_document_that_cannot_be_stored_fails_alone_and_keeps_what_was_indexed() -> None:
+    DOCUMENTS[:] = [
+        Document("half \ud83d", {"source": "a"}),
+        Document("text", {"source": "b", "title": "\ud83d"}),
+        Document("text", {"source": ["c", "d"]}),
+        Document("whole", {"source": "e"}),
+    ]
+    found = Loader(OWN).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["['c', 'd']", "e"]
+    assert [(failure.artifact_id, failure.kind) for failure in found.failures] == [("a", "encoding"), ("b", "encoding")]
+    assert not found.unknown
+    DOCUMENTS[:] = [Document("half \ud83d"), Document("whole", {"source": "e"})]
+    assert Loader(OWN).discover().unknown == ("",)
+
+
+def test_documents_that_differ_in_their_metadata_alone_are_all_kept() -> None:
+    DOCUMENTS[:] = [Document("alike", {"url": "u", "author": "Ada"}), Document("alike", {"url": "u", "author": "Bob"})]
+    source = Loader(OWN)
+
+    assert {source.read(each).metadata["author"] for each in texts(source)} == {"Ada", "Bob"}
+
+
+def test_a_document_without_its_declared_id_is_named() -> None:
+    DOCUMENTS[:] = [Document("one", {"nr": 1}), Document("two", {"number": 2})]
+    found = Loader(OWN, id="nr").discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["1"]
+    assert [failure.artifact_id for failure in found.failures] == ["document 2"]
+    assert found.failures[0].message.startswith("no nr in its metadata; nothing is deleted")
+
+
+def test_a_secret_in_the_address_of_an_error_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "hunter/22+x")
+    DOCUMENTS[:] = [PermissionError("https://example.org/?token=hunter%2F22%2Bx is refused")]
+
+    with pytest.raises(SourceError, match=r"token=\*\*\* is refused"):
+        Loader(f"{__name__}:own_loader", {"token": {"env": "SERVICE_TOKEN"}}).discover()
+
+
 def test_a_secret_comes_from_the_environment_and_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "hunter22")
     DOCUMENTS[:] = [PermissionError("token hunter22 is refused")]
