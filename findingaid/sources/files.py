@@ -37,6 +37,7 @@ from findingaid.sources.mailboxes import (
 from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
+from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
 from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
@@ -215,6 +216,20 @@ class Files:
                     raise ReadError(f"no longer in {path}", "missing")
                 return path, parts[artifact_id]
         return None
+
+    def settle(self) -> bool:
+        """Return whether the mailboxes stay as they were listed until unchanged for `SETTLING_SECONDS`."""
+        try:
+            for path in filter(is_mailbox, [*self._parts]):
+                place = os.path.join(self._real_root, real_below(self._real_root, path))
+                age = time.time() - os.stat(place).st_mtime
+                time.sleep(min(max(SETTLING_SECONDS - age, 0), SETTLING_SECONDS))
+                stamp = _listing(path, os.stat(place), time.time_ns()).stamp
+                if stamp.removesuffix("?") != self._parts[path][0]:
+                    return False
+        except (OSError, ReadError):
+            return False
+        return True
 
     @cached_property
     def _parts(self) -> dict[str, tuple[str, Mapping[str, Part] | None]]:

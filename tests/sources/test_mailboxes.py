@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mailbox
 import os
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from email.message import EmailMessage
@@ -227,6 +228,28 @@ def test_a_mailbox_that_loses_a_mail_loses_that_artifact_alone(cli: Cli) -> None
     assert "docs/all.mbox/3@x.eml/plan.txt  " in printed.splitlines()[0]
     (neighbour,) = cli.json("neighbours", "all.mbox/2@x.eml/plan.txt")
     assert (neighbour["kind"], neighbour["artifact_id"]) == ("PARENT", "all.mbox/2@x.eml")
+
+
+def test_a_mailbox_that_is_rewritten_mail_by_mail_loses_none(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    file = cli.folder / "docs" / "all.mbox"
+    file.parent.mkdir(exist_ok=True)
+    write_mailbox(file, [mail(f"Nr. {i}", f"Of the heron {i}.", f"{i}@x") for i in range(4)])
+    cli.run("index")
+    content = file.read_bytes()
+    at = content.index(b"From ", len(content) // 2)
+    file.write_bytes(content[:at])
+
+    def go_on() -> None:
+        with file.open("ab") as rest:
+            rest.write(content[at:])
+
+    writer = threading.Timer(0.5, go_on)
+    writer.start()
+    second = cli.json("index")["corpora"]["docs"]
+    writer.join()
+
+    assert second["deleted"] == 0
 
 
 def test_a_mailbox_that_cannot_be_read_keeps_its_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
