@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
@@ -39,9 +38,6 @@ PLAIN = (str, int, float, bool, list, type(None))
 
 DIGITS = 8
 """Digits of the hash of a text, or of a whole document, that tell documents with the same id apart."""
-
-LOADED_SECONDS = 5.0
-"""Time for which loaded documents count as those that the service has now, for the results of one request."""
 
 BLOCKS = "; nothing is deleted from this corpus while the loader returns it, because its id is unknown"
 
@@ -77,12 +73,6 @@ class Loader:
         ]
         unnamed = any(failure.message.endswith(BLOCKS) for failure in failures)
         return Discovery(listings, failures, ("",) if unnamed else ())
-
-    def listing(self, artifact_id: str) -> Listing | None:
-        """Raise NotImplementedError, since all documents are loaded at once; a read that follows loads them anew."""
-        if time.monotonic() > self.__dict__.get("_loaded_at", 0.0) + LOADED_SECONDS:
-            self.__dict__.pop("_loaded", None)
-        raise NotImplementedError
 
     def read(self, artifact_id: str) -> Artifact:
         try:
@@ -124,7 +114,6 @@ class Loader:
             own = text_hash(text) if texts[artifact_id, text] == 1 else digest
             i = artifact_id if ids[artifact_id] == 1 else f"{artifact_id}#{own[:DIGITS]}"
             artifacts[i] = Artifact(i, text, metadata)
-        self.__dict__["_loaded_at"] = time.monotonic()
         return {i: artifacts[i] for i in sorted(artifacts)}, failures
 
     def _documents(self) -> Iterator[Any]:

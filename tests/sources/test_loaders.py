@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-import findingaid
 from findingaid.errors import ConfigError, ReadError, SourceError
-from findingaid.sources import loaders
 from findingaid.sources.loaders import Loader
 from tests.conftest import Cli
 from tests.paths import ROOT
@@ -187,20 +185,6 @@ def test_documents_that_differ_in_their_metadata_alone_are_all_kept() -> None:
     source = Loader(OWN)
 
     assert {source.read(each).metadata["author"] for each in texts(source)} == {"Ada", "Bob"}
-
-
-def test_a_check_of_freshness_loads_the_documents_anew(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaders, "LOADED_SECONDS", -1.0)
-    DOCUMENTS[:] = [Document("The boiler is cold.", {"source": "a"})]
-    cli.settings["corpora"] = {"own": {"source": {"kind": "loader", "loader": OWN}}}
-    cli.configure()
-    aid = findingaid.open(cli.config)
-    aid.index()
-    before = [hit.fresh for hit in aid.search("boiler", fresh="verify")]
-    DOCUMENTS[:] = [Document("The boiler was repaired.", {"source": "a"})]
-    after = [hit.fresh for hit in aid.search("boiler", fresh="verify")]
-
-    assert (before, after) == (["current"], ["changed"])
 
 
 def test_a_document_without_its_declared_id_is_named() -> None:
