@@ -20,6 +20,7 @@ SOURCES: Registry[Source] = Registry(
         "sessions": "findingaid.sources.sessions:Sessions",
         "skills": "findingaid.sources.skills:Skills",
         "sql": "findingaid.sources.databases:Database",
+        "web": "findingaid.sources.sites:Site",
     },
 )
 

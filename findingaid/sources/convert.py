@@ -434,6 +434,27 @@ def _html(payload: bytes, max_bytes: int) -> Converted:
     return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *_left_out(left_out)])
 
 
+def _web_page(payload: bytes, max_bytes: int) -> Converted:
+    """Convert the main text of a page, without menus and footers; or all of it, if none is found."""
+    import trafilatura
+
+    page = decode(payload)[0]
+    whole = _html(payload, max_bytes)
+    config = trafilatura.settings.use_config()
+    config["DEFAULT"].update({"MIN_EXTRACTED_SIZE": "1", "MIN_OUTPUT_SIZE": "1"})  # a short page, too, has a menu
+    text = trafilatura.extract(
+        page, config=config, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
+    )
+    if not text:
+        return whole._replace(notes=[*whole.notes, Note("guessed", "no main text found: the whole page is read")])
+    beside = len(whole.text.split()) - len(text.split())
+    notes = _left_out({"words beside the main text of a page, as in its footer, not read": max(0, beside)})
+    found = trafilatura.extract_metadata(page)
+    said = {"title": as_title(found.title or ""), "author": found.author, "date": found.date}
+    metadata = whole.metadata | {name: value for name, value in said.items() if value}
+    return Converted(text, metadata, [*whole.notes, *notes])
+
+
 def _mail(payload: bytes, max_bytes: int) -> Converted:
     """Convert a saved mail, or a page saved with its images, which is stored like one."""
     message = message_from_bytes(payload, policy=policy.default)
@@ -618,6 +639,7 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
+    ".web-page": _web_page,
     ".ipynb": _ipynb,
     ".eml": _mail,
     ".mht": _mail,

@@ -78,6 +78,9 @@ MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_te
 
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
+WEB_PAGE = "page.web-page"
+"""Name given to a page of a web site, of which the main text is wanted."""
+
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 SPREADSHEET = Format("spreadsheet", ("python-calamine", "defusedxml", "markitdown"))
 
@@ -89,6 +92,7 @@ FORMATS: Mapping[str, Format] = {
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
+    ".web-page": Format("web page", ("trafilatura", "markitdown", "lxml")),
     ".eml": MAIL,
     ".mht": MAIL,
     ".mhtml": MAIL,

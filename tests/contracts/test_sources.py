@@ -8,7 +8,10 @@ import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -25,6 +28,7 @@ from findingaid.sources.packages import Packages
 from findingaid.sources.records import RecordFile, Records
 from findingaid.sources.repositories import normalise_package_name
 from findingaid.sources.sessions import Sessions
+from findingaid.sources.sites import Site
 from findingaid.sources.skills import Skills
 from findingaid.testing import MemorySource
 from tests.paths import TESTS
@@ -66,6 +70,13 @@ def with_rows(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
+def on_loopback(folder: Path) -> str:
+    """Serve the files of a folder until the tests end; return the address of the first page."""
+    web = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    Thread(target=web.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{web.server_address[1]}/a.html"
+
+
 @dataclass
 class Document:
     page_content: str
@@ -92,6 +103,9 @@ MADE: dict[str, Callable[[Path], Source]] = {
     "rows": lambda at: Records([{"id": "b"}, {"id": "a"}]),
     "sessions": lambda at: Sessions(put(at, {"b.jsonl": PROMPT, "a.jsonl": PROMPT, "a-b.jsonl": PROMPT})),
     "sql": lambda at: Database(url=with_rows(at / "rows.db"), table="t", text="x"),
+    "web": lambda at: Site(
+        on_loopback(put(at, {"b.html": "<p>Two", "a.html": "<p>One <a href='b.html'>more</a>"})), delay=0
+    ),
     "skills": lambda at: Skills((put(at, {"b/SKILL.md": SKILL, "a/SKILL.md": SKILL}),)),
 }
 
@@ -127,7 +141,7 @@ def test_what_is_gone_is_a_read_error(source: Source) -> None:
         source.read("no-such-artifact")
 
 
-WITHOUT_STAT = {"loader", "mcp", "memory", "rows"}
+WITHOUT_STAT = {"loader", "mcp", "memory", "rows", "web"}
 """Sources of which only a whole listing tells what they have."""
 
 

@@ -1,0 +1,501 @@
+"""Pages of a web site as artifacts: those that its links lead to, or those of its sitemap."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cache, cached_property
+from mimetypes import guess_type
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urljoin, urlsplit
+
+from annotated_types import Ge, Gt
+
+from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, one_line
+from findingaid.identity.hashes import bytes_hash
+from findingaid.llm.api_errors import requested_wait
+from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.registry import checked
+from findingaid.sources.documents import WEB_PAGE, Converted, convert_document, converter_id, decompress, format_of
+from findingaid.sources.limits import ANSWER_SECONDS, SLOWEST
+from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
+from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
+from findingaid.text.decoding import decode
+
+if TYPE_CHECKING:
+    import httpx
+    from protego import Protego
+
+AGENT = "findingaid"
+"""Name under which robots.txt and the logs of a server know this program."""
+
+BUSY = frozenset({429, 500, 502, 503, 504})
+GONE = frozenset({404, 410})
+HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+TRIES = 3
+LONGEST_WAIT = 60.0
+"""How often a page is asked for while the server is busy, and the longest wait in seconds in between."""
+
+REDIRECTS = 10
+SITEMAPS = 1_000
+SITEMAP_BYTES = 50_000_000
+"""Most redirects of a page, most sitemaps of a site, and the largest of them, as the protocol of sitemaps has it."""
+
+KEPT_BYTES = 100_000_000
+"""Most bytes of pages that are kept from the listing until they are read."""
+
+DAY_IS_OVER = timedelta(days=2)
+"""Time from the beginning of a day until it is over in every time zone."""
+
+MARKS = frozenset({"fbclid", "gclid", "msclkid", "mc_cid", "mc_eid"})
+"""Parameters that tell where a visitor comes from, beside those that begin with utm_."""
+
+OUTSIDE = "outside_root"
+ELSEWHERE = "of another site"
+FORBIDDEN = "forbidden by robots.txt"
+
+GZIP = b"\x1f\x8b"
+
+INSTALL = "the source web needs more packages: pip install 'findingaid[web]'"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as the server gives it; `address` is where its redirects end, `tags` what tells whether it changed."""
+
+    address: str
+    content: bytes
+    media_type: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_html(self) -> bool:
+        return self.media_type in HTML
+
+    @property
+    def name(self) -> str:
+        """The file name that decides how it is converted."""
+        return WEB_PAGE if self.is_html else os.path.basename(urlsplit(self.address).path)
+
+    @property
+    def stamp(self) -> str:
+        return f"{bytes_hash(self.content)}:{converter_id(self.name)}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A page of a listing: its stamp and size, its canonical address, and the addresses that it leads to."""
+
+    page: Page
+    stamp: str
+    size: int
+    canonical: str
+    links: Sequence[str]
+    hidden: bool = False
+
+
+@checked
+@dataclass(frozen=True)
+class Site:
+    """The pages of a web site: those that links from `start` lead to, or those that its `sitemap` lists.
+
+    The id of a page is its address. Links are followed within the folder of `start`, at most `depth` in a row.
+    `include` and `exclude` are patterns for the path below it; links of an excluded page are not followed. robots.txt
+    is obeyed, and `delay` seconds lie between two requests. More than `max_pages` pages are an error. Linked PDFs and
+    other documents are artifacts too.
+
+    A page that answers 404 or 410 is gone. If one does not answer, nothing is deleted, since it may lead to others.
+    With `start`, every run asks for every page; a page with a `lastmod` in the sitemap is read when that changes.
+    """
+
+    start: str | None = None
+    sitemap: str | None = None
+    include: Columns = ()
+    exclude: Columns = ()
+    depth: Annotated[int, Ge(0)] = 10
+    max_pages: Annotated[int, Gt(0)] = 1_000
+    delay: Annotated[float, Ge(0)] = 0.5
+    max_bytes: Annotated[int, Gt(0)] = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        if bool(self.start) == bool(self.sitemap):
+            raise ConfigError("start: give either start or sitemap")
+        parts = urlsplit(self.first)
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise ConfigError(f"{self.key}: {self.first!r}: expected an address that begins with https:// or http://")
+        if "@" in parts.netloc:
+            raise ConfigError(f"{self.key}: it has a password, which would be stored: use the source loader")
+        for name in ("include", "exclude"):
+            for pattern in columns_of(getattr(self, name)):
+                check_pattern(name, pattern)
+
+    @property
+    def key(self) -> str:
+        return "start" if self.start else "sitemap"
+
+    @property
+    def first(self) -> str:
+        return self.start or self.sitemap or ""
+
+    @property
+    def folder(self) -> str:
+        """The address that all pages are below."""
+        return urljoin(self.first, "." if self.start else "/")
+
+    def discover(self) -> Discovery:
+        """List all pages. Raises SourceError if the first one cannot be read, and for more than `max_pages`."""
+        self._client.begin()
+        walk = _Walk(self, self._client)
+        try:
+            if self.sitemap:
+                walk.sitemap()
+            else:
+                walk.links(cleaned(self.first))
+        except ReadError as error:
+            raise SourceError(f"source.{self.key}: {self.first}: {error}") from None
+        except ImportError:
+            raise SourceError(INSTALL) from None
+        return walk.discovery()
+
+    def read(self, artifact_id: str) -> Artifact:
+        page = self._client.kept.pop(artifact_id, None) or self._client.page(artifact_id)
+        require_size(len(page.content), self.max_bytes)
+        text, own, notes = convert_document(page.name, page.content, self.max_bytes) or _plain(page.content)
+        metadata = {"title": page.name, "url": artifact_id, "media_type": page.media_type}
+        return Artifact(artifact_id, text, metadata | own, tuple(notes))
+
+    def place(self, path: str) -> str:
+        """Return the address of a page."""
+        return path
+
+    @cached_property
+    def _client(self) -> _Client:
+        return _Client(self)
+
+
+@dataclass
+class _Client:
+    """Requests to the server of a site, one after the other."""
+
+    site: Site
+    kept: dict[str, Page] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    _robots: Protego | None = None
+    _after: float = 0.0
+
+    def begin(self) -> None:
+        """Begin a listing: robots.txt may have changed."""
+        self.kept.clear()
+        self._robots = None
+
+    def look(self, address: str) -> Seen:
+        """Return a page with its links. One that is as it was is not sent again. Raises ReadError."""
+        before = self.seen.get(address)
+        page = self.page(address, before.page.tags if before else {})
+        if before and page is UNCHANGED:
+            return before
+        if sum(len(kept.content) for kept in self.kept.values()) + len(page.content) <= KEPT_BYTES:
+            self.kept[page.address] = page
+        if page.is_html:
+            require_size(len(page.content), self.site.max_bytes)
+        canonical, links, hidden = _links(page) if page.is_html else (page.address, (), False)
+        light = Page(page.address, b"", page.media_type, page.tags)
+        self.seen[address] = Seen(light, page.stamp, len(page.content), canonical, links, hidden)
+        return self.seen[address]
+
+    def page(self, address: str, tags: Mapping[str, str] | None = None) -> Page:
+        """Return the page at an address; UNCHANGED if it still has these tags.
+
+        Raises SkippedError, and ReadError: "missing" if it is gone, "outside_root" if it is of another site.
+        """
+        for _ in range(REDIRECTS):
+            if not address.startswith(self.site.folder):
+                raise ReadError(f"leads to another site: {address}", OUTSIDE)
+            if not self.robots.can_fetch(address, AGENT):
+                raise SkippedError(FORBIDDEN, "robots")
+            response, content = self._get(address, tags or {}, self.site.max_bytes)
+            if response.status_code == 304:
+                return UNCHANGED
+            if response.next_request is None:
+                return _page(address, response, content)
+            address = cleaned(str(response.next_request.url))
+        raise ReadError(f"leads on for more than {REDIRECTS} redirects", "unreadable")
+
+    @property
+    def robots(self) -> Protego:
+        """The rules of robots.txt, which permit all if there is none, and nothing if the server cannot tell them."""
+        if self._robots is None:
+            from protego import Protego
+
+            response, content = self._get(urljoin(self.site.first, "/robots.txt"), {}, MAX_BYTES, fail=False)
+            if response.status_code >= 500:
+                raise ReadError(f"its robots.txt answers {response.status_code}, which permits nothing", "unreadable")
+            self._robots = Protego.parse(content.decode("utf-8", "replace") if response.is_success else "")
+        return self._robots
+
+    def _get(self, address: str, tags: Mapping[str, str], most: int, fail: bool = True) -> tuple[httpx.Response, bytes]:
+        """Return a response, and at most `most` + 1 bytes of its content. Waits for the turn, and for a busy server."""
+        import httpx
+
+        for tried in range(1, TRIES + 1):
+            try:
+                response, content = self._ask(address, tags, most)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                kind = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
+                raise ReadError(f"no answer: {one_line(error)}", kind) from None
+            if response.status_code not in BUSY or tried == TRIES:
+                break
+            self._after += min(requested_wait(response.headers) or tried, LONGEST_WAIT)
+        if fail and response.status_code in GONE:
+            raise ReadError(f"the server answers {response.status_code}", "missing")
+        if fail and response.is_error:
+            raise ReadError(f"the server answers {response.status_code} {response.reason_phrase}", "unreadable")
+        return response, content
+
+    def _ask(self, address: str, tags: Mapping[str, str], most: int) -> tuple[httpx.Response, bytes]:
+        delay = max(self.site.delay, float((self._robots and self._robots.crawl_delay(AGENT)) or 0))
+        time.sleep(max(0.0, self._after - time.monotonic()))
+        begun, content = time.monotonic(), bytearray()
+        try:
+            with _http(os.getpid()).stream("GET", address, headers=tags) as response:
+                for chunk in response.iter_bytes():
+                    content += chunk
+                    if len(content) > most:
+                        break
+                    if time.monotonic() > begun + ANSWER_SECONDS + len(content) / SLOWEST:
+                        raise ReadError(f"not sent within {time.monotonic() - begun:.0f} s", "timeout")
+        finally:
+            self._after = time.monotonic() + delay
+        return response, bytes(content[: most + 1])
+
+
+UNCHANGED = Page("", b"")
+
+
+@dataclass
+class _Walk:
+    """One listing of a site."""
+
+    site: Site
+    client: _Client
+    listings: dict[str, Listing] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    asked: int = 0
+
+    def links(self, start: str) -> None:
+        """List the pages that links lead to. Raises ReadError if `start` cannot be read."""
+        queue, known = deque([(start, 0)]), {start}
+        while queue:
+            address, depth = queue.popleft()
+            seen = self._look(address, first=not depth)
+            if seen is None:
+                continue
+            known.add(seen.page.address)
+            self._add(seen.canonical, seen)
+            if depth < self.site.depth:
+                new = [link for link in (seen.canonical, *seen.links) if link not in known and self._follows(link)]
+                known.update(new)
+                queue.extend((link, depth + 1) for link in dict.fromkeys(new))
+
+    def sitemap(self) -> None:
+        """List the pages of the sitemap, and of those that it names. Raises ReadError if one cannot be read."""
+        queue, known = deque([self.site.first]), {self.site.first}
+        while queue:
+            entries, more = _sitemap(self.client, queue.popleft())
+            new = [address for address in more if address not in known]
+            known.update(new)
+            queue.extend(new)
+            if len(known) > SITEMAPS:
+                raise ReadError(f"more than {SITEMAPS:,} sitemaps", "too_large")
+            for address, changed in entries:
+                if not address.startswith(self.site.folder):
+                    self.left_out[ELSEWHERE] += 1
+                elif not self._follows(address):
+                    continue
+                elif not changed:
+                    if seen := self._look(address):
+                        self._add(address, seen)
+                elif not self.client.robots.can_fetch(address, AGENT):
+                    self.left_out[FORBIDDEN] += 1
+                else:
+                    self._count()
+                    settled = changed.removesuffix("?")
+                    stamp = f"{settled}:{converter_id(WEB_PAGE)}" + "?" * (settled != changed)
+                    if self._includes(address):
+                        self.listings[address] = Listing(address, stamp)
+
+    def discovery(self) -> Discovery:
+        notes = [f"addresses left out ({why}): {count:,}" for why, count in sorted((+self.left_out).items())]
+        for name, patterns in (("include", self._include), ("exclude", self._exclude)):
+            if patterns.unmatched:
+                notes.append(unmatched_note(name, list(patterns.unmatched), ""))
+        if self.failures:
+            notes.append("nothing is deleted, since pages did not answer that may lead to others")
+        listings = sorted(self.listings.values(), key=lambda listing: listing.artifact_id)
+        return Discovery(listings, self.failures, ("",) if self.failures else (), notes)
+
+    def _look(self, address: str, first: bool = False) -> Seen | None:
+        """Return a page; None if it is not of this site, gone, or does not answer, which is counted or named."""
+        self._count()
+        try:
+            return self.client.look(address)
+        except ReadError as error:
+            if first:
+                raise
+            if isinstance(error, SkippedError):
+                self.left_out[str(error)] += 1
+            elif error.kind == OUTSIDE:
+                self.left_out[ELSEWHERE] += 1
+            elif error.kind != "missing":
+                self.failures.append(Failure(address, "artifacts", error.kind, str(error)))
+            return None
+
+    def _add(self, address: str, seen: Seen) -> None:
+        """List a page under its address, unless it names another page as its own."""
+        if seen.hidden:
+            self.left_out["noindex"] += 1
+        elif address != seen.page.address:
+            self.left_out["another page is their canonical one"] += 1
+        elif self._includes(address):
+            self.listings[address] = Listing(address, seen.stamp, seen.size)
+
+    def _count(self) -> None:
+        self.asked += 1
+        if self.asked > self.site.max_pages:
+            raise SourceError(
+                f"source.max_pages: {self.site.first} has more than {self.site.max_pages:,} pages: raise it, or exclude"
+                " some"
+            )
+
+    def _follows(self, address: str) -> bool:
+        """Return whether an address may be a page: text or a document, on this site, and not excluded."""
+        if not address.startswith(self.site.folder) or self._exclude.match(self._below(address)):
+            return False
+        name = os.path.basename(urlsplit(address).path)
+        kind = guess_type(name)[0] or "text/html"
+        wanted = kind in HTML or kind.startswith("text/") or format_of(name) is not None
+        self.left_out["pictures and other files without text"] += not wanted
+        return wanted
+
+    def _includes(self, address: str) -> bool:
+        return not self.site.include or self._include.match(self._below(address))
+
+    def _below(self, address: str) -> str:
+        return address.removeprefix(self.site.folder)
+
+    @cached_property
+    def _include(self) -> Patterns:
+        return Patterns(columns_of(self.site.include))
+
+    @cached_property
+    def _exclude(self) -> Patterns:
+        return Patterns(columns_of(self.site.exclude))
+
+
+def cleaned(address: str) -> str:
+    """Return an address in the form that is its id: without fragment and marks of campaigns. "" for no address."""
+    import httpx
+
+    try:
+        url = httpx.URL(address)
+    except (httpx.InvalidURL, ValueError):
+        return ""
+    if marks := [name for name in url.params if name in MARKS or name.startswith("utm_")]:
+        rest = [(name, value) for name, value in url.params.multi_items() if name not in marks]
+        url = url.copy_with(params=rest or None)
+    return str((url if url.raw_path != b"/" else url.copy_with(path="/")).copy_with(fragment=None))
+
+
+def _page(address: str, response: httpx.Response, content: bytes) -> Page:
+    tags = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
+    told = {tags[name]: response.headers[name] for name in tags if name in response.headers}
+    media_type = response.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
+    if response.charset_encoding and media_type in HTML:
+        with suppress(UnicodeDecodeError, LookupError):  # then the page itself decides
+            content = codecs.BOM_UTF8 + content.decode(response.charset_encoding).encode()
+    return Page(address, content, media_type, told)
+
+
+def _links(page: Page) -> tuple[str, Sequence[str], bool]:
+    """Return the canonical address of a page, those that it leads to, and whether it asks not to be indexed."""
+    from lxml import etree, html
+
+    try:
+        tree = html.document_fromstring(page.content, parser=html.HTMLParser(encoding="utf-8", huge_tree=False))
+    except (etree.ParserError, ValueError):
+        return page.address, (), False
+    base = urljoin(page.address, next(iter(tree.xpath("//base/@href")), ""))
+    asked = {
+        word.strip().lower()
+        for content in tree.xpath("//meta[translate(@name, 'ROBTS', 'robts') = 'robots']/@content")
+        for word in content.split(",")
+    }
+    follow = asked.isdisjoint({"nofollow", "none"})
+    own = [address for href in tree.xpath("//link[@rel = 'canonical']/@href") if (address := _joined(base, href))]
+    # One of another site is no page of this one: it would be lost.
+    same = [address for address in own if urlsplit(address).netloc == urlsplit(page.address).netloc]
+    links = filter(None, (_joined(base, href) for href in tree.xpath("//a/@href | //area/@href | //iframe/@src")))
+    return (
+        (*same, page.address)[0],
+        tuple(dict.fromkeys(links)) if follow else (),
+        not asked.isdisjoint({"noindex", "none"}),
+    )
+
+
+def _joined(base: str, href: str) -> str:
+    """Return the address of a link; "" for one that is no address."""
+    try:
+        return cleaned(urljoin(base, href.strip()))
+    except ValueError:
+        return ""
+
+
+def _sitemap(client: _Client, address: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the pages of a sitemap with the time of their last change, "" if it is not told; and further sitemaps."""
+    from lxml import etree
+
+    content = client.page(address).content
+    try:
+        if content.startswith(GZIP):
+            content = decompress(content, SITEMAP_BYTES)
+        root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
+    except (ReadError, etree.XMLSyntaxError) as error:
+        raise ReadError(f"{address}: not a sitemap: {one_line(error)}", "parse") from None
+    pages = [(_text(entry, "loc"), _text(entry, "lastmod")) for entry in root.iterchildren("{*}url")]
+    more = [cleaned(_text(entry, "loc")) for entry in root.iterchildren("{*}sitemap")]
+    if not pages and not more and etree.QName(root).localname not in {"urlset", "sitemapindex"}:
+        raise ReadError(f"{address}: not a sitemap, but {etree.QName(root).localname}", "parse")
+    return [(cleaned(loc), _settled(changed)) for loc, changed in pages], more
+
+
+def _text(entry: Any, name: str) -> str:
+    return str(entry.findtext(f"{{*}}{name}") or "").strip()
+
+
+def _settled(changed: str) -> str:
+    """Return a time of change with "?" if it is a day that is not over, in which the page may change once more."""
+    with suppress(ValueError):
+        day = datetime.combine(date.fromisoformat(changed), datetime.min.time(), UTC)
+        return changed + "?" * (datetime.now(UTC) < day + DAY_IS_OVER)
+    return changed
+
+
+@cache
+def _http(pid: int) -> httpx.Client:
+    """Return the client of this process. A forked one must not share the connections of its parent."""
+    import httpx
+
+    return httpx.Client(timeout=ANSWER_SECONDS, headers={"User-Agent": AGENT})
+
+
+def _plain(content: bytes) -> Converted:
+    text, encoding, notes = decode(content)
+    return Converted(text, {"encoding": encoding}, notes)

@@ -1,0 +1,299 @@
+"""The pages of a site on loopback as artifacts: what is gone is gone, and what does not answer is kept."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.sources.sites import Site
+from findingaid.store import Store
+from tests.conftest import Cli
+from tests.support.documents import pdf
+
+Answer = tuple[int, Mapping[str, str], bytes]
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+@dataclass
+class Server:
+    """A site whose answers a test changes; `asked` has the paths of all requests, and their headers."""
+
+    answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
+    asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    address: str = ""
+
+    def page(self, path: str, body: str, head: str = "", **headers: str) -> None:
+        content = f"<html><head><title>{path}</title>{head}</head><body>{body}</body></html>".encode()
+        self.answers[path] = (200, {**HTML, **headers}, content)
+
+    def status(self, path: str, status: int, **headers: str) -> None:
+        self.answers[path] = (status, {**HTML, **headers}, b"")
+
+    def site(self, **given: Any) -> Site:
+        return Site(**({"start": f"{self.address}/"} if "sitemap" not in given else {}) | {"delay": 0} | given)
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.asked]
+
+    def listed(self, source: Site) -> list[str]:
+        return [listing.artifact_id.removeprefix(self.address) for listing in source.discover().listings]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.asked.append((self.path, dict(self.headers)))
+            found = made.answers.get(self.path, (404, HTML, b"nothing here"))
+            status, headers, content = found() if callable(found) else found
+            tag = headers.get("ETag")
+            if tag and self.headers.get("If-None-Match") == tag:
+                status, content = 304, b""
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        Thread(target=web.serve_forever, daemon=True).start()
+        made.address = f"http://127.0.0.1:{web.server_address[1]}"
+        yield made
+        web.shutdown()
+
+
+def artifact_ids(cli: Cli) -> set[str]:
+    return set(Store(str(cli.folder / "index")).rows("artifacts", ["artifact_id"])["artifact_id"].to_pylist())
+
+
+MENU = '<nav><a href="/">Home</a> <a href="/imprint">Imprint</a></nav>'
+
+
+FOOTER = "<footer>All rights reserved</footer>"
+
+
+@pytest.fixture
+def harbour(server: Server) -> Server:
+    """A site of four pages, of which one is reached over another."""
+    server.page(
+        "/", f'{MENU}<main><h1>Harbour</h1><p>See the <a href="ferry?utm_source=menu#top">ferry</a>.</p></main>'
+    )
+    server.page("/imprint", f"{MENU}<main><p>Harbour Ltd, Quay 1.</p></main>")
+    server.page(
+        "/ferry", f'{MENU}<main><h1>Ferry</h1><p>It leaves at nine.</p><a href="/prices/">Prices</a></main>{FOOTER}'
+    )
+    server.page("/prices/", f"{MENU}<main><h1>Prices</h1><p>A crossing is twelve crowns.</p></main>")
+    return server
+
+
+def test_links_lead_to_the_pages_of_a_site_and_a_page_is_its_main_text(harbour: Server) -> None:
+    source = harbour.site()
+
+    assert harbour.listed(source) == ["/", "/ferry", "/imprint", "/prices/"]
+    page = source.read(f"{harbour.address}/ferry")
+    assert "It leaves at nine." in page.raw
+    assert "Imprint" not in page.raw
+    assert page.metadata["title"] == "Ferry"
+    assert page.metadata["url"] == f"{harbour.address}/ferry"
+    assert page.metadata["text_type"] == "text/markdown"
+    assert [str(note) for note in page.notes] == ["words beside the main text of a page, as in its footer, not read: 3"]
+    assert harbour.paths().count("/ferry") == 1  # read from what was listed
+
+
+def test_a_page_that_is_gone_is_deleted_and_while_one_does_not_answer_nothing_is(cli: Cli, harbour: Server) -> None:
+    cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
+    assert cli.run("index").exit_code == 0
+    ids = artifact_ids(cli)
+    assert len(ids) == 4
+
+    harbour.status("/ferry", 500)  # and with it, /prices/ cannot be found
+    failed = cli.run("index")
+    assert failed.exit_code == 1
+    assert "the server answers 500" in failed.output
+    assert "nothing is deleted" in failed.output
+    assert artifact_ids(cli) == ids
+
+    harbour.status("/ferry", 410)
+    harbour.page(
+        "/", f"{MENU}<main><p>See the <a href='/prices/'>prices</a> and the <a href='ferry'>ferry</a></p></main>"
+    )
+    assert cli.run("index").exit_code == 0
+    assert artifact_ids(cli) == ids - {f"{harbour.address}/ferry"}
+
+
+def test_nothing_is_read_that_did_not_change(cli: Cli, harbour: Server) -> None:
+    cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
+    cli.run("index")
+
+    again = cli.json("index")
+    assert (again["corpora"]["site"]["unchanged"], again["corpora"]["site"]["changed"]) == (4, 0)
+    harbour.page("/ferry", f'{MENU}<main><p>It leaves at ten.</p><a href="/prices/">Prices</a></main>')
+    again = cli.json("index")
+    assert (again["corpora"]["site"]["unchanged"], again["corpora"]["site"]["changed"]) == (3, 1)
+
+
+def test_a_page_with_an_unchanged_tag_is_not_sent_again_in_one_process(harbour: Server) -> None:
+    harbour.page("/ferry", '<main><p>It leaves at nine.</p><a href="/prices/">Prices</a></main>', ETag='"one"')
+    source = harbour.site()
+    before = source.discover().listings
+
+    harbour.asked.clear()
+    assert source.discover().listings == before
+    (headers,) = [headers for path, headers in harbour.asked if path == "/ferry"]
+    assert headers["If-None-Match"] == '"one"'
+    assert "nine" in source.read(f"{harbour.address}/ferry").raw
+
+
+def test_robots_txt_is_obeyed(harbour: Server) -> None:
+    rules = b"User-agent: *\nDisallow: /prices\n"
+    harbour.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, rules)
+    source = harbour.site()
+
+    found = source.discover()
+    assert f"{harbour.address}/prices/" not in {listing.artifact_id for listing in found.listings}
+    assert found.notes == ["addresses left out (forbidden by robots.txt): 1"]
+    assert "/prices/" not in harbour.paths()
+    with pytest.raises(ReadError, match=r"robots\.txt"):
+        source.read(f"{harbour.address}/prices/")
+
+    harbour.status("/robots.txt", 503)
+    with pytest.raises(SourceError, match=r"robots\.txt answers 503, which permits nothing"):
+        source.discover()
+
+
+def test_pages_that_name_another_as_theirs_or_ask_not_to_be_listed_are_counted(harbour: Server) -> None:
+    harbour.page("/imprint", "<main><p>Print view</p></main>", '<link rel="canonical" href="/ferry">')
+    harbour.page("/prices/", "<main><p>Draft</p></main>", '<meta name="ROBOTS" content="noindex, follow">')
+
+    found = harbour.site().discover()
+    assert [listing.artifact_id for listing in found.listings] == [f"{harbour.address}/", f"{harbour.address}/ferry"]
+    assert found.notes == [
+        "addresses left out (another page is their canonical one): 1",
+        "addresses left out (noindex): 1",
+    ]
+
+
+def test_a_site_without_end_and_one_that_wants_a_sign_in_are_errors(harbour: Server) -> None:
+    with pytest.raises(SourceError, match=r"source\.max_pages: .* more than 3 pages"):
+        harbour.site(max_pages=3).discover()
+    harbour.status("/", 302, Location="http://localhost:1/login")
+    with pytest.raises(SourceError, match=r"leads to another site: http://localhost:1/login"):
+        harbour.site().discover()
+    harbour.status("/", 302, Location="/")
+    with pytest.raises(SourceError, match="more than 10 redirects"):
+        harbour.site().discover()
+    harbour.status("/", 404)
+    with pytest.raises(SourceError, match="the server answers 404"):
+        harbour.site().discover()
+
+
+def test_a_redirect_within_the_site_is_the_page_that_it_leads_to(harbour: Server) -> None:
+    harbour.status("/ferry", 301, Location="/boat")
+    harbour.page("/boat", "<main><p>The boat leaves at nine.</p></main>")
+    harbour.page("/imprint", '<main><a href="/boat">Boat</a></main>')
+
+    assert harbour.listed(harbour.site()) == ["/", "/boat", "/imprint"]
+
+
+def test_patterns_choose_pages_and_an_excluded_one_is_not_followed(harbour: Server) -> None:
+    assert harbour.listed(harbour.site(exclude=["ferry"])) == ["/", "/imprint"]
+    assert harbour.listed(harbour.site(include=["prices/"])) == ["/prices/"]
+    assert harbour.listed(harbour.site(depth=1)) == ["/", "/ferry", "/imprint"]
+    assert harbour.site(include=["nowhere/"]).discover().notes == ["source.include: matched nothing: nowhere/"]
+    assert harbour.listed(Site(f"{harbour.address}/prices/", delay=0)) == ["/prices/"]
+
+
+def test_a_linked_document_is_an_artifact_and_a_picture_is_counted(harbour: Server) -> None:
+    harbour.page("/", '<main><a href="plan.pdf">Plan</a> <a href="quay.png">Quay</a></main>')
+    harbour.answers["/plan.pdf"] = (200, {"Content-Type": "application/pdf"}, pdf("Timetable of the ferry"))
+    source = harbour.site()
+
+    found = source.discover()
+    assert [listing.artifact_id for listing in found.listings] == [f"{harbour.address}/", f"{harbour.address}/plan.pdf"]
+    assert found.notes == ["addresses left out (pictures and other files without text): 1"]
+    assert "Timetable of the ferry" in source.read(f"{harbour.address}/plan.pdf").raw
+
+
+def test_a_sitemap_lists_the_pages_and_only_changed_ones_are_read(harbour: Server) -> None:
+    def sitemap(changed: str) -> None:
+        harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, gzip.compress(f"""
+            <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+            <url><loc>{harbour.address}/ferry</loc><lastmod>{changed}</lastmod></url>
+            <url><loc>{harbour.address}/prices/</loc></url>
+            <url><loc>http://elsewhere.example/</loc></url>
+            </urlset>""".strip().encode()))  # fmt: skip
+
+    harbour.answers["/index.xml"] = (200, {"Content-Type": "text/xml"}, f"""
+        <sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+        <sitemap><loc>{harbour.address}/sitemap.xml</loc></sitemap></sitemapindex>""".strip().encode())  # fmt: skip
+    sitemap("2024-03-01")
+    source = harbour.site(sitemap=f"{harbour.address}/index.xml")
+    before = source.discover()
+    asked = harbour.paths()
+    sitemap("2024-03-02")
+    after = source.discover()
+
+    assert [listing.artifact_id for listing in before.listings] == [
+        f"{harbour.address}/ferry",
+        f"{harbour.address}/prices/",
+    ]
+    assert before.notes == ["addresses left out (of another site): 1"]
+    assert "/ferry" not in asked
+    assert before.listings[0].stamp != after.listings[0].stamp
+    assert before.listings[1] == after.listings[1]
+    assert "nine" in source.read(f"{harbour.address}/ferry").raw
+
+
+@pytest.mark.parametrize("content", [b"<html><body>no", b"", b"<feed/>", b"\x1f\x8bbroken"])
+def test_what_is_not_a_sitemap_deletes_nothing(harbour: Server, content: bytes) -> None:
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, content)
+
+    with pytest.raises(SourceError, match="not a sitemap"):
+        harbour.site(sitemap=f"{harbour.address}/sitemap.xml").discover()
+
+
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(harbour: Server) -> None:
+    answers = iter([(429, {**HTML, "Retry-After": "0.1"}, b""), (503, HTML | {"Retry-After": "0"}, b"")])
+    page = harbour.answers["/ferry"]
+    harbour.answers["/ferry"] = lambda: next(answers, page)
+
+    assert "/ferry" in harbour.listed(harbour.site())
+    assert harbour.paths().count("/ferry") == 3
+
+
+def test_the_encoding_that_the_server_names_counts(harbour: Server) -> None:
+    body = "<html><body><main><p>Die Fähre kostet zwölf Kronen.</p></main></body></html>".encode("iso-8859-1")
+    harbour.answers["/ferry"] = (200, {"Content-Type": "text/html; charset=iso-8859-1"}, body)
+    source = harbour.site()
+    source.discover()
+
+    assert "Die Fähre kostet zwölf Kronen." in source.read(f"{harbour.address}/ferry").raw
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give either start or sitemap"),
+        ({"start": "http://a/", "sitemap": "http://a/s.xml"}, "give either start or sitemap"),
+        ({"start": "ftp://a/"}, "expected an address"),
+        ({"start": "http://ann:secret@a/"}, "it has a password"),
+        ({"start": "http://a/", "include": ["../b"]}, "leads out of the root"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as raised:
+        Site(**given)
+    assert "secret" not in str(raised.value)
