@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mimetypes import guess_type
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from findingaid.model import Artifact, Edge
 from findingaid.registry import checked
@@ -94,8 +94,12 @@ def _resolved(href: str, artifact_id: str) -> tuple[str, str]:
     """Return the (file id, section) of a link. The file id is "" if the link does not lead to a file of a corpus."""
     try:
         url = urlsplit(href)
+        site = urlsplit(artifact_id).netloc
     except ValueError:  # brackets in an invalid address
         return "", ""
+    if site:  # the id of a page is its address
+        target, section = urldefrag(urljoin(artifact_id, href))
+        return target if urlsplit(target).netloc == site else "", unquote(section)
     if url.scheme or url.netloc or not url.path:
         return "", ""
     path = unquote(url.path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from findingaid.edges.links import LinkEdges
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.sources.sites import Site
 from findingaid.store import Store
@@ -110,6 +111,7 @@ def test_links_lead_to_the_pages_of_a_site_and_a_page_is_its_main_text(harbour: 
     assert page.metadata["url"] == f"{harbour.address}/ferry"
     assert page.metadata["text_type"] == "text/markdown"
     assert [str(note) for note in page.notes] == ["words beside the main text of a page, as in its footer, not read: 3"]
+    assert [edge.target_id for edge in LinkEdges().extract(page, {})] == [f"{harbour.address}/prices/"]
     assert harbour.paths().count("/ferry") == 1  # read from what was listed
 
 
