@@ -686,7 +686,7 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
         "WholeText-ce7d71a21154",
         "WithSynopsis-a3728ee8e320",
         "fields-4b11ef34db01",
-        "links-058b310c9a57",
+        "links-2-289956d96661",
         "together-bc5ad54d1c3a",
     ]
 
