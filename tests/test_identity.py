@@ -687,7 +687,7 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
         "WithSynopsis-a3728ee8e320",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
-        "together-bc5ad54d1c3a",
+        "together-e0c61474471f",
     ]
 
 
