@@ -171,6 +171,7 @@ def materialize(
         buckets = [key for key in keys if keys_of(key).buckets]
         logged = [stage for stage in stages if at_once and not buckets and stage is not Stage.RECORDS]
         built: list[str] = []
+        absent: list[str] = []
         plan = run.begin(_plan(run, corpus, keys, config), force=config.force)
         options = BuildOptions(stages, config.force, pay_again=config.pay_again)
         failed = [str(failure) for failure in filter_failures(plan.failures, may_quote(aid))]
@@ -185,6 +186,7 @@ def materialize(
                     f"{artifact_id}: skipped by the source now: run the index job"
                     for artifact_id in report.newly_skipped
                 ]
+                absent += [x.artifact_id for x in report.skipped if x.artifact_id not in report.newly_skipped]
                 done = list(map(Keys().key_of, ids))
                 if logged:
                     sync(context, indexer, done, logged, aid.previews)
@@ -197,7 +199,11 @@ def materialize(
         else:
             indexed = indexer.ledger.rows(corpus, plan.deleted)
             failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in indexed]
-            _drop_partitions(context, corpus, [i for i in plan.deleted if i not in indexed])
+            absent += [i for i in plan.deleted if i not in indexed]
+            if at_once:
+                _drop_partitions(context, corpus, absent)
+            else:  # the steps that follow would be told that these have records
+                failed += [f"{i}: gone or skipped before it was indexed: run the index job" for i in absent]
         before = read_published(aid)
         release = run.close([corpus])
     log_remarks(context, corpus, total)
@@ -207,9 +213,9 @@ def materialize(
 
 
 def _drop_partitions(context: dg.OpExecutionContext, corpus: str, artifact_ids: Sequence[str]) -> None:
-    """Remove the partitions of artifacts that were gone before they were indexed, as when automation asked for them."""
+    """Remove the partitions of artifacts that were gone or skipped before they were indexed, as automation may ask."""
     if artifact_ids:
-        context.log.info(f"{corpus}: gone before they were indexed: {named(artifact_ids)}")
+        context.log.info(f"{corpus}: gone or skipped before they were indexed: {named(artifact_ids)}")
         delete_partitions(context.instance, corpus, list(map(Keys().key_of, artifact_ids)))
 
 

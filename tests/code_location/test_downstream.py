@@ -99,3 +99,21 @@ def test_nothing_runs_after_records_of_which_one_failed(location: Location) -> N
     assert not result.success
     assert not result.asset_materializations_for_node("digests")
     assert set(versions(location, "records")) == {"ledger.md", "vector.md"}
+
+
+@pytest.mark.parametrize("after", [[digests], []], ids=["with an asset after it", "alone"])
+def test_what_the_source_skips_has_no_event_of_records(location: Location, after: list[dg.AssetsDefinition]) -> None:
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
+    location.cli.write("reader.md", b"\x00binary")
+
+    result = run(location, RANGE, STAGES, *after)
+
+    assert result.success == (not after)
+    assert not [event for event in result.all_events if event.asset_key == digests.key]
+    assert {r.partition_key for r in location.instance.fetch_materializations(RECORDS, limit=9).records} == {
+        "ledger.md", "vector.md",
+    }  # fmt: skip
+    location.observe()
+    assert ("reader.md" in location.instance.get_dynamic_partitions("docs")) == bool(after)
+    assert location.index().success
+    assert "reader.md" not in location.instance.get_dynamic_partitions("docs")
