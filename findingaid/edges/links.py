@@ -67,11 +67,9 @@ def _links(text: str, artifact_id: str) -> Iterator[_Link]:
     for block in blocks(text, tables=False, wiki_links=True):
         for event, at in block.events:
             start = block.place(at)[0]
+            free = not taken & {start, start + 1}
             match event:
-                case {"Start": {"Link": {"link_type": {"WikiLink": _}, "dest_url": said}}} if not taken & {
-                    start,
-                    start + 1,
-                }:
+                case {"Start": {"Link": {"link_type": {"WikiLink": _}, "dest_url": said}}} if free:
                     yield _Link(*wiki_target(said), start, block.span)
                 case {"Start": {"Image": {"link_type": {"WikiLink": _}, "dest_url": said}}} if not _is_picture(said):
                     yield _Link(*wiki_target(said), start, block.span)

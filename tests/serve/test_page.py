@@ -448,13 +448,68 @@ def test_markdown_is_rendered_with_the_passage_marked(page: Page) -> None:
     assert shown("ol > li")[0] == "Load & close"
     assert [one.get_property("textContent") for one in page.all(f"{body} ol pre")] == ["kiln --heat\n  900"]
     assert shown("ul > li") == ["☑ vents open"]
-    assert shown("th") == ["glaze", "cone", "note"]
-    assert [shown(f"tbody tr:nth-child({n}) td") for n in (1, 2)] == [["ash", "", "a | b"], ["celadon", "10", ""]]
+    assert shown(".fields th, .fields td") == ["title", "Kiln guide"]
+    assert shown("thead th") == ["glaze", "cone", "note"]
+    assert [shown(f"thead + tbody tr:nth-child({n}) td") for n in (1, 2)] == [
+        ["ash", "", "a | b"],
+        ["celadon", "10", ""],
+    ]
     links = [link.get_attribute("href") for link in page.all(f"{body} a")]
     assert links == [f"https://kiln.example/{path}" for path in ("a_b", "ref", "kiln.png")]
     assert 'onclick="window.owned=1">bold</b>' in page.text
     assert shown("td .passage")[-2:] == ["celadon", "10"]
     assert page.in_view(page.passage())
+
+
+VAULT = {
+    "Home.md": """---
+tags: [house, "<b>#x</b>"]
+aliases:
+  - Start
+  - <img src=x onerror=window.owned=1>
+created: 2024-03-01
+---
+# Home
+
+The [[Boiler#Pump|pump <img src=x onerror=window.owned=1>]] and [[plan]], [notes](rooms/My%20notes.md), [[Missing]].
+
+`[[Boiler]]` and ![[Boiler]], [[javascript:alert(1)]].
+""",
+    "rooms/Boiler.md": "# Boiler\n\nA Vaillant.\n\nIt is named on the page [[Start]].\n",
+    "rooms/My notes.md": "# My notes\n\nUp to [home](../Home.md) and [[Home]].\n",
+    "Plan.md": "# Plan\n\nThere is no plan.\n",
+}
+
+
+def test_wiki_links_backlinks_and_front_matter_of_a_note_are_shown(driver: Any, tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    (cli.folder / "docs" / "rooms").mkdir(parents=True)
+    for name, text in VAULT.items():
+        cli.write(name, text)
+    cli.run("index")
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open(artifact="Home.md", **{"in": "docs"})
+        page.shows("Linked from: 2 artifacts")
+
+        cells = page.texts("#artifact-body .fields :is(th, td)")
+        assert cells[:2] == ["tags", '[house, "<b>#x</b>"]']
+        assert cells[4:] == ["created", "2024-03-01"]
+        links = [(link.text, link.get_attribute("title")) for link in page.all("#artifact-body .markdown a")]
+        assert [title for _, title in links] == ["Boiler", "plan", "rooms/My%20notes.md", "Boiler"]
+        assert [text for text, _ in links][1:] == ["plan", "notes", "Boiler"]
+        assert page.texts("#artifact-body .markdown :not(pre) > code") == ["[[Boiler]]"]
+        assert page.run("return window.owned") is None
+        assert page.all("#artifact-body img") == []
+
+        page.run("document.querySelector('.backlinks details').open = true")
+        assert page.texts(".backlinks a") == ["Boiler", "My notes"]
+        page.one(".backlinks a").click()
+        page.shows("A Vaillant.")
+        assert "named on the page" in page.passage().text
+        page.one("#artifact-body .markdown a").click()
+        page.shows("The pump")
+        assert page.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -490,14 +545,23 @@ def test_a_passage_that_markdown_does_not_show_is_marked_in_the_source(page: Pag
 
 
 @pytest.mark.parametrize(
-    "text", ["[a](" * 30_000, "*a_ " * 50_000, "> " * 5_000 + "x", "- " * 3_000 + "x", ("*a_ " * 4_000 + "\n\n") * 60]
+    "text",
+    [
+        "[a](" * 30_000,
+        "[[a" * 20_000,
+        "[[a]] " * 10_000,
+        "*a_ " * 50_000,
+        "> " * 5_000 + "x",
+        "- " * 3_000 + "x",
+        ("*a_ " * 4_000 + "\n\n") * 60,
+    ],
 )
 def test_markdown_made_to_stall_the_page_does_not(page: Page, text: str) -> None:
     page.open()
     script = """
     const [text, done] = arguments;
     import("/page/markdown.js").then(({ markdownNodes }) => {
-      const nodes = markdownNodes(text, (from, to) => [text.slice(from, to)]);
+      const nodes = markdownNodes(text, (from, to) => [text.slice(from, to)], () => null);
       done(nodes.map((node) => node.textContent).join("").length);
     });"""
 
@@ -546,7 +610,8 @@ def test_records_whose_texts_only_seem_to_overlap_are_not_taken_for_one(page: Pa
     script = """
     const [view, done] = arguments;
     import("/page/artifact.js").then(({ artifactNodes }) => {
-      const nodes = artifactNodes(view, null, { record: "2", span: null }, { stems: new Set(), pieces: [] });
+      const [wanted, words] = [{ record: "2", span: null }, { stems: new Set(), pieces: [] }];
+      const nodes = artifactNodes(view, null, wanted, words, { refersTo: [], referredBy: [] });
       const section = document.createElement("section");
       section.append(...nodes);
       done([...section.querySelectorAll("pre, .passage")].map((one) => one.textContent));

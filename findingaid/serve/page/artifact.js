@@ -1,5 +1,6 @@
 // Text of one artifact with a marked passage.
 
+import { leadsTo } from "./address.js";
 import { count, element, line, name, noteText } from "./dom.js";
 import { isCode, isMarkdown, typeOf } from "./formats.js";
 import { markdownNodes } from "./markdown.js";
@@ -74,9 +75,9 @@ function gapOf(before, record) {
 
 /**
  * Renders an artifact. The passage `wanted` is in elements of class `passage`: a record, or without one the span of a
- * version. `body` may be null.
+ * version. `body` may be null. `refersTo` and `referredBy` are its neighbours.
  */
-export function artifactNodes(view, body, wanted, words) {
+export function artifactNodes(view, body, wanted, words, { refersTo, referredBy }) {
   const all = blocks(view.records.filter((record) => !isClaim(record)), body);
   const record = view.records.find(({ record_id }) => record_id === wanted.record);
   const span = wanted.record ? record?.span : wanted.span;
@@ -84,6 +85,7 @@ export function artifactNodes(view, body, wanted, words) {
   const within = all.find((block) => covers(block) && block.ids.has(wanted.record)) ?? all.find(covers);
   const type = typeOf(view.records[0].metadata);
   const claims = view.records.filter(isClaim);
+  const artifactOf = targets(refersTo, view.artifact_id);
   return [
     element(
       "p", { className: "faint" },
@@ -91,7 +93,8 @@ export function artifactNodes(view, body, wanted, words) {
     ),
     ...view.notes.map((note) => element("p", { className: "note" }, line(noteText(note)))),
     changed(wanted, record, view),
-    ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type)),
+    ...all.map((block) => shown(block, block === within ? span : null, !within && block.ids.has(wanted.record), words, type, artifactOf)),
+    referredBy.length ? backlinks(referredBy) : null,
     claims.length ? stated(claims, within ? null : wanted.record) : null,
   ].filter(Boolean);
 }
@@ -108,13 +111,41 @@ function changed(wanted, record, view) {
   return element("p", { className: "note" }, `This artifact has changed since this search. ${what}`);
 }
 
-function shown(block, span, whole, words, type) {
+/** Returns a function that maps the target of a link, or the name in a wiki link, to the published artifact. */
+function targets(refersTo, id) {
+  const published = refersTo.filter(({ title }) => title !== null);
+  const found = new Map(published.map(({ corpus, artifact_id, link }) => [link ? `[[${link}` : artifact_id, { corpus, artifact_id }]));
+  return (target, wiki) => found.get(wiki ? `[[${target.normalize("NFC").trim()}` : pathOf(target, id));
+}
+
+/** Returns the id of the file that a target leads to from the file `id`; "" if that is not below their root. */
+function pathOf(target, id) {
+  try {
+    const root = new URL("http://root");
+    const url = new URL(target.replace(/^<|>$/g, ""), new URL(id.split("/").map(encodeURIComponent).join("/"), root));
+    return url.origin === root.origin ? decodeURIComponent(url.pathname.slice(1)) : "";
+  } catch {
+    return "";
+  }
+}
+
+/** Lists the artifacts that refer to one, each with a link to the first place where it does. */
+function backlinks(referredBy) {
+  const first = new Map(referredBy.toReversed().map((one) => [JSON.stringify([one.corpus, one.artifact_id]), one]));
+  const items = [...first.values()].reverse().map((one) =>
+    element("li", {}, element("a", leadsTo(one), name(one.title ?? one.artifact_id)), " ", element("span", { className: "faint" }, name(one.artifact_id))),
+  );
+  const list = element("details", {}, element("summary", {}, `Linked from: ${count(items.length, "artifact")}`), element("ul", {}, items));
+  return element("section", { className: "block backlinks" }, list);
+}
+
+function shown(block, span, whole, words, type, artifactOf) {
   const text = new Text(block.text);
   const marks = span ? span.map((at) => text.unit(at - block.span[0])) : whole ? [0, block.text.length] : [-1, -1];
   const by = block.writer ? element("span", {}, ", written by ", name(block.writer)) : null;
   const literal = writer(block.text, marks, words);
   const markdown = !block.writer && isMarkdown(type, block.kind);
-  const body = (markdown && rendered(block.text, marks, literal)) || plain(block.text, literal, !block.writer && isCode(type));
+  const body = (markdown && rendered(block.text, marks, literal, artifactOf)) || plain(block.text, literal, !block.writer && isCode(type));
   return element("section", { className: "block" }, element("h3", {}, name(block.kind), by), body);
 }
 
@@ -130,9 +161,9 @@ function writer(text, [start, end], words) {
 }
 
 /** Renders Markdown. Returns null if it does not show the passage, such as the target of a link. */
-function rendered(text, [start, end], literal) {
+function rendered(text, [start, end], literal, artifactOf) {
   const long = (from, to, instead) => (to - from > 2 * PIECE ? separate(text, from, to, literal) : literal(from, to, instead));
-  const made = element("div", {}, markdownNodes(text, long));
+  const made = element("div", {}, markdownNodes(text, long, artifactOf));
   return text.slice(Math.max(start, 0), Math.max(end, 0)).trim() && !made.querySelector(".passage") ? null : made;
 }
 

@@ -1,5 +1,6 @@
 // Markdown rendered as elements. The parser gives each piece of text its place in the source, so passages can be marked.
 
+import { leadsTo } from "./address.js";
 import { element, line } from "./dom.js";
 import { GFM, parser } from "./lezer-markdown.js";
 
@@ -8,6 +9,8 @@ const LONGEST = 20_000; // characters of a paragraph in which emphasis and links
 const PATIENCE = 1_000; // milliseconds after which the rest of a text is shown as it is
 const DEEPEST = 30; // levels of nested elements
 
+const FIELD = /^([^\s#:-][^:\n]*):(.*(?:\n(?!---)(?:[ \t-].*)?$)*)/gm; // a field of front matter with the lines of its value
+const WIKI_LINK = /^!?\[\[([^[\]\n]{1,400})\]\](?!\()/;
 const FRONT_MATTER = /^---\n[^]*?\n---(?:\n|$)/;
 const TAGS = {
   Paragraph: "p", Task: "p", Emphasis: "em", StrongEmphasis: "strong", Strikethrough: "del", InlineCode: "code", TableCell: "td",
@@ -23,7 +26,14 @@ const ENTITIES = {
 
 // The time for nested links and emphasis grows with the square of the length.
 const bounded = { name: "Bounded", before: "Escape", parse: (cx) => (cx.end - cx.offset > LONGEST ? cx.end : -1) };
-const markdown = parser.configure([GFM, { parseInline: [bounded] }]);
+const wikiLinks = {
+  name: "WikiLink", before: "Link",
+  parse: (cx, next, at) => {
+    const found = next === 33 || next === 91 ? WIKI_LINK.exec(cx.slice(at, Math.min(at + 410, cx.end))) : null; // "!" or "["
+    return found ? cx.addElement(cx.elt("WikiLink", at, at + found[0].length)) : -1;
+  },
+};
+const markdown = parser.configure([GFM, { defineNodes: ["WikiLink"], parseInline: [bounded, wikiLinks] }]);
 
 /** Parses a text, or the beginning of it if that takes too long. */
 function parsed(text) {
@@ -38,15 +48,16 @@ function parsed(text) {
 
 /**
  * Renders Markdown as units of layout. `literal(from, to, shown)` returns the nodes for a range of the text; `shown`
- * replaces characters that stand for others. HTML is shown as text, images by their description.
+ * replaces characters that stand for others. HTML is shown as text, images by their description. `artifactOf` maps the
+ * target of a link, or the name in a wiki link, to the artifact that it leads to, if any.
  */
-export function markdownNodes(text, literal) {
+export function markdownNodes(text, literal, artifactOf) {
   const front = FRONT_MATTER.exec(text)?.[0].length ?? 0;
   const tree = parsed(text.slice(front));
   const moved = (from, to, shown) => literal(from + front, to + front, shown);
-  const rendered = new Rendering(text.slice(front), moved, tree).blocks(tree.topNode);
+  const rendered = new Rendering(text.slice(front), moved, tree, artifactOf).blocks(tree.topNode);
   const rest = front + tree.length;
-  if (front) rendered.unshift([front, source(literal(0, front))]);
+  if (front) rendered.unshift([front, fields(text.slice(0, front), literal)]);
   if (rest < text.length) rendered.push([text.length - rest, source(literal(rest, text.length))]);
   return units(rendered);
 }
@@ -65,8 +76,21 @@ function units(blocks) {
 
 const source = (nodes) => element("pre", { className: "code" }, nodes);
 
+/** Renders front matter as a table of its fields, whose values stay as they are written. */
+function fields(text, literal) {
+  const rows = [...text.matchAll(FIELD)].map(({ 0: whole, 1: field, 2: value, index }) => {
+    const from = index + whole.length - value.trimStart().length;
+    const cells = [literal(index, index + field.length), literal(from, from + value.trim().length)];
+    return element("tr", {}, element("th", { scope: "row" }, cells[0]), element("td", {}, cells[1]));
+  });
+  if (!rows.length) return source(literal(0, text.length));
+  const given = { className: "table fields", tabIndex: 0, role: "group", "aria-label": "Front matter" };
+  return element("div", given, element("table", {}, element("tbody", {}, rows)));
+}
+
 class Rendering {
-  constructor(text, literal, tree) {
+  constructor(text, literal, tree, artifactOf) {
+    this.artifactOf = artifactOf;
     this.text = text;
     this.literal = literal;
     this.depth = 0;
@@ -119,6 +143,7 @@ class Rendering {
     if (name === "Entity") return this.literal(from, to, decoded(this.text.slice(from, to)));
     if (name === "TaskMarker") return this.literal(from, to, /x/i.test(this.text.slice(from, to)) ? "☑" : "☐");
     if (name === "Link" || name === "Image") return this.link(node);
+    if (name === "WikiLink") return this.wikiLink(node);
     if (name === "Autolink") return this.linked(this.text.slice(from + 1, to - 1), this.literal(from + 1, to - 1));
     if (name === "URL") return this.linked(this.text.slice(from, to), this.literal(from, to));
     return this.literal(from, to);
@@ -174,11 +199,24 @@ class Rendering {
     return this.linked(target, nodes);
   }
 
-  /** Returns a link to another site. Other targets, such as files beside the text, are named in its title. */
+  /** Renders a wiki link by its label, or by the name and the heading that it leads to. */
+  wikiLink({ from, to }) {
+    const start = this.text.indexOf("[[", from) + 2;
+    const bar = this.text.slice(start, to - 2).indexOf("|");
+    const name = this.text.slice(start, bar < 0 ? to - 2 : start + bar).split("#")[0].replace(/\\$/, "");
+    return this.toArtifact(this.artifactOf(name, true), name, this.literal(bar < 0 ? start : start + bar + 1, to - 2));
+  }
+
+  toArtifact(artifact, target, nodes) {
+    if (!artifact || this.inLink) return element("span", { title: line(target) }, nodes);
+    return element("a", { ...leadsTo(artifact), title: line(target) }, nodes);
+  }
+
+  /** Returns a link to another site or to an artifact. Other targets are named in its title. */
   linked(target, nodes) {
     const address = external(target);
     const shown = nodes.some((node) => (node.textContent ?? node).trim()) ? nodes : [line(target)];
-    if (!address || this.inLink) return element("span", { title: line(target) }, shown);
+    if (!address || this.inLink) return this.toArtifact(this.artifactOf(target, false), target, shown);
     return element("a", { href: address, title: line(address), target: "_blank", rel: "noopener noreferrer" }, shown);
   }
 }

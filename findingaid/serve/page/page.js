@@ -275,12 +275,13 @@ async function openArtifact({ artifact, query }) {
   try {
     const of = { id: artifact.id, corpus: artifact.corpus };
     const records = call("show", { ...of, level: "records" }, opening.signal);
-    const [view, text] = await Promise.all([records, wholeText(of, opening.signal)]);
+    const around = [neighbours(of, false, opening.signal), neighbours(of, true, opening.signal)];
+    const [view, text, refersTo, referredBy] = await Promise.all([records, wholeText(of, opening.signal), ...around]);
     const own = text?.artifact_version === view.artifact_version ? text.body : null;
     const title = view.title || view.artifact_id;
     byId("artifact-title").replaceChildren(name(title));
     entitle(title);
-    body.replaceChildren(...artifactNodes(view, own, artifact, wordsOf(query)));
+    body.replaceChildren(...artifactNodes(view, own, artifact, wordsOf(query), { refersTo, referredBy }));
     const whole = own ?? view.records.map((record) => record.text).join("\n\n");
     byId("artifact-actions").replaceChildren(...fileActions(view, whole));
     inView(body.querySelector(".passage"));
@@ -297,6 +298,16 @@ async function wholeText(of, signal) {
     return await call("show", { ...of, level: "body" }, signal);
   } catch (error) {
     if (error instanceof Problem) return null;
+    throw error;
+  }
+}
+
+/** Returns the references of an artifact, or those to it; none if the server does not tell them. */
+async function neighbours(of, reverse, signal) {
+  try {
+    return (await call("neighbours", { ...of, reverse }, signal)).neighbours.filter(({ kind }) => kind !== "SUMMARIZES");
+  } catch (error) {
+    if (error instanceof Problem) return [];
     throw error;
   }
 }
