@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import findingaid
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.sources.loaders import Loader
 from tests.conftest import Cli
@@ -185,6 +186,21 @@ def test_documents_that_differ_in_their_metadata_alone_are_all_kept() -> None:
     source = Loader(OWN)
 
     assert {source.read(each).metadata["author"] for each in texts(source)} == {"Ada", "Bob"}
+
+
+def test_a_check_of_freshness_loads_the_documents_anew(cli: Cli) -> None:
+    """In a process that goes on, such as a server, which has the documents of the last run."""
+    DOCUMENTS[:] = [Document("The boiler is cold.", {"source": "a"})]
+    cli.settings["corpora"] = {"own": {"source": {"kind": "loader", "loader": OWN}}}
+    cli.configure()
+    aid = findingaid.open(cli.config)
+    aid.index()
+    before = [hit.fresh for hit in aid.search("boiler", fresh="verify")]
+    DOCUMENTS[:] = [Document("The boiler was repaired.", {"source": "a"})]
+    after = [hit.fresh for hit in aid.search("boiler", fresh="verify")]
+
+    assert (before, after) == (["current"], ["changed"])
+    assert "its content has changed since" in str(aid.why("a"))
 
 
 def test_a_document_without_its_declared_id_is_named() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import findingaid
 from findingaid.edges.links import LinkEdges
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.sources.sites import Site
@@ -145,6 +146,21 @@ def test_nothing_is_read_that_did_not_change(cli: Cli, harbour: Server) -> None:
     harbour.page("/ferry", f'{MENU}<main><p>It leaves at ten.</p><a href="/prices/">Prices</a></main>')
     again = cli.json("index")
     assert (again["corpora"]["site"]["unchanged"], again["corpora"]["site"]["changed"]) == (3, 1)
+
+
+def test_a_check_of_freshness_asks_for_the_page_anew(cli: Cli, harbour: Server) -> None:
+    cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
+    cli.configure()
+    aid = findingaid.open(cli.config)
+    aid.index()
+    aid.index()  # lists pages that it does not read
+
+    def fresh() -> list[str | None]:
+        return [hit.fresh for hit in aid.search("leaves at nine", 1, mode="lexical", fresh="verify")]
+
+    assert fresh() == ["current"]
+    harbour.page("/ferry", "<main><p>It leaves at ten.</p></main>")
+    assert fresh() == ["changed"]
 
 
 def test_a_page_with_an_unchanged_tag_is_not_sent_again_in_one_process(harbour: Server) -> None:

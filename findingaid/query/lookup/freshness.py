@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -138,11 +138,22 @@ def check_freshness(
         if name in corpora:
             rows = Ledger(store).rows(name, ids)
             published = {i: versions[name, i] for i in ids if (name, i) in versions}
-            check = partial(_check, corpora[name], published, rows, verify)
-            found |= zip(((name, i) for i in ids), _map(corpora[name].source, check, ids), strict=True)
+            source = source_as_now(corpora[name].source) if verify else corpora[name].source
+            check = partial(_check, corpora[name], source, published, rows, verify)
+            found |= zip(((name, i) for i in ids), _map(source, check, ids), strict=True)
         else:
             found |= {(name, i): Freshness("unknown", NOT_CONFIGURED) for i in ids}
     return FreshnessCheck(found, time.perf_counter() - start)
+
+
+def source_as_now(source: Source) -> Source:
+    """Return a source to read from that holds nothing of its last listing, which may be old in a process that goes on.
+
+    One that can look at single artifacts reads them as they are anyway.
+    """
+    change: Any = replace
+    anew: Source = source if isinstance(source, StatSource) or not is_dataclass(source) else change(source)
+    return anew
 
 
 def _map(source: Source, check: Callable[[str], Freshness], ids: Sequence[str]) -> list[Freshness]:
@@ -155,14 +166,19 @@ def _map(source: Source, check: Callable[[str], Freshness], ids: Sequence[str]) 
 
 
 def _check(
-    corpus: Corpus, versions: Mapping[str, str], rows: Mapping[str, LedgerRow], verify: bool, artifact_id: str
+    corpus: Corpus,
+    source: Source,
+    versions: Mapping[str, str],
+    rows: Mapping[str, LedgerRow],
+    verify: bool,
+    artifact_id: str,
 ) -> Freshness:
     published, row = versions.get(artifact_id), rows.get(artifact_id)
     known = Freshness("unknown", NO_STAMPS)
     listing = None
-    if isinstance(corpus.source, StatSource):
+    if isinstance(source, StatSource):
         try:
-            listing = corpus.source.listing(artifact_id)
+            listing = source.listing(artifact_id)
         except NotImplementedError:
             pass
         except Exception:  # noqa: BLE001  # a source may raise anything
@@ -174,7 +190,7 @@ def _check(
     if seconds_left() == 0:
         return Freshness("unknown", NOT_IN_TIME)
     try:
-        artifact = corpus.source.read(artifact_id)
+        artifact = source.read(artifact_id)
     except SkippedError:
         return Freshness("changed", _since(listing, row))
     except Exception as error:  # noqa: BLE001  # as above

@@ -19,6 +19,7 @@ from findingaid.model import CLAIM, SUMMARY
 from findingaid.query.answers.evidence import best_tier, claim_from_row
 from findingaid.query.lookup.absences import find_absences
 from findingaid.query.lookup.artifact import read_artifact, why_absent
+from findingaid.query.lookup.freshness import source_as_now
 from findingaid.query.lookup.passages import (
     CHANGED,
     StoredArtifact,
@@ -231,7 +232,7 @@ class Provenance:
             return Link("source", key[0], "", "the configuration has no such corpus")
         location = _location(corpus, kept, self.places)
         try:
-            now = artifact_version(corpus.source.read(key[1]))
+            now = artifact_version(source_as_now(corpus.source).read(key[1]))
         except Exception as error:  # noqa: BLE001  # a source may raise anything
             said = str(error) if isinstance(error, FindingAidError) else one_line(error)
             return Link("source", location, "", said if self.places else "it cannot be read now")
