@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from email import message_from_bytes, policy
+from email.errors import InvalidBase64CharactersDefect, InvalidBase64LengthDefect, InvalidBase64PaddingDefect
 from email.message import EmailMessage
 from email.parser import BytesHeaderParser
 from typing import IO, NamedTuple
@@ -38,6 +39,9 @@ LINE_BYTES = 1_000_000
 NAME_CHARACTERS = 120
 UNSAFE = re.compile(r"[^\w.@+=()\[\] -]|^[.~#]+|\.+$")
 """Parts of a name that are replaced."""
+
+DAMAGED = (InvalidBase64CharactersDefect, InvalidBase64LengthDefect, InvalidBase64PaddingDefect)
+"""Defects after which the parser gives a part of a content, or another one."""
 
 DEEPEST = 20
 """Most levels of parts within parts of a mail."""
@@ -220,10 +224,12 @@ def _safe(name: str) -> str:
 
 
 def _content(part: bytes) -> bytes:
-    """Return the content of a part of a mail without its header, decoded."""
+    """Return the content of a part of a mail without its header, decoded. Raises ReadError for damaged base64."""
     message = message_from_bytes(part, policy=policy.default)
     if message.get_content_maintype() == "message":
         header_end = HEADER_END.search(part)
         return part[header_end.end() :] if header_end else b""
     content = message.get_payload(decode=True)
+    if any(isinstance(defect, DAMAGED) for defect in message.defects):
+        raise ReadError("its base64 in the mail is damaged or cut short: save the mail again", "parse")
     return content if isinstance(content, bytes) else b""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import mailbox
 import os
 import threading
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
@@ -350,6 +351,21 @@ def test_a_damaged_mail_is_listed_and_fails_or_is_read(tmp_path: Path, payload: 
             assert source.read(each).artifact_id == each
         except ReadError as error:
             assert "\n" not in str(error)  # noqa: PT017  # which of the two it is depends on the bytes
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:-3], lambda text: text.replace(b"Z", b"!"), lambda text: text + b"Q"]
+)
+def test_an_attached_file_with_damaged_base64_fails_by_name(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    content = damage(b64encode(b"The zebra, of which there are three: Zeb and Zoe."))
+    headers = b'\n--q\nContent-Type: text/plain; name="a.txt"\nContent-Disposition: attachment; filename="a.txt"\n'
+    encoded = b"Content-Transfer-Encoding: base64\n\n" + content + b"\n--q--\n"
+    (tmp_path / "m.eml").write_bytes(MIXED + headers + encoded)
+    source = Files(tmp_path)
+
+    assert ids(source) == ["m.eml", "m.eml/a.txt"]
+    with pytest.raises(ReadError, match="base64 in the mail is damaged or cut short"):
+        source.read("m.eml/a.txt")
 
 
 def test_attached_files_outside_local_folders_stay_a_note() -> None:
