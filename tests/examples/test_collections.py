@@ -124,4 +124,4 @@ def test_a_letter_in_latin1_is_read_as_it_was_written(aid: FindingAid) -> None:
 def test_every_kind_of_source_has_a_corpus(aid: FindingAid) -> None:
     shown = {SOURCES.name_of(type(corpus.source)) for corpus in aid.corpora.values()}
 
-    assert shown == {*SOURCES.known()} - {"loader"}  # it needs a framework that installs much
+    assert shown == {*SOURCES.known()} - {"loader", "web"}  # one needs a framework that installs much, one a server

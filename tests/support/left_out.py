@@ -30,6 +30,7 @@ HEADER = (
     '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
     "<w:p><w:r><w:t>a lost word</w:t></w:r></w:p></w:hdr>"
 )
+FOOTED = b"<main><h1>Text</h1><p>The text of the page.</p></main><footer>All rights reserved</footer>"
 FRAMED = b"<p>text</p><iframe src='b.html'></iframe>"
 MAIL = b"From: Ada <ada@example.org>\nSubject: Plan\nContent-Type: text/html\n\n<p>text</p><input value='typed'>"
 SAVED = (
@@ -69,6 +70,7 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
         "cells with outputs, which are not read",
     ),
     **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
+    "site.web-page": (FOOTED, "words beside the main text of a page, as in its footer, not read"),
     "mail.eml": (MAIL, "filled fields of a form, not read"),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
     **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
