@@ -30,7 +30,7 @@ HEADER = (
     '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
     "<w:p><w:r><w:t>a lost word</w:t></w:r></w:p></w:hdr>"
 )
-FOOTED = b"<main><h1>Text</h1><p>The text of the page.</p></main><footer>All rights reserved</footer>"
+FOOTED = b"<main><h1>Text</h1><p>The text of the page.</p></main><footer>Colophon</footer>"
 FRAMED = b"<p>text</p><iframe src='b.html'></iframe>"
 MAIL = b"From: Ada <ada@example.org>\nSubject: Plan\nContent-Type: text/html\n\n<p>text</p><input value='typed'>"
 SAVED = (
