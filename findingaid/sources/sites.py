@@ -48,6 +48,9 @@ SITEMAPS = 1_000
 SITEMAP_BYTES = 50_000_000
 """Most redirects of a page, most sitemaps of a site, and the largest of them, as the protocol of sitemaps has it."""
 
+SILENT = 5
+"""Pages in a row without an answer after which the server is taken to be down."""
+
 KEPT_BYTES = 100_000_000
 """Most bytes of pages that are kept from the listing until they are read."""
 
@@ -289,6 +292,7 @@ class _Walk:
     failures: list[Failure] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     asked: int = 0
+    _silent: int = 0
 
     def links(self, start: str) -> None:
         """List the pages that links lead to. Raises ReadError if `start` cannot be read."""
@@ -343,13 +347,19 @@ class _Walk:
         return Discovery(listings, self.failures, ("",) if self.failures else (), notes)
 
     def _look(self, address: str, first: bool = False) -> Seen | None:
-        """Return a page; None if it is not of this site, gone, or does not answer, which is counted or named."""
+        """Return a page; None if it is not of this site, gone, or does not answer, which is counted or named.
+
+        Raises ReadError for the first page, and once SILENT in a row did not answer.
+        """
         self._count()
         try:
-            return self.client.look(address)
+            seen = self.client.look(address)
         except ReadError as error:
             if first:
                 raise
+            self._silent = self._silent + 1 if error.kind in {"timeout", "transport"} else 0
+            if self._silent == SILENT:
+                raise ReadError(f"{SILENT} pages in a row gave no answer, the last was {address}", error.kind) from None
             if isinstance(error, SkippedError):
                 self.left_out[str(error)] += 1
             elif error.kind == OUTSIDE:
@@ -357,6 +367,8 @@ class _Walk:
             elif error.kind != "missing":
                 self.failures.append(Failure(address, "artifacts", error.kind, str(error)))
             return None
+        self._silent = 0
+        return seen
 
     def _add(self, address: str, seen: Seen) -> None:
         """List a page under its address, unless it names another page as its own."""

@@ -56,7 +56,11 @@ def server() -> Iterator[Server]:
         def do_GET(self) -> None:
             made.asked.append((self.path, dict(self.headers)))
             found = made.answers.get(self.path, (404, HTML, b"nothing here"))
-            status, headers, content = found() if callable(found) else found
+            try:
+                status, headers, content = found() if callable(found) else found
+            except ConnectionError:  # no answer
+                self.close_connection = True
+                return
             tag = headers.get("ETag")
             if tag and self.headers.get("If-None-Match") == tag:
                 status, content = 304, b""
@@ -173,6 +177,18 @@ def test_a_page_with_an_unchanged_tag_is_not_sent_again_in_one_process(harbour: 
     (headers,) = [headers for path, headers in harbour.asked if path == "/ferry"]
     assert headers["If-None-Match"] == '"one"'
     assert "nine" in source.read(f"{harbour.address}/ferry").raw
+
+
+def test_a_server_that_goes_down_is_not_asked_for_every_page(harbour: Server) -> None:
+    def dead() -> Answer:
+        raise ConnectionError
+
+    harbour.page("/", "".join(f'<a href="/{i}">{i}</a>' for i in range(20)))
+    harbour.answers |= {f"/{i}": dead for i in range(20)}
+
+    with pytest.raises(SourceError, match="5 pages in a row gave no answer"):
+        harbour.site().discover()
+    assert len(harbour.paths()) == 2 + 5
 
 
 def test_robots_txt_is_obeyed(harbour: Server) -> None:
