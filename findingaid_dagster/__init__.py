@@ -26,9 +26,8 @@ class _Folders:
 
 
 if not (HERE / "assets").is_dir():
-    sys.meta_path.insert(
-        0, _Folders()
-    )  # before the finder of an editable installation, which may be of another checkout
+    # Before the finder of an editable installation, which may be of another checkout.
+    sys.meta_path.insert(0, _Folders())
 
 # Lazy: every Dagster process imports this package for its event storage, and not all need the rest.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

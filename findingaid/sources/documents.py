@@ -31,7 +31,7 @@ from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
-from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
+from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 
 REVISION = "5"
 """Version of the conversion.
@@ -164,6 +164,15 @@ def converter_id(name: str) -> str:
     return "" if found is None else _versions(found.converters)
 
 
+def with_converter(stamp: str, name: str) -> str:
+    """Return the stamp of a file, which also changes with the converters of a file with this name."""
+    converter = converter_id(name)
+    if not converter or not stamp:
+        return stamp
+    settled = stamp.removesuffix("?")
+    return f"{settled}:{converter}" + "?" * (settled != stamp)
+
+
 def is_compressed(name: str) -> bool:
     """Return whether a file is a single compressed file, by its name."""
     return name.lower().endswith(GZIP) and not reason_not_read(name)
@@ -214,6 +223,12 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> Converted | N
     if "error" in answer:
         raise ReadError(answer["error"], answer["kind"])
     return Converted(answer["text"], answer["metadata"], tuple(Note(**note) for note in answer["notes"]))
+
+
+def read_plain(payload: bytes) -> Converted:
+    """Return the text of a file that no converter is for. Raises ReadError if it is not text."""
+    text, encoding, notes = decode(payload)
+    return Converted(text, {"encoding": encoding}, notes)
 
 
 Document = tuple[str, str, int]

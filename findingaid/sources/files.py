@@ -21,7 +21,7 @@ from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
-from findingaid.sources.documents import ATTACHED, GZIP, Converted
+from findingaid.sources.documents import ATTACHED, GZIP
 from findingaid.sources.limits import ListingLimits
 from findingaid.sources.local import READS, TOO_LARGE, listed, open_below, read_file, real_below
 from findingaid.sources.mailboxes import (
@@ -41,7 +41,7 @@ from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
 from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
-from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
+from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 from findingaid.text.file_metadata import file_metadata
 
 MOST_VISITS = 20
@@ -265,7 +265,9 @@ class Files:
             payload = self.payload(artifact_id)
             if documents.is_compressed(name):
                 payload, name = documents.decompress(payload, self.max_bytes), name[: -len(GZIP)]
-            text, own, notes = documents.convert_document(name, payload, self.max_bytes) or _plain(payload)
+            text, own, notes = documents.convert_document(name, payload, self.max_bytes) or documents.read_plain(
+                payload
+            )
         except ReadError as error:
             binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
             if binary and self.unreadable == "skip" and not documents.format_of(name):
@@ -586,13 +588,5 @@ def _to_convert(listing: Listing) -> Listing:
     """
     if is_temporary(listing.artifact_id):
         return Listing(listing.artifact_id, TEMPORARY)
-    converter = documents.converter_id(listing.artifact_id)
-    if not converter or not listing.stamp:
-        return listing
-    settled = listing.stamp.removesuffix("?")
-    return replace(listing, stamp=f"{settled}:{converter}" + "?" * (settled != listing.stamp))
-
-
-def _plain(payload: bytes) -> Converted:
-    text, encoding, notes = decode(payload)
-    return Converted(text, {"encoding": encoding}, notes)
+    stamp = documents.with_converter(listing.stamp, listing.artifact_id)
+    return listing if stamp == listing.stamp else replace(listing, stamp=stamp)

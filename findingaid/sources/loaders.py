@@ -121,7 +121,7 @@ class Loader:
         try:
             made = imported(self.loader, "source.loader")
             args = _resolved(self.args, secrets)
-            with redirect_stdout(stderr):  # what a loader prints is no part of a program's answer
+            with redirect_stdout(stderr):  # else a loader's output would mix with a program's answer
                 yield from _load(made, args)
         except ConfigError as error:
             raise SourceError(str(error)) from None

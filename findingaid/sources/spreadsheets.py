@@ -35,7 +35,7 @@ BESIDE = {
     "charts, not read": (r"xl/charts/chart\d+\.xml", rb"<(?:\w+:)?chartSpace[ >]"),
     "text boxes, not read": (r"xl/drawings/[^/]+\.xml", rb"<(?:\w+:)?txBody[ >]"),
 }
-"""What stands beside the cells of a workbook, by what notes call it: the parts that have it, and its beginning."""
+"""Contents of a workbook outside its cells, by their words in notes: the parts that have them, and their beginning."""
 
 Row = tuple[int, list[str]]
 """Number of a row as the program shows it, and the texts of its cells."""
