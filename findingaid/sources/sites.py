@@ -1,4 +1,4 @@
-"""Pages of a web site as artifacts: those that its links lead to, or those of its sitemap."""
+"""Pages of a web site as artifacts, found by its links or listed in its sitemap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, cached_property
 from mimetypes import guess_type
@@ -22,11 +22,17 @@ from findingaid.identity.hashes import bytes_hash
 from findingaid.llm.api_errors import requested_wait
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
-from findingaid.sources.documents import WEB_PAGE, Converted, convert_document, converter_id, decompress, format_of
+from findingaid.sources.documents import (
+    WEB_PAGE,
+    convert_document,
+    decompress,
+    format_of,
+    read_plain,
+    with_converter,
+)
 from findingaid.sources.limits import ANSWER_SECONDS, SLOWEST
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
-from findingaid.text.decoding import decode
 
 if TYPE_CHECKING:
     import httpx
@@ -71,7 +77,7 @@ INSTALL = "the source web needs more packages: pip install 'findingaid[web]'"
 
 @dataclass(frozen=True)
 class Page:
-    """A page as the server gives it; `address` is where its redirects end, `tags` what tells whether it changed."""
+    """A page as the server gives it; `address` is where its redirects end, `tags` tell whether it changed."""
 
     address: str
     content: bytes
@@ -89,7 +95,7 @@ class Page:
 
     @property
     def stamp(self) -> str:
-        return f"{bytes_hash(self.content)}:{converter_id(self.name)}"
+        return with_converter(bytes_hash(self.content), self.name)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Seen:
 @checked
 @dataclass(frozen=True)
 class Site:
-    """The pages of a web site: those that links from `start` lead to, or those that its `sitemap` lists.
+    """The pages of a web site, found by links from `start`, or listed in its `sitemap`.
 
     The id of a page is its address. Links are followed within the folder of `start`, at most `depth` in a row.
     `include` and `exclude` are patterns for the path below it; links of an excluded page are not followed. robots.txt
@@ -170,7 +176,7 @@ class Site:
     def read(self, artifact_id: str) -> Artifact:
         page = self._client.kept.pop(artifact_id, None) or self._client.page(artifact_id)
         require_size(len(page.content), self.max_bytes)
-        text, own, notes = convert_document(page.name, page.content, self.max_bytes) or _plain(page.content)
+        text, own, notes = convert_document(page.name, page.content, self.max_bytes) or read_plain(page.content)
         metadata = {"title": page.name, "url": artifact_id, "media_type": page.media_type}
         return Artifact(artifact_id, text, metadata | own, tuple(notes))
 
@@ -191,6 +197,7 @@ class _Client:
     kept: dict[str, Page] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     _robots: Protego | None = None
+    _delay: float = 0.0
     _after: float = 0.0
 
     def begin(self) -> None:
@@ -209,7 +216,9 @@ class _Client:
         if page.is_html:
             require_size(len(page.content), self.site.max_bytes)
         canonical, links, hidden = _links(page) if page.is_html else (page.address, (), False)
-        light = Page(page.address, b"", page.media_type, page.tags)
+        if not canonical.startswith(self.site.folder):  # it is not listed, and this page would be lost
+            canonical = page.address
+        light = replace(page, content=b"")
         self.seen[address] = Seen(light, page.stamp, len(page.content), canonical, links, hidden)
         return self.seen[address]
 
@@ -240,7 +249,14 @@ class _Client:
             response, content = self._get(urljoin(self.site.first, "/robots.txt"), {}, MAX_BYTES, fail=False)
             if response.status_code >= 500:
                 raise ReadError(f"its robots.txt answers {response.status_code}, which permits nothing", "unreadable")
-            self._robots = Protego.parse(content.decode("utf-8", "replace") if response.is_success else "")
+            rules = Protego.parse(content.decode("utf-8", "replace") if response.is_success else "")
+            self._delay = max(self.site.delay, float(rules.crawl_delay(AGENT) or 0))
+            if self._delay > max(self.site.delay, LONGEST_WAIT):
+                raise ReadError(
+                    f"its robots.txt asks for {self._delay:g} seconds between requests, more than {LONGEST_WAIT:g}",
+                    "unreadable",
+                )
+            self._robots = rules
         return self._robots
 
     def _get(self, address: str, tags: Mapping[str, str], most: int, fail: bool = True) -> tuple[httpx.Response, bytes]:
@@ -263,7 +279,6 @@ class _Client:
         return response, content
 
     def _ask(self, address: str, tags: Mapping[str, str], most: int) -> tuple[httpx.Response, bytes]:
-        delay = max(self.site.delay, float((self._robots and self._robots.crawl_delay(AGENT)) or 0))
         time.sleep(max(0.0, self._after - time.monotonic()))
         begun, content = time.monotonic(), bytearray()
         try:
@@ -275,7 +290,7 @@ class _Client:
                     if time.monotonic() > begun + ANSWER_SECONDS + len(content) / SLOWEST:
                         raise ReadError(f"not sent within {time.monotonic() - begun:.0f} s", "timeout")
         finally:
-            self._after = time.monotonic() + delay
+            self._after = time.monotonic() + self._delay
         return response, bytes(content[: most + 1])
 
 
@@ -303,7 +318,7 @@ class _Walk:
             if seen is None:
                 continue
             known.add(seen.page.address)
-            self._add(seen.canonical, seen)
+            self._add(seen)
             if depth < self.site.depth:
                 new = [link for link in (seen.canonical, *seen.links) if link not in known and self._follows(link)]
                 known.update(new)
@@ -326,15 +341,13 @@ class _Walk:
                     continue
                 elif not changed:
                     if seen := self._look(address):
-                        self._add(address, seen)
+                        self._add(seen)
                 elif not self.client.robots.can_fetch(address, AGENT):
                     self.left_out[FORBIDDEN] += 1
                 else:
                     self._count()
-                    settled = changed.removesuffix("?")
-                    stamp = f"{settled}:{converter_id(WEB_PAGE)}" + "?" * (settled != changed)
                     if self._includes(address):
-                        self.listings[address] = Listing(address, stamp)
+                        self.listings[address] = Listing(address, with_converter(changed, WEB_PAGE))
 
     def discovery(self) -> Discovery:
         notes = [f"addresses left out ({why}): {count:,}" for why, count in sorted((+self.left_out).items())]
@@ -370,11 +383,12 @@ class _Walk:
         self._silent = 0
         return seen
 
-    def _add(self, address: str, seen: Seen) -> None:
-        """List a page under its address, unless it names another page as its own."""
+    def _add(self, seen: Seen) -> None:
+        """List a page under the address where it is, unless it names another one as canonical."""
+        address = seen.page.address
         if seen.hidden:
             self.left_out["noindex"] += 1
-        elif address != seen.page.address:
+        elif address != seen.canonical:
             self.left_out["another page is their canonical one"] += 1
         elif self._includes(address):
             self.listings[address] = Listing(address, seen.stamp, seen.size)
@@ -451,12 +465,10 @@ def _links(page: Page) -> tuple[str, Sequence[str], bool]:
         for word in content.split(",")
     }
     follow = asked.isdisjoint({"nofollow", "none"})
-    own = [address for href in tree.xpath("//link[@rel = 'canonical']/@href") if (address := _joined(base, href))]
-    # One of another site is no page of this one: it would be lost.
-    same = [address for address in own if urlsplit(address).netloc == urlsplit(page.address).netloc]
+    canonical = [_joined(base, href) for href in tree.xpath("//link[@rel = 'canonical']/@href")]
     links = filter(None, (_joined(base, href) for href in tree.xpath("//a/@href | //area/@href | //iframe/@src")))
     return (
-        (*same, page.address)[0],
+        (*filter(None, canonical), page.address)[0],
         tuple(dict.fromkeys(links)) if follow else (),
         not asked.isdisjoint({"noindex", "none"}),
     )
@@ -506,8 +518,3 @@ def _http(pid: int) -> httpx.Client:
     import httpx
 
     return httpx.Client(timeout=ANSWER_SECONDS, headers={"User-Agent": AGENT})
-
-
-def _plain(content: bytes) -> Converted:
-    text, encoding, notes = decode(content)
-    return Converted(text, {"encoding": encoding}, notes)

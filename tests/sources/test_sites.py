@@ -220,6 +220,33 @@ def test_pages_that_name_another_as_theirs_or_ask_not_to_be_listed_are_counted(h
     ]
 
 
+def test_a_canonical_address_that_is_not_of_this_site_loses_no_page(harbour: Server) -> None:
+    """As behind a proxy that speaks HTTPS, or in a folder of a site whose canonical pages are in another folder."""
+    for path in ("/imprint", "/prices/"):
+        secure = harbour.address.replace("http:", "https:")
+        harbour.page(path, "<main><p>Text</p></main>", f'<link rel="canonical" href="{secure}{path}">')
+
+    assert harbour.listed(harbour.site()) == ["/", "/ferry", "/imprint", "/prices/"]
+    harbour.page("/prices/", "<main><p>Text</p></main>", '<link rel="canonical" href="/imprint">')
+    assert harbour.listed(Site(f"{harbour.address}/prices/", delay=0)) == ["/prices/"]
+
+
+def test_a_page_of_a_sitemap_that_has_moved_is_listed_where_it_is(harbour: Server) -> None:
+    loc = f"<url><loc>{harbour.address}/prices</loc></url>"
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, f"<urlset>{loc}</urlset>".encode())
+    harbour.status("/prices", 301, Location="/prices/")
+
+    assert harbour.listed(harbour.site(sitemap=f"{harbour.address}/sitemap.xml")) == ["/prices/"]
+
+
+def test_a_site_that_asks_for_hours_between_requests_is_an_error(harbour: Server) -> None:
+    rules = b"User-agent: *\nCrawl-delay: 3600\n"
+    harbour.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, rules)
+
+    with pytest.raises(SourceError, match="asks for 3600 seconds between requests, more than 60"):
+        harbour.site().discover()
+
+
 def test_a_site_without_end_and_one_that_wants_a_sign_in_are_errors(harbour: Server) -> None:
     with pytest.raises(SourceError, match=r"source\.max_pages: .* more than 3 pages"):
         harbour.site(max_pages=3).discover()
