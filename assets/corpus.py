@@ -51,6 +51,9 @@ from findingaid_dagster.resources import in_one_line, opened
 NAMED = 20
 """Number of artifact ids in a line of the log."""
 
+BACKFILL_TAG = "dagster/backfill"
+"""Tag that Dagster gives the runs of a backfill."""
+
 
 class MaterializeConfig(dg.Config):
     """Options of a materialization, set in the launchpad or by run configuration."""
@@ -200,9 +203,9 @@ def materialize(
             indexed = indexer.ledger.rows(corpus, plan.deleted)
             failed += [f"{artifact_id}: no longer in the source: run the index job" for artifact_id in indexed]
             absent += [i for i in plan.deleted if i not in indexed]
-            if at_once:
+            if at_once and BACKFILL_TAG not in context.run.tags:
                 _drop_partitions(context, corpus, absent)
-            else:  # the steps that follow would be told that these have records
+            else:  # steps that follow would be told that these have records, and a backfill ends if a partition goes
                 failed += [f"{i}: gone or skipped before it was indexed: run the index job" for i in absent]
         before = read_published(aid)
         release = run.close([corpus])
