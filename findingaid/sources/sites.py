@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
+import threading
 import time
+import zlib
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache, cached_property
+from functools import cached_property
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urljoin, urlsplit
@@ -23,6 +26,7 @@ from findingaid.llm.api_errors import requested_wait
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources.documents import (
+    FORMATS,
     WEB_PAGE,
     convert_document,
     decompress,
@@ -31,8 +35,10 @@ from findingaid.sources.documents import (
     with_converter,
 )
 from findingaid.sources.limits import ANSWER_SECONDS, SLOWEST
+from findingaid.sources.media_types import MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
+from findingaid.text.decoding import decode
 
 if TYPE_CHECKING:
     import httpx
@@ -41,8 +47,15 @@ if TYPE_CHECKING:
 AGENT = "findingaid"
 """Name under which robots.txt and the logs of a server know this program."""
 
-BUSY = frozenset({429, 500, 502, 503, 504})
+DOWN = frozenset({429, 502, 503, 504})
+BUSY = DOWN | {500}
 GONE = frozenset({404, 410})
+WHOLE = frozenset({200, 203})
+"""Answers of a server that is down or busy, of one that has no such page, and those that are the page.
+
+Others, as 202 of a check for robots, come with a text that is not the page.
+"""
+
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 TRIES = 3
@@ -69,8 +82,15 @@ MARKS = frozenset({"fbclid", "gclid", "msclkid", "mc_cid", "mc_eid"})
 OUTSIDE = "outside_root"
 ELSEWHERE = "of another site"
 FORBIDDEN = "forbidden by robots.txt"
+EXCLUDED = "excluded"
+NO_INDEX = "noindex"
 
 GZIP = b"\x1f\x8b"
+GZIP_ENCODINGS = frozenset({"gzip", "x-gzip"})
+PDF = b"%PDF-"
+
+REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"']+)", re.IGNORECASE)
+"""Order to load another page within 5 seconds, as a page has it that has moved."""
 
 INSTALL = "the source web needs more packages: pip install 'findingaid[web]'"
 
@@ -83,6 +103,8 @@ class Page:
     content: bytes
     media_type: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    hidden: bool = False
+    """Whether the server asks not to index it."""
 
     @property
     def is_html(self) -> bool:
@@ -91,7 +113,17 @@ class Page:
     @property
     def name(self) -> str:
         """The file name that decides how it is converted."""
-        return WEB_PAGE if self.is_html else os.path.basename(urlsplit(self.address).path)
+        if self.is_html:
+            return WEB_PAGE
+        name = os.path.basename(urlsplit(self.address).path)
+        return name if format_of(name) else (name or "page") + self._suffix
+
+    @property
+    def _suffix(self) -> str:
+        """The suffix of a document whose address has none; "" for plain text."""
+        if self.content.startswith(PDF):
+            return ".pdf"
+        return next((suffix for suffix in FORMATS if MEDIA_TYPES.get(suffix) == self.media_type), "")
 
     @property
     def stamp(self) -> str:
@@ -154,9 +186,14 @@ class Site:
         return self.start or self.sitemap or ""
 
     @property
+    def begin(self) -> str:
+        """The address of `first` in the form of all others."""
+        return cleaned(self.first)
+
+    @property
     def folder(self) -> str:
         """The address that all pages are below."""
-        return urljoin(self.first, "." if self.start else "/")
+        return urljoin(self.begin, "." if self.start else "/")
 
     def discover(self) -> Discovery:
         """List all pages. Raises SourceError if the first one cannot be read, and for more than `max_pages`."""
@@ -166,7 +203,7 @@ class Site:
             if self.sitemap:
                 walk.sitemap()
             else:
-                walk.links(cleaned(self.first))
+                walk.links(self.begin)
         except ReadError as error:
             raise SourceError(f"source.{self.key}: {self.first}: {error}") from None
         except ImportError:
@@ -176,6 +213,8 @@ class Site:
     def read(self, artifact_id: str) -> Artifact:
         page = self._client.kept.pop(artifact_id, None) or self._client.page(artifact_id)
         require_size(len(page.content), self.max_bytes)
+        if page.hidden or (page.is_html and _links(page)[2]):
+            raise SkippedError(NO_INDEX, "robots")
         text, own, notes = convert_document(page.name, page.content, self.max_bytes) or read_plain(page.content)
         metadata = {"title": page.name, "url": artifact_id, "media_type": page.media_type}
         return Artifact(artifact_id, text, metadata | own, tuple(notes))
@@ -196,12 +235,19 @@ class _Client:
     site: Site
     kept: dict[str, Page] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
+    exclude: Patterns = field(init=False)
+    _http: httpx.Client | None = None
+    _pid: int = 0
     _robots: Protego | None = None
     _delay: float = 0.0
     _after: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.begin()
+
     def begin(self) -> None:
         """Begin a listing: robots.txt may have changed."""
+        self.exclude = Patterns(columns_of(self.site.exclude))
         self.kept.clear()
         self._robots = None
 
@@ -215,27 +261,30 @@ class _Client:
             self.kept[page.address] = page
         if page.is_html:
             require_size(len(page.content), self.site.max_bytes)
-        canonical, links, hidden = _links(page) if page.is_html else (page.address, (), False)
+        canonical, links, hidden = _links(page) if page.is_html else (page.address, (), page.hidden)
         if not canonical.startswith(self.site.folder):  # it is not listed, and this page would be lost
             canonical = page.address
         light = replace(page, content=b"")
         self.seen[address] = Seen(light, page.stamp, len(page.content), canonical, links, hidden)
         return self.seen[address]
 
-    def page(self, address: str, tags: Mapping[str, str] | None = None) -> Page:
+    def page(self, address: str, tags: Mapping[str, str] | None = None, most: int = 0) -> Page:
         """Return the page at an address; UNCHANGED if it still has these tags.
 
         Raises SkippedError, and ReadError: "missing" if it is gone, "outside_root" if it is of another site.
         """
-        for _ in range(REDIRECTS):
+        for hop in range(REDIRECTS):
             if not address.startswith(self.site.folder):
                 raise ReadError(f"leads to another site: {address}", OUTSIDE)
+            if hop and self.exclude.match(address.removeprefix(self.site.folder)):
+                raise SkippedError(EXCLUDED, EXCLUDED)
             if not self.robots.can_fetch(address, AGENT):
                 raise SkippedError(FORBIDDEN, "robots")
-            response, content = self._get(address, tags or {}, self.site.max_bytes)
-            if response.status_code == 304:
+            response, content = self._get(address, tags or {}, most or self.site.max_bytes)
+            if response.status_code == 304 and tags:
                 return UNCHANGED
             if response.next_request is None:
+                _require_whole(response)
                 return _page(address, response, content)
             address = cleaned(str(response.next_request.url))
         raise ReadError(f"leads on for more than {REDIRECTS} redirects", "unreadable")
@@ -246,10 +295,15 @@ class _Client:
         if self._robots is None:
             from protego import Protego
 
-            response, content = self._get(urljoin(self.site.first, "/robots.txt"), {}, MAX_BYTES, fail=False)
-            if response.status_code >= 500:
+            address = urljoin(self.site.begin, "/robots.txt")
+            for _ in range(REDIRECTS):
+                response, content = self._get(address, {}, MAX_BYTES, fail=False)
+                if response.next_request is None:
+                    break
+                address = str(response.next_request.url)
+            if response.next_request or response.status_code in BUSY or response.status_code >= 500:
                 raise ReadError(f"its robots.txt answers {response.status_code}, which permits nothing", "unreadable")
-            rules = Protego.parse(content.decode("utf-8", "replace") if response.is_success else "")
+            rules = Protego.parse(content.decode("utf-8-sig", "replace") if response.is_success else "")
             self._delay = max(self.site.delay, float(rules.crawl_delay(AGENT) or 0))
             if self._delay > max(self.site.delay, LONGEST_WAIT):
                 raise ReadError(
@@ -274,24 +328,65 @@ class _Client:
             self._after += min(requested_wait(response.headers) or tried, LONGEST_WAIT)
         if fail and response.status_code in GONE:
             raise ReadError(f"the server answers {response.status_code}", "missing")
+        if fail and response.status_code in DOWN:
+            raise ReadError(_answered(response), "transport")
         if fail and response.is_error:
-            raise ReadError(f"the server answers {response.status_code} {response.reason_phrase}", "unreadable")
+            raise ReadError(_answered(response), "unreadable")
         return response, content
 
     def _ask(self, address: str, tags: Mapping[str, str], most: int) -> tuple[httpx.Response, bytes]:
         time.sleep(max(0.0, self._after - time.monotonic()))
-        begun, content = time.monotonic(), bytearray()
+        http, begun, content = self._connection(), time.monotonic(), bytearray()
+        headers_late = threading.Timer(ANSWER_SECONDS, http.close)  # httpx limits the time of each read, not of all
+        headers_late.start()
         try:
-            with _http(os.getpid()).stream("GET", address, headers=tags) as response:
-                for chunk in response.iter_bytes():
-                    content += chunk
+            with http.stream("GET", address, headers=tags) as response:
+                headers_late.cancel()
+                unzip = _unzip(response)
+                for chunk in response.iter_raw():
+                    content += unzip.decompress(chunk, most + 1) if unzip else chunk
                     if len(content) > most:
                         break
                     if time.monotonic() > begun + ANSWER_SECONDS + len(content) / SLOWEST:
                         raise ReadError(f"not sent within {time.monotonic() - begun:.0f} s", "timeout")
+                else:
+                    if unzip and not unzip.eof and response.is_success:
+                        raise ReadError("the answer broke off", "transport")
+        except zlib.error as error:
+            raise ReadError(f"its gzip is damaged: {error}", "unreadable") from None
         finally:
+            headers_late.cancel()
             self._after = time.monotonic() + self._delay
         return response, bytes(content[: most + 1])
+
+    def _connection(self) -> httpx.Client:
+        """Return the client of this process. A forked one must not share the connections of its parent."""
+        import httpx
+
+        if self._http is None or self._http.is_closed or self._pid != os.getpid():
+            headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
+            self._http, self._pid = httpx.Client(timeout=ANSWER_SECONDS, headers=headers), os.getpid()
+        return self._http
+
+
+def _unzip(response: httpx.Response) -> zlib._Decompress | None:
+    """Return what unpacks the content of a response; None if it is not packed. Unlike httpx's, it knows the end."""
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    if encoding in {"", "identity"}:
+        return None
+    if encoding not in GZIP_ENCODINGS:
+        raise ReadError(f"sent as {encoding}, which was not asked for", "unreadable")
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+
+def _answered(response: httpx.Response) -> str:
+    return f"the server answers {response.status_code} {response.reason_phrase}"
+
+
+def _require_whole(response: httpx.Response) -> None:
+    """Raise ReadError if the content of a response is not that of the page."""
+    if response.status_code not in WHOLE:
+        raise ReadError(f"{_answered(response)}, which is not the page", "unreadable")
 
 
 UNCHANGED = Page("", b"")
@@ -306,6 +401,8 @@ class _Walk:
     listings: dict[str, Listing] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    moved: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, Seen] = field(default_factory=dict)
     asked: int = 0
     _silent: int = 0
 
@@ -326,9 +423,9 @@ class _Walk:
 
     def sitemap(self) -> None:
         """List the pages of the sitemap, and of those that it names. Raises ReadError if one cannot be read."""
-        queue, known = deque([self.site.first]), {self.site.first}
+        queue, known = deque([self.site.begin]), {self.site.begin}
         while queue:
-            entries, more = _sitemap(self.client, queue.popleft())
+            entries, more = self._entries(queue.popleft())
             new = [address for address in more if address not in known]
             known.update(new)
             queue.extend(new)
@@ -349,9 +446,24 @@ class _Walk:
                     if self._includes(address):
                         self.listings[address] = Listing(address, with_converter(changed, WEB_PAGE))
 
+    def _entries(self, address: str) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the entries of a sitemap, see `_sitemap`; none of one that is named by another and cannot be read."""
+        try:
+            return _sitemap(self.client, address)
+        except ReadError as error:
+            if address == self.site.begin:
+                raise
+            self._fail(address, error)
+            return [], []
+
     def discovery(self) -> Discovery:
+        for seen in self.copies.values():
+            if self._is_elsewhere(seen.canonical):
+                self.left_out["another page is their canonical one"] += 1
+            else:
+                self._list(seen)
         notes = [f"addresses left out ({why}): {count:,}" for why, count in sorted((+self.left_out).items())]
-        for name, patterns in (("include", self._include), ("exclude", self._exclude)):
+        for name, patterns in (("include", self._include), ("exclude", self.client.exclude)):
             if patterns.unmatched:
                 notes.append(unmatched_note(name, list(patterns.unmatched), ""))
         if self.failures:
@@ -372,26 +484,48 @@ class _Walk:
                 raise
             self._silent = self._silent + 1 if error.kind in {"timeout", "transport"} else 0
             if self._silent == SILENT:
-                raise ReadError(f"{SILENT} pages in a row gave no answer, the last was {address}", error.kind) from None
+                raise ReadError(
+                    f"{SILENT} pages in a row gave no answer, the last was {address}: {error}", error.kind
+                ) from None
             if isinstance(error, SkippedError):
                 self.left_out[str(error)] += 1
             elif error.kind == OUTSIDE:
                 self.left_out[ELSEWHERE] += 1
             elif error.kind != "missing":
-                self.failures.append(Failure(address, "artifacts", error.kind, str(error)))
+                self._fail(address, error)
             return None
         self._silent = 0
+        self.moved[address] = seen.page.address
         return seen
+
+    def _fail(self, address: str, error: ReadError) -> None:
+        self.failures.append(Failure(address, "artifacts", error.kind, str(error)))
 
     def _add(self, seen: Seen) -> None:
         """List a page under the address where it is, unless it names another one as canonical."""
-        address = seen.page.address
         if seen.hidden:
-            self.left_out["noindex"] += 1
-        elif address != seen.canonical:
-            self.left_out["another page is their canonical one"] += 1
-        elif self._includes(address):
+            self.left_out[NO_INDEX] += 1
+        elif seen.page.address != seen.canonical:
+            self.copies[seen.page.address] = seen
+        else:
+            self._list(seen)
+
+    def _list(self, seen: Seen) -> None:
+        address = seen.page.address
+        if self._includes(address):
             self.listings[address] = Listing(address, seen.stamp, seen.size)
+
+    def _is_elsewhere(self, canonical: str) -> bool:
+        """Return whether the canonical page of another one is listed, or may be once it answers."""
+        followed = set[str]()
+        while canonical not in followed:
+            followed.add(canonical)
+            canonical = self.moved.get(canonical, canonical)
+            if canonical in self.listings or any(failure.artifact_id == canonical for failure in self.failures):
+                return True
+            if canonical in self.copies:
+                canonical = self.copies[canonical].canonical
+        return False
 
     def _count(self) -> None:
         self.asked += 1
@@ -403,7 +537,7 @@ class _Walk:
 
     def _follows(self, address: str) -> bool:
         """Return whether an address may be a page: text or a document, on this site, and not excluded."""
-        if not address.startswith(self.site.folder) or self._exclude.match(self._below(address)):
+        if not address.startswith(self.site.folder) or self.client.exclude.match(self._below(address)):
             return False
         name = os.path.basename(urlsplit(address).path)
         kind = guess_type(name)[0] or "text/html"
@@ -420,10 +554,6 @@ class _Walk:
     @cached_property
     def _include(self) -> Patterns:
         return Patterns(columns_of(self.site.include))
-
-    @cached_property
-    def _exclude(self) -> Patterns:
-        return Patterns(columns_of(self.site.exclude))
 
 
 def cleaned(address: str) -> str:
@@ -444,33 +574,56 @@ def _page(address: str, response: httpx.Response, content: bytes) -> Page:
     tags = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
     told = {tags[name]: response.headers[name] for name in tags if name in response.headers}
     media_type = response.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
-    if response.charset_encoding and media_type in HTML:
-        with suppress(UnicodeDecodeError, LookupError):  # then the page itself decides
-            content = codecs.BOM_UTF8 + content.decode(response.charset_encoding).encode()
-    return Page(address, content, media_type, told)
+    if response.charset_encoding and (media_type in HTML or media_type.startswith("text/")):
+        content = _as_utf8(content, response.charset_encoding)
+    orders = (value for value in response.headers.get_list("X-Robots-Tag") if ":" not in value)  # else for one robot
+    return Page(address, content, media_type, told, hidden=_orders_none(",".join(orders), NO_INDEX))
+
+
+def _as_utf8(content: bytes, encoding: str) -> bytes:
+    """Return a text in UTF-8 with its mark; as it is, so that it decides, if it is not in the encoding that is said."""
+    with suppress(ReadError):
+        text, _, notes = decode(content, encoding)
+        return content if notes else codecs.BOM_UTF8 + text.encode()
+    with suppress(UnicodeError, LookupError):  # as UTF-16 without a mark
+        return codecs.BOM_UTF8 + content.decode(encoding).encode()
+    return content
+
+
+def _orders_none(orders: str, what: str) -> bool:
+    """Return whether the orders to robots, as in "noindex, follow", forbid this."""
+    return not {what, "none"}.isdisjoint(order.strip().lower() for order in orders.split(","))
 
 
 def _links(page: Page) -> tuple[str, Sequence[str], bool]:
-    """Return the canonical address of a page, those that it leads to, and whether it asks not to be indexed."""
+    """Return the canonical address of a page, those that it leads to, and whether it asks not to be indexed.
+
+    The canonical address of a page that has moved is where it sends its visitors. Raises ReadError for a page that is
+    nested too deeply, whose links would not be found.
+    """
     from lxml import etree, html
 
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True)
     try:
-        tree = html.document_fromstring(page.content, parser=html.HTMLParser(encoding="utf-8", huge_tree=False))
-    except (etree.ParserError, ValueError):
-        return page.address, (), False
+        tree = html.document_fromstring(decode(page.content).text.encode(), parser=parser)
+    except (etree.ParserError, ValueError, ReadError):
+        return page.address, (), page.hidden
+    if any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
+        raise ReadError("its elements are nested too deeply to find its links", "parse")
     base = urljoin(page.address, next(iter(tree.xpath("//base/@href")), ""))
-    asked = {
-        word.strip().lower()
-        for content in tree.xpath("//meta[translate(@name, 'ROBTS', 'robts') = 'robots']/@content")
-        for word in content.split(",")
-    }
-    follow = asked.isdisjoint({"nofollow", "none"})
-    canonical = [_joined(base, href) for href in tree.xpath("//link[@rel = 'canonical']/@href")]
-    links = filter(None, (_joined(base, href) for href in tree.xpath("//a/@href | //area/@href | //iframe/@src")))
+    orders = ",".join(tree.xpath("//meta[translate(@name, 'ROBTS', 'robts') = 'robots']/@content"))
+    moved = [
+        found[1]
+        for order in tree.xpath("//meta[translate(@http-equiv, 'EFHRS', 'efhrs') = 'refresh']/@content")
+        if (found := REFRESH.match(order))
+    ]
+    canonical = [_joined(base, href) for href in (*moved, *tree.xpath("//link[@rel = 'canonical']/@href"))]
+    linked = "//a/@href | //area/@href | //iframe/@src | //frame/@src"
+    links = filter(None, (_joined(base, href) for href in tree.xpath(linked)))
     return (
         (*filter(None, canonical), page.address)[0],
-        tuple(dict.fromkeys(links)) if follow else (),
-        not asked.isdisjoint({"noindex", "none"}),
+        () if _orders_none(orders, "nofollow") else tuple(dict.fromkeys(links)),
+        page.hidden or _orders_none(orders, NO_INDEX),
     )
 
 
@@ -486,7 +639,7 @@ def _sitemap(client: _Client, address: str) -> tuple[list[tuple[str, str]], list
     """Return the pages of a sitemap with the time of their last change, "" if it is not told; and further sitemaps."""
     from lxml import etree
 
-    content = client.page(address).content
+    content = client.page(address, most=SITEMAP_BYTES).content
     try:
         if content.startswith(GZIP):
             content = decompress(content, SITEMAP_BYTES)
@@ -510,11 +663,3 @@ def _settled(changed: str) -> str:
         day = datetime.combine(date.fromisoformat(changed), datetime.min.time(), UTC)
         return changed + "?" * (datetime.now(UTC) < day + DAY_IS_OVER)
     return changed
-
-
-@cache
-def _http(pid: int) -> httpx.Client:
-    """Return the client of this process. A forked one must not share the connections of its parent."""
-    import httpx
-
-    return httpx.Client(timeout=ANSWER_SECONDS, headers={"User-Agent": AGENT})

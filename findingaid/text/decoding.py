@@ -79,14 +79,17 @@ class Decoded(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-def decode(payload: bytes) -> Decoded:
-    """Decode a text. Line ends are kept. Raises ReadError for a payload that is not text."""
+def decode(payload: bytes, said: str = "") -> Decoded:
+    """Decode a text. Line ends are kept. Raises ReadError for a payload that is not text.
+
+    `said` is the encoding that its server names, which counts more than one that the text declares.
+    """
     for mark, encoding in MARKS:
         if payload.startswith(mark):
             return _decode_marked(payload[len(mark) :], encoding)
     if is_binary(payload):
         raise _not_text()
-    declared = _declared(payload)
+    declared = _declared(payload, said)
     try:
         text = payload.decode()
     except UnicodeDecodeError:
@@ -163,21 +166,20 @@ def _written(payload: bytes, encoding: str) -> int:
     return payload.decode(encoding, "ignore").count(REPLACED)
 
 
-def _declared(payload: bytes) -> str:
-    """Return the name of the codec that a text declares in its head; "" if it declares none that is known."""
-    head = payload[:HEAD_BYTES]
-    for name in _declarations(head):
-        with suppress(LookupError):
-            found = codecs.lookup(name.decode())
+def _declared(payload: bytes, said: str) -> str:
+    """Return the name of the codec that is said, or declared in the head of a text; "" if none that is known is."""
+    for name in (said, *_declarations(payload[:HEAD_BYTES])):
+        with suppress(LookupError, ValueError):
+            found = codecs.lookup(name)
             if found._is_text_encoding and found.name.replace("-", "_") not in NO_ENCODINGS:
                 return found.name
     return ""
 
 
-def _declarations(head: bytes) -> Iterator[bytes]:
+def _declarations(head: bytes) -> Iterator[str]:
     for pattern in DECLARED:
         if found := pattern.search(head):
-            yield found[1]
+            yield found[1].decode()
 
 
 def _decode_as(payload: bytes, encoding: str) -> Decoded | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -13,7 +15,8 @@ import pytest
 
 import findingaid
 from findingaid.edges.links import LinkEdges
-from findingaid.errors import ConfigError, ReadError, SourceError
+from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError
+from findingaid.sources import sites
 from findingaid.sources.sites import Site
 from findingaid.store import Store
 from tests.conftest import Cli
@@ -29,6 +32,8 @@ class Server:
 
     answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    endless: set[str] = field(default_factory=set)
+    """Paths of which the headers never end."""
     address: str = ""
 
     def page(self, path: str, body: str, head: str = "", **headers: str) -> None:
@@ -56,6 +61,9 @@ def server() -> Iterator[Server]:
         def do_GET(self) -> None:
             made.asked.append((self.path, dict(self.headers)))
             found = made.answers.get(self.path, (404, HTML, b"nothing here"))
+            if self.path in made.endless:
+                self.send_headers_for_ever()
+                return
             try:
                 status, headers, content = found() if callable(found) else found
             except ConnectionError:  # no answer
@@ -70,6 +78,14 @@ def server() -> Iterator[Server]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        def send_headers_for_ever(self) -> None:
+            self.close_connection = True
+            with suppress(OSError):  # the client has left
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    self.wfile.write(b"X-Wait: a little\r\n")
+                    time.sleep(0.05)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -358,3 +374,211 @@ def test_a_wrong_setting_is_one_line(given: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as raised:
         Site(**given)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [202, 204, 206, 300, 302, 304])
+def test_an_answer_that_is_not_the_page_takes_no_pages_place(cli: Cli, harbour: Server, status: int) -> None:
+    """As the check for robots of 202, and a 304 that was not asked for."""
+    cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
+    cli.run("index")
+    ids = artifact_ids(cli)
+    harbour.answers["/ferry"] = (status, HTML, b"" if status in {204, 304} else b"<p>Checking your browser.</p>")
+
+    failed = cli.run("index")
+    assert f"the server answers {status}" in failed.output
+    assert artifact_ids(cli) == ids
+    assert "nine" in cli.run("search", "leaves at nine", "--mode", "lexical").output
+    with pytest.raises(ReadError, match="which is not the page"):
+        harbour.site().read(f"{harbour.address}/ferry")
+
+
+def test_an_answer_that_breaks_off_within_its_gzip_is_not_half_a_page(harbour: Server) -> None:
+    content = b"".join(b"<p>Departure %d is at %x.</p>" % (n, n**7) for n in range(2_000))
+    packed = gzip.compress(content)
+    harbour.answers["/ferry"] = (200, {**HTML, "Content-Encoding": "gzip"}, packed)
+    source = harbour.site()
+    source.discover()
+    assert "Departure 1999" in source.read(f"{harbour.address}/ferry").raw
+
+    for broken, said in ((packed[: len(packed) // 2], "broke off"), (b"plain", "gzip is damaged")):
+        harbour.answers["/ferry"] = (200, {**HTML, "Content-Encoding": "gzip"}, broken)
+        (failure,) = source.discover().failures
+        assert said in failure.message
+    harbour.answers["/ferry"] = (200, {**HTML, "Content-Encoding": "br"}, packed)
+    with pytest.raises(ReadError, match="sent as br, which was not asked for"):
+        source.read(f"{harbour.address}/ferry")
+
+
+def test_headers_without_end_are_left_in_time(harbour: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sites, "ANSWER_SECONDS", 0.5)
+    harbour.endless.add("/ferry")
+    source = harbour.site()
+
+    (failure,) = source.discover().failures
+    assert failure.message.startswith("no answer")
+    assert "crossing" not in source.read(f"{harbour.address}/imprint").raw  # asked for after the connection was closed
+
+
+def test_a_server_that_is_down_behind_its_sitemap_is_not_asked_for_every_page(harbour: Server) -> None:
+    locs = "".join(f"<url><loc>{harbour.address}/{i}</loc></url>" for i in range(20))
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, f"<urlset>{locs}</urlset>".encode())
+    for i in range(20):
+        harbour.status(f"/{i}", 503, **{"Retry-After": "0.01"})
+
+    with pytest.raises(SourceError, match=r"5 pages in a row gave no answer.*answers 503"):
+        harbour.site(sitemap=f"{harbour.address}/sitemap.xml").discover()
+
+
+def test_robots_txt_is_obeyed_wherever_and_however_it_is_written(harbour: Server) -> None:
+    rules = b"\xef\xbb\xbfUser-agent: *\nDisallow: /prices\n"
+    harbour.answers["/robots.txt"] = (200, {"Content-Type": "text/plain"}, rules)
+    assert "/prices/" not in harbour.listed(harbour.site())
+
+    harbour.answers["/rules/robots.txt"] = harbour.answers["/robots.txt"]
+    harbour.status("/robots.txt", 301, Location="/rules/robots.txt")
+    assert "/prices/" not in harbour.listed(harbour.site())
+    harbour.status("/robots.txt", 429, **{"Retry-After": "0"})
+    with pytest.raises(SourceError, match=r"robots\.txt answers 429, which permits nothing"):
+        harbour.site().discover()
+    harbour.status("/robots.txt", 301, Location="/robots.txt")
+    with pytest.raises(SourceError, match=r"robots\.txt answers 301, which permits nothing"):
+        harbour.site().discover()
+
+
+def test_the_orders_of_a_page_count_wherever_they_are(harbour: Server) -> None:
+    harbour.page("/prices/", "<main><p>Draft</p></main>", **{"X-Robots-Tag": "noindex, nofollow"})
+    harbour.page("/imprint", "<main><p>Quay 1</p></main>", **{"X-Robots-Tag": "otherbot: noindex"})
+    harbour.page("/ferry", "<main><p>Draft</p></main>", '<meta name="robots" content="noindex">')
+    loc = "<lastmod>2024-03-01</lastmod></url><url><loc>".join(f"{harbour.address}/{at}</loc>" for at in ("ferry", ""))
+    urls = f"<urlset><url><loc>{loc}</url></urlset>".encode()
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, urls)
+
+    assert harbour.listed(harbour.site()) == ["/", "/imprint"]
+    source = harbour.site(sitemap=f"{harbour.address}/sitemap.xml")
+    source.discover()
+    with pytest.raises(SkippedError, match="noindex"):  # a page with `lastmod` is not asked for when it is listed
+        source.read(f"{harbour.address}/ferry")
+
+
+CANONICAL = '<link rel="canonical" href="{}">'
+
+
+@pytest.mark.parametrize(
+    ("imprint", "prices", "given", "listed"),
+    [
+        ("/prices/", "/imprint", {}, ["/", "/ferry", "/imprint"]),
+        ("/gone", "/prices/", {}, ["/", "/ferry", "/imprint", "/prices/"]),
+        ("/en/", "/prices/", {"exclude": ["en/"]}, ["/", "/ferry", "/imprint", "/prices/"]),
+        ("/en/", "/en/", {"depth": 1}, ["/", "/ferry", "/imprint"]),
+        ("/en/", "/prices/", {}, ["/", "/en/", "/ferry", "/prices/"]),
+        ("/moved", "/prices/", {}, ["/", "/ferry", "/prices/"]),
+    ],
+)
+def test_a_page_is_left_out_only_for_one_that_is_listed(
+    harbour: Server, imprint: str, prices: str, given: Any, listed: list[str]
+) -> None:
+    harbour.page("/imprint", "<main><p>Quay 1</p></main>", CANONICAL.format(imprint))
+    harbour.page("/prices/", "<main><p>Twelve crowns</p></main>", CANONICAL.format(prices))
+    harbour.page("/en/", "<main><p>Quay 1, Harbour</p></main>")
+    harbour.status("/moved", 301, Location="/prices/")
+
+    assert harbour.listed(harbour.site(**given)) == listed
+
+
+def test_a_page_that_sends_its_visitors_on_is_followed(harbour: Server) -> None:
+    harbour.page("/", "", '<meta http-equiv="Refresh" content="0; url=&quot;ferry&quot;">')
+    harbour.page("/prices/", "<main><p>Twelve crowns</p></main>", '<meta http-equiv="refresh" content="300">')
+
+    assert harbour.listed(harbour.site()) == ["/ferry", "/imprint", "/prices/"]
+
+
+def test_an_excluded_page_is_not_reached_by_a_redirect(harbour: Server) -> None:
+    harbour.status("/ferry", 302, Location="/prices/")
+    source = harbour.site(exclude=["prices/"])
+
+    found = source.discover()
+    assert [listing.artifact_id for listing in found.listings] == [f"{harbour.address}/", f"{harbour.address}/imprint"]
+    assert found.notes == ["addresses left out (excluded): 1"]
+    with pytest.raises(SkippedError, match="excluded"):
+        source.read(f"{harbour.address}/ferry")
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("iso-8859-1", "cp1252"),
+        ("iso-8859-1", "utf-8"),
+        ("iso-8859-1", "utf-8-sig"),
+        ("iso-8859-2", "iso-8859-2"),
+        ("utf-16le", "utf-16-le"),
+        ("nonsense", "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("media_type", ["text/html", "text/plain"])
+def test_words_and_links_are_read_in_the_encoding_that_a_page_has(
+    harbour: Server, said: str, written: str, media_type: str
+) -> None:
+    text = "“Die Fähre” kostet" if written == "cp1252" else "Die Fähre kostet zwölf Kronen"
+    body = f"<html><body><main><p>{text}</p><a href='/fähre'>ab</a></main></body></html>".encode(written)
+    harbour.answers["/ferry"] = (200, {"Content-Type": f"{media_type}; charset={said}"}, body)
+    harbour.page("/f%C3%A4hre", "<main><p>Um neun</p></main>")
+    source = harbour.site()
+
+    assert ("/f%C3%A4hre" in harbour.listed(source)) == (media_type == "text/html")
+    assert text in source.read(f"{harbour.address}/ferry").raw
+
+
+@pytest.mark.parametrize("encoding", ["iso-8859-1", "utf-16"])
+def test_links_are_read_in_the_encoding_that_a_page_itself_says(harbour: Server, encoding: str) -> None:
+    body = f'<html><head><meta charset="{encoding}"></head><body><a href="/fähre">ab</a></body></html>'
+    harbour.answers["/ferry"] = (200, {"Content-Type": "text/html"}, body.encode(encoding))
+    harbour.page("/f%C3%A4hre", "<main><p>Um neun</p></main>")
+
+    assert "/f%C3%A4hre" in harbour.listed(harbour.site())
+
+
+def test_links_below_many_elements_are_found_and_below_too_many_delete_nothing(harbour: Server) -> None:
+    deep = "<div>{}</div>".format
+    for levels, found in ((300, True), (5_000, False)):
+        body = '<a href="/prices/">Prices</a>'
+        for _ in range(levels):
+            body = deep(body)
+        harbour.page("/ferry", f"<main>{body}</main>")
+        listing = harbour.site().discover()
+        assert (f"{harbour.address}/prices/" in {each.artifact_id for each in listing.listings}) == found
+        assert bool(listing.unknown) == (not found)
+
+
+def test_a_document_is_known_by_its_type_where_its_address_does_not_tell(harbour: Server) -> None:
+    harbour.page("/", '<main><a href="/2401.00001">a</a> <a href="/get?id=3">b</a> <a href="/files/">c</a></main>')
+    for path, media_type in (("/2401.00001", "application/pdf"), ("/get?id=3", "application/octet-stream")):
+        harbour.answers[path] = (200, {"Content-Type": media_type}, pdf("Timetable of the ferry"))
+    harbour.answers["/files/"] = (200, {"Content-Type": "application/pdf"}, pdf("Timetable of the ferry"))
+    source = harbour.site()
+    source.discover()
+
+    for path in ("/2401.00001", "/get?id=3", "/files/"):
+        read = source.read(harbour.address + path)
+        assert read.raw.strip() == "Timetable of the ferry"
+        assert read.metadata["n_pages"] == 1
+
+
+def test_a_sitemap_that_another_names_and_that_is_gone_deletes_nothing_and_stops_nothing(harbour: Server) -> None:
+    def sitemap(path: str, kind: str, entry: str, *paths: str) -> None:
+        locs = "".join(f"<{entry}><loc>{harbour.address}{at}</loc></{entry}>" for at in paths)
+        harbour.answers[path] = (200, {"Content-Type": "text/xml"}, f"<{kind}>{locs}</{kind}>".encode())
+
+    sitemap("/index.xml", "sitemapindex", "sitemap", "/gone.xml", "/index.xml", "/one.xml")
+    sitemap("/one.xml", "urlset", "url", *["/ferry"] * 40)
+
+    found = harbour.site(sitemap=f"{harbour.address}/index.xml", max_bytes=1_000).discover()
+    assert [listing.artifact_id for listing in found.listings] == [f"{harbour.address}/ferry"]
+    assert [failure.artifact_id for failure in found.failures] == [f"{harbour.address}/gone.xml"]
+    assert found.unknown == ("",)
+
+
+def test_an_address_is_one_in_any_spelling(harbour: Server) -> None:
+    harbour.page("/f%C3%A4hre/", "<main><p>Um neun</p></main>")
+    address = harbour.address.replace("http://127.0.0.1", "HTTP://127.0.0.1")
+
+    assert harbour.listed(Site(f"{address}/fähre/#top", delay=0)) == ["/f%C3%A4hre/"]
