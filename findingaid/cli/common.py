@@ -63,14 +63,21 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def open_configured() -> findingaid.FindingAid:
+    """Return the finding aid that the options of this command describe. Raises ConfigError."""
+    given = click.get_current_context().params
+    overrides = dict(map(parse_override, given["overrides"]))
+    executor = {"executor.kind": given["executor"]} if given.get("executor") else {}
+    return findingaid.open(given["config"], overrides | executor)
+
+
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every command has, and print errors as one line."""
 
     @one_line_errors
     @functools.wraps(command)
     def run(config: str | None, overrides: tuple[str, ...], executor: str | None = None, **arguments: Any) -> Any:
-        given = dict(map(parse_override, overrides)) | ({"executor.kind": executor} if executor else {})
-        return command(findingaid.open(config, given), **arguments)
+        return command(open_configured(), **arguments)
 
     for option in (json_option, set_option, config_option):
         run = option(run)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option, missing_extra, print_problems
+from findingaid.cli.common import common, corpus_option, missing_extra, open_configured, print_problems
 from findingaid.cli.printing import say, say_json
 from findingaid.errors import FindingAidError
 
@@ -42,6 +43,7 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
     """Index and publish changes as they happen, until stopped with Ctrl-C.
 
     The operating system reports changes of local files. Failures are printed, and tried again with the next change.
+    A changed configuration is read anew at the next check.
 
     \b
     Examples:
@@ -49,31 +51,65 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
       findingaid watch --corpus docs --every 10
     """
     require_watchfiles()
-    from findingaid.indexing.watching import Watch
-
     for signaled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signaled, signal.default_int_handler)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
+    try:
+        while True:
+            _watch(aid, corpora, every, as_json)
+            click.echo(f"{aid.config} has changed and is read anew", err=True)
+            aid = _reopen(corpora)
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+
+
+def _watch(aid: FindingAid, corpora: Sequence[str], every: float, as_json: bool) -> None:
+    """Index what changes until the configuration does, since an old one would take back what a new one indexed."""
+    from findingaid.indexing.watching import Watch
+
+    configured = _content(aid.config)
     aid = replace(aid, executor=None)  # a saved file is indexed here sooner than on a worker that has to start
     chosen = aid.within(corpora or list(aid.corpora)).corpora
     own = [] if aid.store.remote else [Path(aid.store.uri)]
     told: dict[str, list[str]] = {}
+    for names in Watch(chosen, every, own).changed(threading.Event()):
+        if _content(aid.config) != configured:
+            return
+        try:
+            report = aid.index(names)
+        except FindingAidError as error:
+            problems, kinds = [str(error)], [type(error).__name__]
+        else:
+            problems, kinds = list(report.problems()), report.kinds()
+            _print_changes(report, as_json)
+        key = ",".join(names)
+        if problems != told.get(key):
+            print_problems(problems, kinds)
+        told[key] = problems
+
+
+def _reopen(corpora: Sequence[str]) -> FindingAid:
+    """Return what the changed configuration describes, once it is valid; say why it is not."""
+    told = ""
+    while True:
+        try:
+            aid = open_configured()
+            aid.within(corpora or list(aid.corpora))
+        except FindingAidError as error:
+            if str(error) != told:
+                print_problems([str(error)], [type(error).__name__])
+            told = str(error)
+            time.sleep(1)
+        else:
+            return aid
+
+
+def _content(file: Path | None) -> bytes:
     try:
-        for names in Watch(chosen, every, own).changed(threading.Event()):
-            try:
-                report = aid.index(names)
-            except FindingAidError as error:
-                problems, kinds = [str(error)], [type(error).__name__]
-            else:
-                problems, kinds = list(report.problems()), report.kinds()
-                _print_changes(report, as_json)
-            key = ",".join(names)
-            if problems != told.get(key):
-                print_problems(problems, kinds)
-            told[key] = problems
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        return file.read_bytes() if file else b""
+    except OSError:  # gone, or being replaced
+        return b""
 
 
 def _print_changes(report: Report, as_json: bool) -> None:

@@ -120,6 +120,33 @@ def test_a_folder_that_vanishes_keeps_its_records_and_is_watched_again_when_it_i
 
 
 @pytest.mark.slow
+def test_a_changed_configuration_is_read_anew_and_what_it_indexed_is_not_taken_back(cli: Cli) -> None:
+    cli.write("a.md", text_about("alpha", "beta"))
+    (cli.folder / "notes").mkdir()
+    (cli.folder / "notes" / "n.md").write_text(text_about("notes"))
+    with running(cli, "watch", "--every", "1") as watch:
+        eventually(lambda: served(cli) == {"a.md"})
+        valid = cli.config.read_text()
+        cli.config.write_text("corpora: [")
+        cli.write("b.md", text_about("gamma"))
+        time.sleep(3)
+        cli.config.write_text(valid)
+        eventually(lambda: served(cli) == {"a.md", "b.md"})
+        cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+        cli.settings["embedder"] = {"kind": "hash", "dim": 32}
+        assert cli.run("index").exit_code == 0
+        cli.write("c.md", text_about("delta"))
+        eventually(lambda: served(cli) == {"a.md", "b.md", "c.md", "n.md"})
+
+        said = stopped(watch, signal.SIGINT)
+
+    assert cli.run("search", "delta").exit_code == 0
+    assert {of["changed"] for of in cli.json("plan")["corpora"].values()} == {0}
+    assert said.count("has changed and is read anew") == 2
+    assert said.count("Error: findingaid.yaml") + said.count(f"Error: {cli.config}") == 1
+
+
+@pytest.mark.slow
 def test_other_runs_and_a_killed_watcher_lose_and_double_nothing(cli: Cli) -> None:
     cli.write("a.md", text_about("alpha"))
     with running(cli, "watch") as first:
