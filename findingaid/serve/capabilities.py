@@ -93,7 +93,7 @@ def unused_inputs(aid: FindingAid) -> frozenset[str]:
 
 def _search(view: View, asked: inputs.SearchInput) -> dict[str, Any]:
     recency = Recency(asked.recency.field, asked.recency.half_life) if asked.recency else None
-    given = {**_arguments(asked, "detail", "cursor"), "recency": recency, "offset": position(asked)}
+    given = {**_arguments(asked, "detail", "cursor"), "recency": recency, "offset": position(view, asked)}
     hits = view.aid.search(**given)
     return page_of_hits(view, asked, hits)
 

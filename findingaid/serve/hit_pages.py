@@ -23,25 +23,34 @@ SNIPPET_CHARS = 300
 PAGING = frozenset({"cursor", "offset", "k", "detail", "max_tokens"})
 """Inputs that may differ from page to page of one search."""
 
-CURSOR = re.compile(r"([0-9]{1,9})\.([0-9a-f]{8})")
+CURSOR = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.([0-9a-f]{8})")
 
 
-def position(asked: SearchInput) -> int:
-    """Return the number of hits before the page. Raises QueryError for a cursor of another search."""
+def position(view: View, asked: SearchInput) -> int:
+    """Return the number of hits before the page. Raises QueryError for a cursor of another search, or version."""
     if asked.cursor is None:
         return asked.offset
     if asked.offset:
         raise QueryError("cursor and offset: give only one of them")
     parsed = CURSOR.fullmatch(asked.cursor)
-    if parsed is None or parsed[2] != _digest(asked):
+    if parsed is None or parsed[3] != _digest(asked):
         raise QueryError(
             "cursor: not of this search: pass the next_cursor of the page before, with the same query and filters"
+        )
+    if int(parsed[2]) != _version(view):
+        raise QueryError(
+            "cursor: another version of the index is published since the page before, in which other hits may come"
+            " before this one: search again without it"
         )
     return int(parsed[1])
 
 
-def _cursor(asked: SearchInput, start: int) -> str:
-    return f"{start}.{_digest(asked)}"
+def _cursor(view: View, asked: SearchInput, start: int) -> str:
+    return f"{start}.{_version(view)}.{_digest(asked)}"
+
+
+def _version(view: View) -> int:
+    return view.aid.searcher.read(lambda reader: int(reader.records.version))
 
 
 def _digest(asked: SearchInput) -> str:
@@ -52,18 +61,22 @@ def _digest(asked: SearchInput) -> str:
 
 def page_of_hits(view: View, asked: SearchInput, hits: Hits) -> dict[str, Any]:
     """Return a page of hits within the budget of tokens; `next_cursor` continues after its last hit."""
-    start, full = position(asked), _ranked(hits) == asked.k and not hits.enough
+    start, full = position(view, asked), _ranked(hits) == asked.k and not hits.enough
     page: dict[str, Any] = {
         "hits": _shown(view, asked, hits),
         "enough": hits.enough,
         "queries": hits.queries,
         "fresh_seconds": hits.fresh_seconds,
-        "next_cursor": _cursor(asked, start + _ranked(hits)),
+        "next_cursor": _cursor(view, asked, start + _ranked(hits)),
     }
     fitting = count_fitting(page, "hits", asked.max_tokens) if asked.max_tokens else len(hits)
     fitting = _before_node(hits, fitting) or fitting
     if fitting < len(hits):
-        return {**page, "hits": page["hits"][:fitting], "next_cursor": _cursor(asked, start + _ranked(hits[:fitting]))}
+        return {
+            **page,
+            "hits": page["hits"][:fitting],
+            "next_cursor": _cursor(view, asked, start + _ranked(hits[:fitting])),
+        }
     return page if full else {**page, "next_cursor": ""}
 
 

@@ -144,15 +144,16 @@ class Mcp:
         return types.CallToolResult(content=[text], structured_content=result)
 
     async def _resources(self, _: Any, asked: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        start = _parse_cursor(asked.cursor if asked else None)
+        after = _parse_cursor(asked.cursor if asked else None)
         listed = await self._run(self._session.artifacts)
-        page = listed[start : start + A_PAGE]
-        more = str(start + A_PAGE) if start + A_PAGE < len(listed) else None
+        rest = [(key, title) for key, title in listed if not after or key > after]
+        page = rest[:A_PAGE]
+        more = orjson.dumps(page[-1][0]).decode() if len(rest) > A_PAGE else None
         found = [
             types.Resource(uri=resource_uri(corpus, artifact_id), name=artifact_id, title=title, mime_type="text/plain")
             for (corpus, artifact_id), title in page
         ]
-        return types.ListResourcesResult(resources=found if start else [PUBLISHED, *found], next_cursor=more)
+        return types.ListResourcesResult(resources=found if after else [PUBLISHED, *found], next_cursor=more)
 
     async def _templates(self, _: Any, __: Any) -> types.ListResourceTemplatesResult:
         about = "Text of an artifact, by the corpus and artifact_id of a hit."
@@ -263,10 +264,14 @@ def _parse_uri(uri: str) -> tuple[str, str]:
     return corpus, unquote(artifact_id)
 
 
-def _parse_cursor(cursor: str | None) -> int:
+def _parse_cursor(cursor: str | None) -> tuple[str, str] | None:
+    """Return the (corpus, artifact id) of the last resource before a page; its number changes when a run publishes."""
+    if not cursor:
+        return None
     try:
-        return max(0, int(cursor or 0))
-    except ValueError:  # not a number, or one with thousands of digits
+        corpus, artifact_id = orjson.loads(cursor)
+        return str(corpus), str(artifact_id)
+    except (ValueError, TypeError):
         raise MCPError(types.INVALID_PARAMS, "unknown cursor") from None
 
 

@@ -270,11 +270,11 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
         assert "Zanzibar" not in str(refused)
 
 
-@pytest.mark.parametrize("cursor", ["x", "9" * 5_000, "²"])
+@pytest.mark.parametrize("cursor", ["x", "9" * 5_000, "²", "100", "[]", "null", '["open"]'])
 def test_a_cursor_that_was_not_given_is_refused(address: str, cursor: str) -> None:
     refused, ended = (
         post_mcp(address, {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {"cursor": given}})
-        for given in (cursor, "100")
+        for given in (cursor, '["open", "z"]')
     )
 
     assert refused["error"]["message"] == "unknown cursor"

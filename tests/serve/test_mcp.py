@@ -295,6 +295,46 @@ def test_a_resource_is_read_by_its_uri_and_by_no_other_name(collisions: Session)
     assert all(repr(unquote(uri.removeprefix("findingaid://docs/"))) in text for uri, text in texts.items())
 
 
+def pages_of(address: str, meanwhile: Any) -> list[str]:
+    """Return the resources of all pages, with something done after the first."""
+
+    async def ask() -> list[str]:
+        async with mcp_client(address) as connected:
+            page = await connected.list_resources()
+            found = [each.uri for each in page.resources]
+            meanwhile()
+            while page.next_cursor:
+                page = await connected.list_resources(cursor=page.next_cursor)
+                found += [each.uri for each in page.resources]
+            return found
+
+    return anyio.run(ask)
+
+
+def test_pages_go_on_after_what_they_had_also_if_a_run_publishes_between_two(tmp_path: Path) -> None:
+    source = MemorySource({f"{n:03}.md": f"Chapter {n} on harbours" for n in range(120)})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    session = Session.of(aid)
+    search = {"query": "harbours", "k": 5}
+    cursor = session.call("search", search)["next_cursor"]
+    assert len(session.call("search", {**search, "cursor": cursor})["hits"]) == 5
+
+    def delete_ten() -> None:
+        for n in range(10):
+            del source.payloads[f"{n:03}.md"]
+        aid.index()
+
+    with served(session, mcp=True) as address:
+        listed = pages_of(address, delete_ten)
+        again = pages_of(address, lambda: None)
+
+    assert set(again) <= set(listed)
+    assert len(set(listed)) == len(listed) == 121
+    with pytest.raises(QueryError, match="cursor: another version of the index is published"):
+        session.call("search", {**search, "cursor": cursor})
+
+
 # -- addresses -------------------------------------------------------------------------------------
 
 
