@@ -32,6 +32,7 @@ from findingaid_dagster.assets.specs import event_metadata, record_columns
 from findingaid_dagster.internals.events import (
     current_data_version,
     event_pointer,
+    failed_attempts,
     latest_event_ids,
     log_asset_events,
     logged_data_versions,
@@ -65,15 +66,16 @@ def sync(
     observed: set[str] = set()
     if again is None or Stage.ARTIFACTS in again:
         observed = _observe(context, of, partitions, asked)
+    failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     if again is None:
         # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
         known = logged_data_versions(instance, asset_key(of, Stage.RECORDS), asked)
         partitions = {
             key: found
             for key, found in partitions.items()
-            if found.version(Stage.RECORDS) != known.get(key) or key in observed
+            if found.version(Stage.RECORDS) != known.get(key) or key in observed.union(*failed.values())
         }
-    due = _due(instance, of, partitions, observed, again)
+    due = _due(instance, of, partitions, observed, failed, again)
     if not visible:
         del due[Stage.RECORDS]
     told = sorted(set().union(*due.values()))
@@ -201,16 +203,23 @@ def _due(
     of: Corpus,
     partitions: Mapping[str, Partition],
     observed: Collection[str],
+    failed: Mapping[Stage, set[str]],
     again: Collection[Stage] | None,
 ) -> dict[Stage, list[str]]:
-    """Map each stage, in order, to the partitions whose materialization is to be logged."""
+    """Map each stage, in order, to the partitions whose materialization is to be logged.
+
+    Those that Dagster shows as `failed` are among them if the ledger has their output: no other event takes that back.
+    """
     wanted = list(partitions)
     ids = {stage: latest_event_ids(instance, asset_key(of, stage), wanted) for stage in of.stages}
     changed: dict[Stage, set[str]] = {}
     due: dict[Stage, list[str]] = {}
     for stage in of.stages:
         known = logged_data_versions(instance, asset_key(of, stage), wanted)
-        changed[stage] = {key for key, found in partitions.items() if found.version(stage) != known.get(key)}
+        shown_failed = failed.get(stage, ())
+        changed[stage] = {
+            k for k, found in partitions.items() if found.version(stage) != known.get(k) or k in shown_failed
+        }
         # A stage must name the new version of an input, even if its own output is unchanged.
         stale = changed[stage].union(
             *(changed[dep] for dep in deps_of(of, stage)), observed if stage is Stage.ARTIFACTS else ()

@@ -99,6 +99,18 @@ def latest_event_ids(
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
 
 
+def failed_attempts(instance: dg.DagsterInstance, asset: dg.AssetKey) -> set[str]:
+    """Return the partitions that Dagster shows as failed: a run planned them after their latest event, and failed."""
+    planned = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        asset
+    )
+    if not planned:
+        return set()
+    wanted = dg.RunsFilter(run_ids=list({run for run, _ in planned.values()}), statuses=[dg.DagsterRunStatus.FAILURE])
+    failed = {run.run_id for run in instance.get_runs(wanted)}
+    return {key for key, (run, _) in planned.items() if run in failed}
+
+
 def event_pointer(instance: dg.DagsterInstance) -> int:
     """Return the highest event id so far.
 

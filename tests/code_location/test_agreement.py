@@ -235,6 +235,30 @@ def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(locati
     assert backfill_tick(location).startswith("launched backfill")
 
 
+def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(location: Location) -> None:
+    """A run of records fails while they are rolled back, and no later run finds anything new."""
+    location.cli.settings["retain"] = 3
+    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    assert location.index().success
+    location.settle()
+    assert location.index().success
+    location.aid.rollback()
+    assert not location.materialize(STAGES, "ledger.md").success
+    location.aid.publish()
+    assert location.failed() == {("records", "ledger.md")}
+    before = location.events()
+
+    assert backfill_tick(location).endswith("of 1 stale, missing or failed partitions of docs")
+    end_backfills(location)
+    assert location.index().success
+
+    assert location.failed() == set()
+    assert location.events() - before == {("records", "ledger.md"): 1}
+    assert backfill_tick(location) == "no partition is stale, missing or failed"
+
+
 def evaluated(location: Location) -> set[str]:
     """Return the checks that Dagster shows as evaluated for the latest materialization of their asset."""
     keys = [

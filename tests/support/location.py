@@ -19,13 +19,14 @@ from click.testing import CliRunner, Result
 from dagster._cli import create_dagster_cli
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 from sqlalchemy.engine import Engine
 
 import findingaid
 from findingaid import FindingAid
 from findingaid.identity.hashes import text_hash
 from findingaid.sources import files
-from findingaid_dagster.assets import checks, plots
+from findingaid_dagster.assets import checks, partitions_of, plots
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.conftest import PLAIN, Cli, text_about
@@ -229,6 +230,20 @@ class Location:
             found = self.instance.fetch_materializations(dg.AssetKey(["docs", stage]), limit=1000).records
             counted.update((stage, record.partition_key) for record in found)
         return counted
+
+    def failed(self) -> set[tuple[str, str]]:
+        """(stage, partition) that Dagster shows as failed."""
+        partitions = partitions_of("docs")
+        found = {
+            stage: get_and_update_asset_status_cache_value(self.instance, dg.AssetKey(["docs", stage]), partitions)
+            for stage in STAGES
+        }
+        return {
+            (stage, key)
+            for stage, status in found.items()
+            if status
+            for key in status.deserialize_failed_partition_subsets(partitions).get_partition_keys()
+        }
 
     def all_fresh(self) -> bool:
         return set(self.staleness().values()) == {("FRESH", ())}
