@@ -111,24 +111,37 @@ class Database:
             _require_select(self.query)
 
     def discover(self) -> Discovery:
-        """List all rows. Raises SourceError unless every row has an id of its own."""
+        """List all rows. Raises SourceError for two rows with one id, and if no row has any.
+
+        A row without an id fails, and nothing is deleted, since it may be any of those that are missing.
+        """
         self.__dict__.pop("_shape", None)  # the table may have changed since the last run
         self._ahead.clear()
         listings: dict[str, Listing] = {}
         failures: list[Failure] = []
+        nameless = 0
         shape = self._shape
         with self._opened() as rows:
             for row in rows.all([self.id, self.updated] if self.updated else shape.columns):
                 artifact_id = as_id(plain_value(row[self.id]))
-                if not artifact_id or artifact_id in listings:
-                    problem = f"two rows have {brief(artifact_id)}" if artifact_id else "a row has none"
-                    raise SourceError(f"source.id: {self.id}: {problem}: name a column that is unique")
+                nameless += not artifact_id
+                if not artifact_id:
+                    continue
+                if artifact_id in listings:
+                    raise SourceError(
+                        f"source.id: {self.id}: two rows have {brief(artifact_id)}: name a column that is unique"
+                    )
                 try:
                     listings[artifact_id] = self._listing(artifact_id, row)
                 except TypeError as error:  # a value that JSON cannot hold, such as half of a surrogate pair
                     failures.append(Failure(artifact_id, "artifacts", "encoding", f"cannot be stored as JSON: {error}"))
+        if nameless and not listings:
+            raise SourceError(f"source.id: {self.id}: no row has one: name another column")
+        if nameless:
+            problem = f"no {self.id}; nothing is deleted from this corpus until every row has one"
+            failures.append(Failure(f"rows without {self.id} ({nameless:,})", "artifacts", "missing", problem))
         self._order[:] = sorted(listings)
-        return Discovery([listings[i] for i in self._order], failures)
+        return Discovery([listings[i] for i in self._order], failures, ("",) if nameless else ())
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a row as `discover` lists it now; None if it is gone. Raises SourceError."""
@@ -270,8 +283,11 @@ class _Rows:
 
     def kind_of(self, name: str) -> type:
         """Return the type of the values of a column."""
+        from sqlalchemy import column
+
         with self._limited():
-            value = self.connection.execute(self._select(name).limit(1)).scalar()
+            named = self._select(name).where(column(name).is_not(None))
+            value = self.connection.execute(named.limit(1)).scalar()
         return str if value is None else type(value)
 
     def values_of(self, artifact_id: str, kind: type) -> Iterator[Any]:

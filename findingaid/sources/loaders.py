@@ -113,6 +113,8 @@ class Loader:
         for digest, (artifact_id, text, metadata) in found.items():
             own = text_hash(text) if texts[artifact_id, text] == 1 else digest
             i = artifact_id if ids[artifact_id] == 1 else f"{artifact_id}#{own[:DIGITS]}"
+            if i != artifact_id and i in ids:  # another document's own id
+                i = f"{artifact_id}#{digest}"
             artifacts[i] = Artifact(i, text, metadata)
         return {i: artifacts[i] for i in sorted(artifacts)}, failures
 

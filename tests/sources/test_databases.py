@@ -195,7 +195,7 @@ def test_a_query_takes_the_place_of_a_table(base: Base) -> None:
         ({"text": ("body", "title")}, "source.text: no column 'title'"),
         ({"updated": "when"}, "source.updated: no column 'when'"),
         ({"fields": "size"}, "source.fields: no column 'size'"),
-        ({"id": "team"}, "source.id: team: a row has none: name a column that is unique"),
+        ({"query": "SELECT NULL AS id, body FROM tickets", "table": ""}, "source.id: id: no row has one"),
         ({"table": "bills"}, "bills"),
     ],
 )
@@ -205,6 +205,20 @@ def test_what_is_wrong_is_named(base: Base, given: dict[str, Any], message: str)
 
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_rows_without_an_id_fail_by_number_and_delete_nothing(base: Base) -> None:
+    base.run(
+        "CREATE TABLE notes (id INTEGER, body VARCHAR)",
+        "INSERT INTO notes VALUES (NULL, 'The first.'), (NULL, 'Another.'), (7, 'The boiler is cold.')",
+    )
+    source = base.source(table="notes")
+
+    found = source.discover()
+    assert [listing.artifact_id for listing in found.listings] == ["7"]
+    assert [failure.artifact_id for failure in found.failures] == ["rows without id (2)"]
+    assert found.unknown == ("",)
+    assert source.read("7").raw == "The boiler is cold."
 
 
 def test_two_rows_with_one_id_are_refused(base: Base) -> None:

@@ -144,6 +144,14 @@ def test_documents_with_one_id_are_told_apart_by_their_text() -> None:
     assert texts(source) == found
 
 
+def test_an_id_that_reads_as_one_told_apart_takes_no_other_documents_place() -> None:
+    DOCUMENTS[:] = [Document("one", {"url": "u"}), Document("two", {"url": "u"})]
+    (told_apart, *_) = texts(Loader(OWN))
+    DOCUMENTS.append(Document("three", {"url": told_apart}))
+
+    assert sorted(map(str, texts(Loader(OWN)).values())) == ["one", "three", "two"]
+
+
 def test_ids_are_declared_or_the_documents_own_but_never_random() -> None:
     random = "c512fa22-24d0-4b6f-9a3e-0a2b908f2da9"
     DOCUMENTS[:] = [Document("one", {"team": "x", "nr": 7}, "own"), Document("two", {"team": "y", "nr": 7}, random)]
