@@ -87,6 +87,14 @@ def test_a_name_leads_to_a_path_its_end_or_an_alias_the_nearest_first(notes: Fin
     assert [n.title for n in notes.neighbours("Home.md") if n.link == "missing"] == [None]
 
 
+def test_names_that_differ_in_case_alone_lead_to_the_note_that_is_written_so(tmp_path: Path) -> None:
+    notes = vault(tmp_path / "notes", tmp_path / "store", {"Mars.md": "[[mars]]", "mars.md": "[[Mars]] [[MARS]]"})
+
+    assert links(notes, "Mars.md") == ["mars.md"]
+    assert links(notes, "mars.md") == ["Mars.md"] * 2
+    assert links(notes, "mars.md", reverse=True) == ["Mars.md"]
+
+
 def test_backlinks_are_those_that_lead_to_a_note(notes: FindingAid) -> None:
     assert links(notes, "Projects/Beta/Plan.md", reverse=True) == [
         "Home.md", "Projects/Alpha/Plan.md", *["Projects/Beta/Todo.md"] * 2,

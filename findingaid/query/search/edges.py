@@ -36,10 +36,11 @@ IS_WIKI_LINK = f"starts_with(target_id, '{OPEN}')"
 
 @dataclass(frozen=True)
 class NoteNames:
-    """Names by which the wiki links of a corpus name its artifacts; letter case does not count.
+    """Names by which the wiki links of a corpus name its artifacts; letter case counts only among several.
 
     A name leads to the artifact with that path, else to one whose path ends so, else to one with that alias. Of
-    several, one in or below the folder of the linking note comes first, then the one with the shortest path.
+    several, one in or below the folder of the linking note comes first, then the one with the shortest path, then the
+    one that is written as the link is.
     """
 
     artifacts: LanceDataset
@@ -55,7 +56,13 @@ class NoteNames:
         folder = source[: source.rfind("/") + 1]
         return min(
             found or self._by_alias.get(wanted, ()),
-            key=lambda i: (wanted.lstrip("/") not in _paths(i), not i.startswith(folder), len(i), i),
+            key=lambda i: (
+                wanted.lstrip("/") not in _paths(i),
+                not i.startswith(folder),
+                len(i),
+                _last(normalize("NFC", name)) not in normalize("NFC", i),
+                i,
+            ),
             default=None,
         )
 
