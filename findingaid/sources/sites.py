@@ -650,7 +650,7 @@ def _sitemap(client: _Client, address: str) -> tuple[list[tuple[str, str]], list
     more = [cleaned(_text(entry, "loc")) for entry in root.iterchildren("{*}sitemap")]
     if not pages and not more and etree.QName(root).localname not in {"urlset", "sitemapindex"}:
         raise ReadError(f"{address}: not a sitemap, but {etree.QName(root).localname}", "parse")
-    return [(cleaned(loc), _settled(changed)) for loc, changed in pages], more
+    return list({cleaned(loc): _settled(changed) for loc, changed in pages}.items()), more
 
 
 def _text(entry: Any, name: str) -> str:

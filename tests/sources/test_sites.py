@@ -575,6 +575,7 @@ def test_a_sitemap_that_another_names_and_that_is_gone_deletes_nothing_and_stops
     assert [listing.artifact_id for listing in found.listings] == [f"{harbour.address}/ferry"]
     assert [failure.artifact_id for failure in found.failures] == [f"{harbour.address}/gone.xml"]
     assert found.unknown == ("",)
+    assert harbour.paths().count("/ferry") == 1  # a sitemap may name a page often
 
 
 def test_an_address_is_one_in_any_spelling(harbour: Server) -> None:
