@@ -13,7 +13,7 @@ from findingaid_dagster.assets import add_partitions, asset_key, keys_in_use, re
 from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts, logged_data_versions
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
-from findingaid_dagster.resources import opened
+from findingaid_dagster.resources import in_dagster, opened
 
 TRIED_TAG = "findingaid/tried"
 """Tag of a scheduled backfill: a hash of what was stale."""
@@ -87,7 +87,7 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
         try:
             found = _to_backfill(context.instance, aid, of.name)
         except SourceError as error:
-            return dg.SkipReason(str(error))
+            return dg.SkipReason(in_dagster(str(error)))
         if not found:
             return dg.SkipReason("no partition is stale, missing or failed")
         tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))

@@ -10,7 +10,7 @@ from findingaid.errors import SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid_dagster.assets import add_partitions, changed_partitions, changed_publications, observation
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
-from findingaid_dagster.resources import opened
+from findingaid_dagster.resources import in_dagster, opened
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ def _of_each(aid: FindingAid, look: Callable[[str], T]) -> tuple[dict[str, T], l
         try:
             seen = look(corpus)
         except SourceError as error:
-            reasons.append(f"{corpus}: {error}")
+            reasons.append(f"{corpus}: {in_dagster(str(error))}")
             continue
         if seen:
             found[corpus] = seen

@@ -235,6 +235,17 @@ def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(locati
     assert backfill_tick(location).startswith("launched backfill")
 
 
+def test_ticks_name_the_option_of_the_job_that_accepts_a_loss(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
+    location.begin()
+    for path in location.cli.docs.iterdir():
+        path.unlink()
+
+    for reason in (tick(location).skip_message, backfill_tick(location)):
+        assert "`allow_loss: true`" in str(reason)
+        assert "--allow-loss" not in str(reason)
+
+
 def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(location: Location) -> None:
     """A run of records fails while they are rolled back, and no later run finds anything new."""
     location.cli.settings["retain"] = 3
