@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 from unicodedata import normalize
 
 import pytest
@@ -85,6 +86,16 @@ def test_a_name_leads_to_a_path_its_end_or_an_alias_the_nearest_first(notes: Fin
     assert links(notes, "Projects/Alpha/Plan.md") == ["Projects/Beta/Plan.md", "Home.md"]
     assert links(notes, "Projects/Beta/Todo.md") == ["Projects/Beta/Plan.md"] * 2 + ["Projects/Alpha/Plan.md"]
     assert [n.title for n in notes.neighbours("Home.md") if n.link == "missing"] == [None]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_link_of_markdown_leads_to_a_name_in_any_form_of_unicode(tmp_path: Path, form: Literal["NFC", "NFD"]) -> None:
+    cafe = normalize(form, "Café.md")
+    text = f"[a]({normalize('NFC', 'Café.md')}) [b]({normalize('NFD', 'Café.md')}) [c](é.md)"
+    notes = vault(tmp_path / "notes", tmp_path / "store", {"Home.md": text, cafe: "Coffee."})
+
+    assert links(notes, "Home.md") == [cafe, cafe, "é.md"]
+    assert links(notes, cafe, reverse=True) == ["Home.md"] * 2
 
 
 def test_names_that_differ_in_case_alone_lead_to_the_note_that_is_written_so(tmp_path: Path) -> None:

@@ -66,6 +66,11 @@ class NoteNames:
             default=None,
         )
 
+    def spelled(self, artifact_id: str) -> str:
+        """Return the id of the artifact that this names in any form of Unicode; itself if there is none."""
+        found = self._by_spelling
+        return found.get(artifact_id) or found.get(normalize("NFC", artifact_id), artifact_id)
+
     def targets(self, artifact_id: str) -> list[str]:
         """Return the targets of wiki links that may lead to an artifact, depending on where the links are."""
         names = {*map(_last, _paths(artifact_id)), *self._aliases.get(artifact_id, ())} if self._linked else ()
@@ -84,8 +89,17 @@ class NoteNames:
 
     @cached_property
     def _by_last_part(self) -> Mapping[str, Sequence[str]]:
+        return _inverted((i, map(_last, _paths(i))) for i in self._ids)
+
+    @cached_property
+    def _by_spelling(self) -> Mapping[str, str]:
+        ids = [i for i in self._ids if not i.isascii()]
+        return {normalize("NFC", i): i for i in ids} | {i: i for i in ids}
+
+    @cached_property
+    def _ids(self) -> Sequence[str]:
         rows = self.artifacts.to_table(columns=[SOURCE[1]], filter=equals(SOURCE[0], self.corpus))
-        return _inverted((i, map(_last, _paths(i))) for i in rows[SOURCE[1]].to_pylist())
+        return sorted(rows[SOURCE[1]].to_pylist())
 
     @cached_property
     def _by_alias(self) -> Mapping[str, Sequence[str]]:
@@ -134,7 +148,8 @@ def read_edges(
     reader: Reader, along: Collection[Key] = (), against: Collection[Key] = (), where: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the edges that lead from the artifacts `along`, and those that lead to the artifacts `against`."""
-    ends = {*against, *((corpus, target) for corpus, i in against for target in reader.note_names(corpus).targets(i))}
+    ends = {(corpus, normalize(form, i)) for corpus, i in against for form in ("NFC", "NFD")} | {*against}
+    ends |= {(corpus, target) for corpus, i in against for target in reader.note_names(corpus).targets(i)}
     parts = [of_artifacts(along)] * bool(along) + [of_artifacts(ends, *TARGET)] * bool(ends)
     if not parts:
         return []
@@ -144,7 +159,7 @@ def read_edges(
 
 
 def with_ends(reader: Reader, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield edges with the id that a wiki link leads to as `target_id`, and its name as `link`.
+    """Yield edges with the id of the artifact that they lead to as `target_id`, and the name in a wiki link as `link`.
 
     A wiki link that leads nowhere keeps its target; those that lead to their own note are left out.
     """
@@ -153,6 +168,8 @@ def with_ends(reader: Reader, rows: Iterable[dict[str, Any]]) -> Iterator[dict[s
         if row["link"]:
             found = reader.note_names(row[TARGET[0]]).find(row["link"], row[SOURCE[1]])
             row[TARGET[1]] = found or row[TARGET[1]]
+        elif not row[TARGET[1]].isascii():
+            row[TARGET[1]] = reader.note_names(row[TARGET[0]]).spelled(row[TARGET[1]])
         if not row["link"] or _end(row, SOURCE) != _end(row, TARGET):
             yield row
 
