@@ -8,7 +8,7 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity.hashes import content_hash
-from findingaid_dagster.assets import add_partitions, changed_partitions, changed_publications, observation
+from findingaid_dagster.assets import changed_partitions, changed_publications, observation, partitions_of
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
 from findingaid_dagster.resources import in_dagster, opened
 
@@ -81,13 +81,15 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
             return dg.SensorResult(
                 skip_reason="the changed artifacts are the same as in the last run, which tried them: see that run"
             )
-        for corpus, versions in found.items():
-            add_partitions(context.instance, corpus, list(versions))
+        # The daemon adds them after it has stored the events: automation would request one without, and then with it.
+        partitions = [partitions_of(corpus).build_add_request(list(versions)) for corpus, versions in found.items()]
         events = [
             observation(aid.corpora[c], key, v) for c, versions in found.items() for key, v in versions.items() if v
         ]
         reason = "; ".join([f"{len(events)} artifacts changed", *reasons])
-        return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=cursor)
+        return dg.SensorResult(
+            asset_events=events, dynamic_partitions_requests=partitions, skip_reason=reason, cursor=cursor
+        )
 
     return look
 

@@ -159,8 +159,11 @@ def test_the_sensor_observes_without_a_run_what_changed(location: Location, tick
     location.cli.write("added.md", text_about("added"))
 
     first = look(location)
+    assert ticks.quiet(), "a new partition is requested before its observation is stored, and again after that"
     for event in first.asset_events:
         location.instance.report_runless_asset_event(event)
+    for request in first.dynamic_partitions_requests or ():
+        location.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
     second = look(location)
 
     assert {event.partition for event in first.asset_events} == {"ledger.md", "added.md"}
