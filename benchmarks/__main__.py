@@ -191,6 +191,7 @@ SECTIONS = (
     many_files,
     cutting.discovery,
     cutting.markdown,
+    cutting.code,
     cutting.shapes,
     cutting.claims,
     cutting.transcript,

@@ -678,13 +678,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, CombinedExtractor())] == [
-        "Chunked-2628964be541",
-        "ClaudeSession-b37cbd82eefc",
-        "ClaudeTurn-7b8ee4ded349",
-        "Package-8b682d2044c0",
+        "Chunked-d9169fec1522",
+        "ClaudeSession-1c346964400f",
+        "ClaudeTurn-67bc0c70a2bb",
+        "Package-0e23e0efe9f6",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-a3728ee8e320",
+        "WithSynopsis-60ce91062e34",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
         "together-e0c61474471f",
@@ -697,7 +697,7 @@ def test_the_ids_of_shipped_producers_are_these() -> None:
 
     assert [made(family, name).id for family in families for name in family.known() if name != "custom"] == [
         "anchored-1-extractive-v2",
-        "extractive-3-v2",
+        "extractive-3-v3",
         "none",
         "openai-m-455a34e6f9f8",
         "extractive-v2",

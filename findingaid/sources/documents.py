@@ -31,6 +31,8 @@ from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
+from findingaid.sources.media_types import media_type_of
+from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 
 REVISION = "5"
@@ -152,7 +154,7 @@ def reason_not_read(name: str) -> str:
 
 
 def converter_id(name: str) -> str:
-    """Return the converters of a file with this name, or "" if there are none.
+    """Return the converters of a file with this name, or the grammar that it is cut by, or "" if there are none.
 
     The result includes their versions, so that an upgrade is noticed.
     """
@@ -161,7 +163,7 @@ def converter_id(name: str) -> str:
     if is_compressed(name):
         return f"gzip-{converter_id(name[: -len(GZIP)])}"
     found = format_of(name)
-    return "" if found is None else _versions(found.converters)
+    return grammar_id(media_type_of(name)) if found is None else _versions(found.converters)
 
 
 def with_converter(stamp: str, name: str) -> str:

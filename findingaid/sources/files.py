@@ -34,13 +34,14 @@ from findingaid.sources.mailboxes import (
     is_mailbox,
     read_part,
 )
-from findingaid.sources.media_types import MARKDOWN, MEDIA_TYPES
+from findingaid.sources.media_types import MARKDOWN, media_type_of
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
 from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
 from findingaid.sources.trees import DEEPEST, archive
+from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 from findingaid.text.file_metadata import file_metadata
 
@@ -273,11 +274,12 @@ class Files:
             if binary and self.unreadable == "skip" and not documents.format_of(name):
                 raise SkippedError(documents.reason_not_read(name) or NOT_TEXT, BINARY) from None
             raise
-        suffix = os.path.splitext(name)[1].lower()
-        media_type = MEDIA_TYPES.get(suffix, "text/plain")
+        media_type = media_type_of(name)
         markdown = own.get("text_type", media_type) == MARKDOWN and "n_sheets" not in own
         said, also = file_metadata(text, name) if markdown else ({"title": name}, ())
         metadata = {**said, "path": artifact_id, "media_type": media_type} | own
+        if grammar := grammar_id(media_type):
+            metadata["grammar"] = grammar
         part = self._part(artifact_id)
         if part and part[1].within:
             metadata["parent"] = artifact_id.rpartition("/")[0]

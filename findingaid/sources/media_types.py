@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
 
 MEDIA_TYPES: Mapping[str, str] = {
+    ".c": "text/x-c",
+    ".cc": "text/x-c++",
+    ".cjs": "text/javascript",
+    ".cpp": "text/x-c++",
     ".css": "text/css",
     ".csv": "text/csv",
+    ".cts": "text/x-typescript",
+    ".cxx": "text/x-c++",
     ".docx": f"{OFFICE}wordprocessingml.document",
     ".eml": "message/rfc822",
     ".epub": "application/epub+zip",
+    ".go": "text/x-go",
+    ".h": "text/x-chdr",
+    ".hh": "text/x-c++",
+    ".hpp": "text/x-c++",
     ".htm": "text/html",
     ".html": "text/html",
+    ".hxx": "text/x-c++",
     ".ipynb": "application/x-ipynb+json",
+    ".java": "text/x-java",
     ".js": "text/javascript",
     ".json": "application/json",
     ".jsonl": "application/jsonl",
+    ".jsx": "text/javascript",
     ".latex": "application/x-latex",
     ".markdown": MARKDOWN,
     ".md": MARKDOWN,
@@ -26,13 +40,16 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".mht": "message/rfc822",
     ".mhtml": "message/rfc822",
     ".mjs": "text/javascript",
+    ".mts": "text/x-typescript",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odt": "application/vnd.oasis.opendocument.text",
     ".pdf": "application/pdf",
     ".pptx": f"{OFFICE}presentationml.presentation",
     ".py": "text/x-python",
-    ".rtf": "application/rtf",
+    ".pyi": "text/x-python",
+    ".rs": "text/x-rust",
     ".rst": "text/x-rst",
+    ".rtf": "application/rtf",
     ".sh": "application/x-sh",
     ".sql": "application/sql",
     ".svg": "image/svg+xml",
@@ -40,7 +57,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".toml": "application/toml",
     ".ts": "text/x-typescript",
     ".tsv": "text/tab-separated-values",
-    ".tsx": "text/x-typescript",
+    ".tsx": "text/x-tsx",
     ".vtt": "text/vtt",
     ".xhtml": "application/xhtml+xml",
     ".xls": "application/vnd.ms-excel",
@@ -52,3 +69,8 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".yml": "application/yaml",
 }
 """Types of suffixes; every other file is text/plain."""
+
+
+def media_type_of(name: str) -> str:
+    """Return the media type of a file name."""
+    return MEDIA_TYPES.get(os.path.splitext(name)[1].lower(), "text/plain")

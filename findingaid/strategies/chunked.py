@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -17,8 +17,9 @@ from findingaid.protocols import Embedder
 from findingaid.registry import checked
 from findingaid.strategies.base import CONTEXT_SHARE, SurfaceKind, first_words, heading_path, text_of
 from findingaid.text.cleaning import Noise
+from findingaid.text.code import Code
 from findingaid.text.splitting import chunk_indices
-from findingaid.text.structure import PAGE_SIGN, Headings, Pages, Rows, python_pieces, trim_page_ends
+from findingaid.text.structure import PAGE_SIGN, Headings, Pages, Rows, trim_page_ends
 
 CHUNK_SIZE = 1200
 """Characters per chunk, about 250 tokens of English, for an embedder without a length limit."""
@@ -29,8 +30,8 @@ OVERLAP_SHARE = 6
 That is enough to keep a split sentence whole in one of the chunks.
 """
 
-PYTHON_CHARACTERS = 1_000_000
-"""Maximum length of Python source that is parsed. Longer source is cut like other text."""
+TOKEN_CHARACTERS = 16
+"""Characters per token above which a text is too long for a chunk without counting its tokens."""
 
 Size = Annotated[int, Gt(0)] | None
 Overlap = Annotated[int, Ge(0)] | None
@@ -46,9 +47,10 @@ class Chunked:
     unit.
 
     The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
-    and its chunks get the path of the `headings` above them. Python is cut where functions and classes begin, without
-    overlap between these. If the artifact has `n_pages`, with pages separated by form feeds or ␌, a chunk gets its
-    `page`. If it has `n_sheets`, it is cut where a block of rows begins, and a chunk gets its `sheet` and `rows`.
+    and its chunks get the path of the `headings` above them. Code is cut where definitions begin, without overlap
+    between these, and its chunks get their `symbols` and `symbol_kinds`. If the artifact has `n_pages`, with pages
+    separated by form feeds or ␌, a chunk gets its `page`. If it has `n_sheets`, it is cut where a block of rows begins,
+    and a chunk gets its `sheet` and `rows`.
 
     Chunks are embedded and searched without badges, comments, navigation, licence headers, encoded data and link
     targets. A chunk of nothing else is left out. With `titles`, the title and the headings above precede a chunk when
@@ -62,7 +64,7 @@ class Chunked:
     kind: SurfaceKind = "chunk"
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.
@@ -107,32 +109,26 @@ class Chunked:
         self, text: str, media_type: str = "", paged: bool = False, title: str = "", sheets: bool = False
     ) -> list[Surface]:
         """Return the chunks of a text in order, without blank ones."""
-        rows = Rows.of(text) if sheets else None
+        pages, rows = Pages.of(text) if paged else None, Rows.of(text) if sheets else None
+        code = Code.of(text, media_type)
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
-        parts: Iterable[tuple[int, str]] = [(0, text)]
-        if media_type == "text/x-python":
-            parts = self._python(text)
-        elif rows:
-            parts = [(start, text[start:end]) for start, end in rows.spans]
-        cut = ((at + start, chunk) for at, part in parts for start, chunk in chunk_indices(splitter, part, self._size))
+        parts = code.pieces(self._fits) if code else rows.spans if rows else [(0, len(text))]
+        cut = ((at + i, chunk) for at, end in parts for i, chunk in chunk_indices(splitter, text[at:end], self._size))
         if paged:
             cut = (trim_page_ends(start, chunk) for start, chunk in cut)
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
         chunks = self._cleaned(text, media_type, [c for c in cut if c[1].replace("\0", "").strip()])
         headings = Headings.of(text) if markdown else None
-        pages = Pages.of(text) if paged else None
         surfaces = []
         for i, (start, chunk, searched) in enumerate(chunks):
             span = (start, start + len(chunk))
             own: dict[str, Any] = {"chunk_index": i, "n_chunks": len(chunks)}
             if headings and (path := headings.above(*span)):
                 own["headings"] = list(path)
-            if pages:
-                own |= pages.fields(*span)
-            if rows:
-                own |= rows.fields(start)
+            for structure in (pages, rows, code):
+                own |= structure.fields(*span) if structure else {}
             if PAGE_SIGN in chunk:
                 searched = (searched or chunk).replace(PAGE_SIGN, "")
             if self.titles:
@@ -156,17 +152,11 @@ class Chunked:
         cleaned = [(start, chunk, noise.removed(start, start + len(chunk))) for start, chunk in chunks]
         return [found for found in cleaned if found[2] != ""] or [(start, chunk, None) for start, chunk in chunks]
 
-    def _python(self, text: str) -> Iterable[tuple[int, str]]:
-        """Return (start, part) pairs of a Python source.
-
-        Source that does not parse, or is very long, is cut like other text.
-        """
-        pieces = python_pieces(text, self._fits) if len(text) <= PYTHON_CHARACTERS else None
-        return [(0, text)] if pieces is None else ((start, text[start:end]) for start, end in pieces)
-
     def _fits(self, text: str) -> bool:
         text = text.strip()
-        return len(text) <= self._size if self.tokenizer is None else self.tokenizer.count_tokens(text) <= self._size
+        if self.tokenizer is None:
+            return len(text) <= self._size
+        return len(text) <= TOKEN_CHARACTERS * self._size and self.tokenizer.count_tokens(text) <= self._size
 
     @property
     def _size(self) -> int:

@@ -135,8 +135,9 @@ class WithSynopsis:
         metadata = artifact.metadata
         said = [f"{name}: {_said(metadata[name])}" for name in self.fields if metadata.get(name)]
         text = "\n\n".join(filter(None, ["\n".join(said), shown_text(self.inner, artifact, plan)]))
+        hints = (*HINTS, "grammar") if getattr(self.synthesizer, "free", False) else HINTS  # an upgrade costs no calls
         shown = SynthesizerInput(
-            artifact.artifact_id, text, {name: metadata[name] for name in HINTS if metadata.get(name)}
+            artifact.artifact_id, text, {name: metadata[name] for name in hints if metadata.get(name)}
         )
         if _reads_artifact(self.synthesizer):
             fields = {**metadata, **plan.filter_fields}

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from math import hypot, log
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from annotated_types import Gt
 
 from findingaid.registry import checked
+from findingaid.text.code import Code
 from findingaid.text.markdown import blocks
 from findingaid.text.sentences import split_sentences
 from findingaid.text.stop_words import ENGLISH_STOP_WORDS
@@ -33,6 +35,9 @@ It is small, so that it decides only between nearly equal sentences.
 SENTENCE_CHARACTERS = (25, 400)
 """Range of sentence lengths. Anything shorter is a label; anything longer is a table or a listing."""
 
+SIGNATURE_CHARACTERS = 600
+"""How much of a synopsis of code is signatures, about half of what an embedder reads."""
+
 TERM = re.compile(r"\b\w\w+\b")
 
 
@@ -43,6 +48,8 @@ class Extractive:
 
     The most central sentence is the one whose TF-IDF vector is closest to the mean of all vectors (the centroid method
     of Radev et al. 2004, https://doi.org/10.1016/j.ipm.2003.10.006). Early sentences get a small bonus.
+
+    Of code, it is the first sentences of the first comment or docstring that has any, and signatures.
     """
 
     sentences: Annotated[int, Gt(0)] = 3
@@ -50,16 +57,28 @@ class Extractive:
 
     @property
     def id(self) -> str:
-        return f"extractive-{self.sentences}-v2"
+        return f"extractive-{self.sentences}-v3"
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         types = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))
-        candidates = sentences_of(text[:READ_CHARACTERS], next(filter(None, types), None))
+        media_type = next(filter(None, types), None)
+        if code := Code.of(text[:READ_CHARACTERS], media_type or ""):
+            return self._of_code(code)
+        candidates = sentences_of(text[:READ_CHARACTERS], media_type)
         if len(candidates) <= self.sentences:
             return " ".join(candidates)
         scores = centrality(candidates) + LEAD_WEIGHT * np.linspace(1, 0, len(candidates))
         best = sorted(range(len(candidates)), key=lambda i: (-scores[i], i))[: self.sentences]
         return " ".join(candidates[i] for i in sorted(best))
+
+    def _of_code(self, code: Code) -> str:
+        said = (sentences_of(words, "text/plain") for words in code.comments_in_words())
+        signatures = code.signatures()
+        if sum(map(len, signatures)) > SIGNATURE_CHARACTERS:
+            signatures = [signature for signature in signatures if not signature.startswith(" ")]
+        sizes = accumulate(map(len, signatures))
+        shown = [signature for signature, size in zip(signatures, sizes, strict=True) if size <= SIGNATURE_CHARACTERS]
+        return "\n".join([" ".join(next(filter(None, said), [])[: self.sentences]), *shown]).strip()
 
 
 def sentences_of(text: str, media_type: str | None) -> list[str]:

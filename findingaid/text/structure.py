@@ -1,21 +1,19 @@
-"""Structure of texts: Markdown headings, Python definitions, pages of a document.
+"""Structure of texts: Markdown headings, pages of a document, rows of a workbook.
 
 Spans are in characters.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from string import whitespace
 from typing import Any
 
-from findingaid.text.markdown import LINE_END, Span, headings
+from findingaid.text.markdown import Span, headings
 from findingaid.text.titles import as_title
 
 
@@ -99,7 +97,7 @@ def page_in_words(page: int) -> str:
 def place_of_span(text: str, metadata: Mapping[str, Any], span: Span) -> str:
     """Return the place of a span in the text of an artifact with these fields, as `place_in_words` does."""
     if metadata.get("n_sheets"):
-        return place_in_words(Rows.of(text).fields(span[0]))
+        return place_in_words(Rows.of(text).fields(*span))
     return place_in_words(Pages.of(text).fields(*span)) if metadata.get("n_pages") else ""
 
 
@@ -129,8 +127,8 @@ class Rows:
         starts = [0, *(heading.start() for heading in found[1:]), len(text)]
         return cls([*pairwise(starts)], [_rows_fields(heading) for heading in found] or [{}])
 
-    def fields(self, start: int) -> dict[str, Any]:
-        """Return the `sheet` and the `rows` [first, last] of the block at a position."""
+    def fields(self, start: int, _end: int) -> dict[str, Any]:
+        """Return the `sheet` and the `rows` [first, last] of the block in which a span begins."""
         return self.places[max(0, bisect_right(self.spans, start, key=lambda span: span[0]) - 1)]
 
 
@@ -147,65 +145,3 @@ def place_in_words(metadata: Mapping[str, Any]) -> str:
 
 def _rows_fields(heading: re.Match[str]) -> dict[str, Any]:
     return {"sheet": heading[1], "rows": [int(heading[2]), int(heading[3] or heading[2])]}
-
-
-def python_pieces(text: str, fits: Callable[[str], bool]) -> Iterator[Span] | None:
-    """Return spans that cover a Python source, cut at the start of functions and classes; None if it does not parse.
-
-    Neighbouring definitions stay together as long as they fit. A class that does not fit is cut into its methods. The
-    caller must cut spans that still do not fit.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes in the source, which is not ours to fix
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    lines = _line_starts(text)
-    return _definitions(text, lines, tree.body, (0, len(text)), fits)
-
-
-def _definitions(
-    text: str, lines: Sequence[int], body: Sequence[ast.stmt], within: Span, fits: Callable[[str], bool]
-) -> Iterator[Span]:
-    """Yield packed spans: the code before the first definition, then each definition with the code after it.
-
-    A class that does not fit is cut into its own definitions.
-    """
-    inner: list[tuple[int, ast.stmt | None]] = [(within[0], None)]
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            line = min(node.lineno for node in (statement, *statement.decorator_list)) - 1
-            while line and text[lines[line - 1] : lines[line]].lstrip().startswith("#"):
-                line -= 1  # a comment directly above belongs to the definition
-            inner.append((max(lines[line], inner[-1][0]), statement))
-    run: list[Span] = []
-    for (start, found), (end, _) in pairwise([*inner, (within[1], None)]):
-        if isinstance(found, ast.ClassDef) and not fits(text[start:end]):
-            yield from _packed(text, run, fits)
-            yield from _definitions(text, lines, found.body, (start, end), fits)
-            run = []
-        else:
-            run.append((start, end))
-    yield from _packed(text, run, fits)
-
-
-def _packed(text: str, pieces: Sequence[Span], fits: Callable[[str], bool]) -> Iterator[Span]:
-    """Join neighbouring spans as long as they fit together, and yield the results."""
-    if not pieces:
-        return
-    start, end = pieces[0]
-    for piece_start, piece_end in pieces[1:]:
-        if not fits(text[start:piece_end]):
-            yield start, end
-            start = piece_start
-        end = piece_end
-    yield start, end
-
-
-def _line_starts(text: str) -> list[int]:
-    """Return the offset of each line start, and the end of the last line."""
-    if "\r" not in text:
-        starts = [*accumulate((len(line) + 1 for line in text.split("\n")), initial=0)]
-        return [*starts[:-1], len(text)]
-    return [0, *(found.end() for found in LINE_END.finditer(text)), len(text)]

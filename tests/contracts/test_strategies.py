@@ -428,12 +428,6 @@ def test_python_is_cut_where_definitions_begin() -> None:
     assert chunks[-1].text == "def last(): ...\ndef least(): ..."
 
 
-def test_what_is_no_python_is_cut_as_text() -> None:
-    broken = SOURCE + "print 'as in Python 2'\n"
-
-    assert Chunked(chunk_size=80).cut(broken, "text/x-python") == Chunked(chunk_size=80).cut(broken)
-
-
 # Excludes cases in which parsers differ: HTML after a list without a blank line, and link definitions before a heading.
 LINES = [
     "# A",
