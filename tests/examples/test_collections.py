@@ -31,6 +31,7 @@ QUESTIONS = {
     "price of a certified copy of a baptism entry": ("papers", "fees-2026.csv"),
     "lighthouse keeper in the storm": ("letters", "1911-lighthouse-keeper.txt"),
     "convert a Julian date to the Gregorian calendar": ("code", "catalogue/dates.py"),
+    "when must the flood gate be closed": ("code", "tides/alarm.go"),
     "how do I pack folders into boxes": ("code", "catalogue/boxes.py"),
     "which package reads humidity sensors": ("packages", "damp-watch"),
     "sort shelfmarks in the right order": ("packages", "shelfmark"),
