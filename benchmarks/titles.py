@@ -56,7 +56,7 @@ SETS = {"clapnq": clapnq, "docs": own_docs, "scifact": scifact}
 
 
 def measured(name: str, source: Source, cases: Cases, store: Path) -> Iterator[Evaluation]:
-    embedder = MiniLM("int8")
+    embedder = MiniLM()
     for cut, strategy in CUTS.items():
         corpora = {name: Corpus(name, source, bound(strategy, embedder))}
         aid = FindingAid(Store(str(store / name)), embedder, corpora)

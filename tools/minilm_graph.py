@@ -7,13 +7,17 @@ The weights come from the model's package; every initializer has the name of its
 embeds one text per run, so it has no batch axis, padding or attention mask. It follows the published architecture: BERT
 with 6 layers and 12 heads of 32, mean pooling, vectors of unit length. In int8, both factors of each product with a
 matrix of an encoder's layer are whole numbers; such a matrix is transposed, and has a scale for each of its columns.
+Large inputs are 0 there, and their products are added in floating point.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
+
+from findingaid.embedding.minilm import large_inputs
 
 FOLDER = Path(__file__).parent.parent / "findingaid" / "embedding"
 LAYERS, HEADS, HEAD, HIDDEN, INNER = 6, 12, 32, 384, 1536
@@ -29,6 +33,7 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.quantized: dict[str, tuple[str, str, str]] = {}
+        self.parts: dict[str, tuple[str, str]] = {}
 
     def node(self, op: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
         output = output or f"n{len(self.nodes)}"
@@ -41,7 +46,7 @@ class Graph:
         self.initializers.append(tensor)
         return name
 
-    def constant(self, name: str, kind: int, shape: list[int], values: list[float]) -> str:
+    def constant(self, name: str, kind: int, shape: list[int], values: Sequence[float]) -> str:
         self.initializers.append(helper.make_tensor(name, kind, shape, values))
         return name
 
@@ -50,11 +55,27 @@ class Graph:
             return self.node(
                 "Gemm", x, self.weight(f"{name}.weight", outer, inner), self.weight(f"{name}.bias", outer), transB=1
             )
+        if places := large_inputs(name):
+            others, large = self.split(x, places, inner)
+            kept = self.weight(f"{name}.large", len(places), outer)
+            return self.node("Gemm", large, kept, self.whole_product(others, name, inner, outer))
+        return self.whole_product(x, name, inner, outer)
+
+    def whole_product(self, x: str, name: str, inner: int, outer: int) -> str:
         whole, scale, zero = self.quantize(x)
         matrix = self.weight(f"{name}.weight", inner, outer, kind=TensorProto.INT8)
         product = self.node("Cast", self.node("MatMulInteger", whole, matrix, zero), to=TensorProto.FLOAT)
         scales = self.node("Mul", scale, self.weight(f"{name}.scale", outer))
         return self.node("Add", self.node("Mul", product, scales), self.weight(f"{name}.bias", outer))
+
+    def split(self, x: str, places: list[int], width: int) -> tuple[str, str]:
+        """Return x with zeros at these places, and x at these places; the same for each product with x."""
+        if x not in self.parts:
+            mask = [float(place not in places) for place in range(width)]
+            others = self.node("Mul", x, self.constant(f"{x}_others", TensorProto.FLOAT, [width], mask))
+            places_of = self.constant(f"{x}_large", TensorProto.INT64, [len(places)], places)
+            self.parts[x] = others, self.node("Gather", x, places_of, axis=1)
+        return self.parts[x]
 
     def quantize(self, x: str) -> tuple[str, str, str]:
         """Return x as whole numbers, with their scale and zero point; the same for each product with x."""

@@ -35,10 +35,10 @@ class SentenceEmbedder:
     """`model` is the packaged all-MiniLM-L6-v2, a folder, or a name on the Hugging Face hub.
 
     `device` (cpu, cuda, mps, ...) selects sentence-transformers. Without one the packaged model runs on the CPU through
-    onnxruntime; its vectors are the same within 1e-5, and so is its id. All else needs the extra
+    onnxruntime, by default in int8, which is more than twice as fast as fp32 and has other vectors, and so another id.
+    In `precision` fp32 its vectors are those of a device within 1e-5, and so is its id. All else needs the extra
     "sentence-transformers"; without it, embedding raises ConfigError. `revision` pins a model of the hub, and belongs
-    in every configuration that names one. `precision` int8 makes the packaged model more than twice as fast on a CPU,
-    with other vectors, and so another id.
+    in every configuration that names one.
 
     `query_prompt` and `document_prompt` precede each query and text. By default they are those of a well-known model,
     or else of the model's own configuration. With `dimensions`, vectors are shortened to their first numbers, which
@@ -49,14 +49,14 @@ class SentenceEmbedder:
     device: str | None = None
     revision: str | None = None
     batch_size: int = 32
-    precision: minilm.Precision = "fp32"
+    precision: minilm.Precision | None = None
     query_prompt: str | None = None
     document_prompt: str | None = None
     dimensions: Annotated[int, Gt(0)] | None = None
     local: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
-        if self.precision == "int8" and not (self._packaged and self.device is None):
+        if self.precision == "int8" and not self._on_cpu:
             raise ConfigError(
                 f"embedder.precision: int8 is for the packaged {minilm.MODEL} on a CPU: leave out `model`, `revision`"
                 " and `device`, or `precision`"
@@ -66,6 +66,11 @@ class SentenceEmbedder:
     def _packaged(self) -> bool:
         return self.model in PACKAGED and self.revision is None
 
+    @property
+    def _on_cpu(self) -> bool:
+        """Whether it is the packaged model through onnxruntime."""
+        return self._packaged and self.device is None
+
     @cached_property
     def id(self) -> str:
         """Identifier of model, prompts and dimensions."""
@@ -74,7 +79,7 @@ class SentenceEmbedder:
     @property
     def _model_id(self) -> str:
         if self._packaged:
-            return minilm.id_of(self.precision)
+            return minilm.id_of(self.precision or ("int8" if self._on_cpu else "fp32"))
         if (folder := Path(self.model).expanduser()).is_dir():
             return f"{folder.name}@{_folder_hash(folder)[:12]}"
         return f"{self.model}@{self.revision or 'main'}"
@@ -117,8 +122,7 @@ class SentenceEmbedder:
 @lru_cache(KEPT)
 def _loaded(settings: SentenceEmbedder, _id: str) -> minilm.MiniLM | _Torch:
     """Return one loaded model per settings and id. A folder that now holds another model has another id."""
-    fast = settings._packaged and settings.device is None
-    return minilm.MiniLM(settings.precision) if fast else _Torch(settings)
+    return minilm.MiniLM(settings.precision or "int8") if settings._on_cpu else _Torch(settings)
 
 
 class _Torch:
