@@ -73,7 +73,7 @@ from findingaid.query.lookup.provenance import Impact, Link, Provenance
 from findingaid.query.lookup.reading import CHARS, Reading, read_text
 from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_most_referenced, find_neighbours
 from findingaid.query.lookup.resolve import artifact_of_file, resolve, resolve_and_read
-from findingaid.query.lookup.status import Statuses, read_status
+from findingaid.query.lookup.status import Statuses, find_unread, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.facets import Facets, count_facets
@@ -451,6 +451,8 @@ class FindingAid:
             found = compose(evidence, depth, max_chars, numbered=numbered)
         if found.weak:
             found = replace(found, passages=find_passages_beside(self.searcher, query, self._names(corpora), where))
+        if not found.sentences:
+            found = replace(found, unread=find_unread(self.store, self._names(corpora)))
         return self._marked_answer(found, fresh, versions) if fresh else found
 
     def _marked_answer(self, found: Answer, fresh: FreshnessOption, versions: Mapping[Key, str]) -> Answer:

@@ -131,7 +131,7 @@ class AnswerMeta(TypedDict):
 
     `relevance`: estimated probability that the evidence answers the question. `standing`: how far the weakest of the
     cited claims can be relied on. `note`: what is missing or doubtful. `unreviewed`: number of sentences that cite a
-    claim which no person approved.
+    claim which no person approved. `unread`: artifacts that are skipped or failed, by suffix, if there is no sentence.
     """
 
     confidence: str | None
@@ -146,6 +146,7 @@ class AnswerMeta(TypedDict):
     producer: str
     refused: Sequence[RefusedSentence]
     invented: Sequence[str]
+    unread: str
     fresh_seconds: float | None
 
 

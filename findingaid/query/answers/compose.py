@@ -208,7 +208,8 @@ class Answer:
     the answer, "" if no model did. `refused` are the model's sentences that were left out, and `invented` the ids that
     it made up. `passages` are those that a search found, if the answer is weak or has no sentences. `searchable`: the
     query has words other than stop words. `numbered`: `answer` cites evidence by its number, in the order of citation,
-    instead of by its id. `fresh_seconds` is the time that the check of freshness took; None without one.
+    instead of by its id. `unread` are the artifacts that are skipped or failed, if there are no sentences: "29 .gz,
+    1 .pdf"; else "". `fresh_seconds` is the time that the check of freshness took; None without one.
     """
 
     query: str
@@ -227,6 +228,7 @@ class Answer:
     passages: Sequence[FoundPassage] = ()
     searchable: bool = True
     numbered: bool = False
+    unread: str = ""
     fresh_seconds: float | None = None
 
     @property
@@ -317,6 +319,7 @@ class Answer:
                 "producer": self.producer,
                 "refused": [asdict(refused) for refused in self.refused],
                 "invented": list(self.invented),
+                "unread": self.unread,
                 "fresh_seconds": self.fresh_seconds,
             },
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from findingaid.errors import StoreError
 from findingaid.frames import to_frame
 from findingaid.model import NO_USAGE, Failure, Note, Skipped, Usage
+from findingaid.reports import format_counts, suffix_of
 from findingaid.store import Ledger, OpenBatch, OpenBatches, Publisher, SkippedArtifacts, Store
 from findingaid.store.sql import equals
 from findingaid.store.vectors import Measured, measured
@@ -122,6 +124,13 @@ def read_status(store: Store, corpus: str) -> CorpusStatus:
         skipped=SkippedArtifacts(store).named(corpus),
         noted=Ledger(store).notes(corpus),
     )
+
+
+def find_unread(store: Store, corpora: Sequence[str]) -> str:
+    """Return the numbers of artifacts that are skipped or failed, by suffix: "29 .gz, 1 .pdf"; "" if there are none."""
+    found = [(SkippedArtifacts(store).of(corpus), Ledger(store).failures(corpus)) for corpus in corpora]
+    ids = [id_ for skipped, failures in found for id_ in (*skipped, *(failure.artifact_id for failure in failures))]
+    return format_counts(Counter(map(suffix_of, ids))) if ids else ""
 
 
 def _outcomes(said: pa.ChunkedArray) -> dict[str, int]:

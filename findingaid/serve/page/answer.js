@@ -31,7 +31,7 @@ function sure({ meta: { confidence, note, relevance, sentences, standing } }) {
   return element("p", {}, level, ` ${line(note || met)}`);
 }
 
-function notes({ claims, quotes, gaps, meta: { cut, producer, refused, sentences, unreviewed } }) {
+function notes({ claims, quotes, gaps, meta: { cut, producer, refused, sentences, unread, unreviewed } }) {
   const below = [claims.length && count(claims.length, "claim"), quotes.length && count(quotes.length, "passage")];
   const who = producer ? `Written by ${line(producer)}` : "Composed";
   return [
@@ -40,6 +40,7 @@ function notes({ claims, quotes, gaps, meta: { cut, producer, refused, sentences
     gaps.length && `Not covered: ${gaps.map(line).join(", ")}.`,
     cut.length && `Left out for length: ${count(cut.length, "citation")}.`,
     refused.length && `Left out: ${count(refused.length, "sentence")} of the model that nothing cited supports.`,
+    unread && `Not read here: ${line(unread)}. The state of the index says why.`,
   ].filter(Boolean);
 }
 

@@ -473,6 +473,21 @@ def test_a_gated_answer_cites_what_a_person_approved_and_others_say_what_nobody_
     assert "review.answer_from: expected gated, or a list of approved, policy, unreviewed" in refused
 
 
+def test_where_there_is_no_answer_the_files_that_are_not_read_are_counted(cli: Cli) -> None:
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs"}
+    cli.write("ledger.md", TEXTS["ledger.md"])
+    for name in ("minutes.doc", "old/minutes.doc", "all.7z", "cut.md"):
+        cli.write(name, b"\xd0\xcf\x11\xe0\x00" * 300)
+    cli.write("broken.pdf", b"%PDF-1.7 and nothing more")
+    cli.run("index")
+
+    said = cli.run("answer", "zebra").stdout
+
+    assert "not read here, see findingaid status: 2 .doc, 1 .7z, 1 .md, 1 .pdf\n" in said
+    assert cli.json("answer", "zebra")["meta"]["unread"] == "2 .doc, 1 .7z, 1 .md, 1 .pdf"
+    assert cli.json("answer", "ledger row")["meta"]["unread"] == ""
+
+
 def test_the_command_says_that_a_question_has_no_word_to_look_for(asked: Cli) -> None:
     assert asked.run("answer", "what is it").stdout.startswith("no answer: the question has no words to search for")
 
