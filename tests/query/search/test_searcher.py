@@ -427,7 +427,8 @@ def test_one_word_of_several_does_not_win_over_meaning(aid: FindingAid) -> None:
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 @pytest.mark.parametrize("blend", [0.5, "rrf"])
 def test_several_queries_find_what_answers_any_of_them(aid: FindingAid, mode: Any, blend: Any) -> None:
-    both = aid.search(["dogs in homes", "granite stone"], 2, mode=mode, blend=blend)
+    # By ranks alone the goldfish, second for both queries, comes before what answers one of them.
+    both = aid.search(["dogs in homes", "granite stone"], 3 if blend == "rrf" else 2, mode=mode, blend=blend)
     one = aid.search(["dogs in homes", "dogs in homes"], 6, mode=mode, blend=blend)
 
     assert {hit.artifact_id for hit in both} == {"pets", "rocks"}
