@@ -496,6 +496,7 @@ class _Walk:
             return None
         self._silent = 0
         self.moved[address] = seen.page.address
+        self.left_out["they lead on to another page, perhaps a sign-in"] += seen.page.address != address
         return seen
 
     def _fail(self, address: str, error: ReadError) -> None:

@@ -285,6 +285,16 @@ def test_a_redirect_within_the_site_is_the_page_that_it_leads_to(harbour: Server
     assert harbour.listed(harbour.site()) == ["/", "/boat", "/imprint"]
 
 
+def test_pages_that_all_lead_to_a_sign_in_are_counted(harbour: Server) -> None:
+    for page in ("/ferry", "/imprint"):
+        harbour.status(page, 302, Location="/login")
+    harbour.page("/login", "<main><p>Sign in to read this.</p></main>")
+
+    found = harbour.site().discover()
+
+    assert "addresses left out (they lead on to another page, perhaps a sign-in): 2" in found.notes
+
+
 def test_patterns_choose_pages_and_an_excluded_one_is_not_followed(harbour: Server) -> None:
     assert harbour.listed(harbour.site(exclude=["ferry"])) == ["/", "/imprint"]
     assert harbour.listed(harbour.site(include=["prices/"])) == ["/prices/"]
