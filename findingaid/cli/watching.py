@@ -65,7 +65,7 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
 
 
 def _watch(aid: FindingAid, corpora: Sequence[str], every: float, as_json: bool) -> None:
-    """Index what changes until the configuration does, since an old one would take back what a new one indexed."""
+    """Index changes until the configuration changes: the old one would take back the work of the new one."""
     from findingaid.indexing.watching import Watch
 
     configured = _content(aid.config)

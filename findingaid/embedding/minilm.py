@@ -9,8 +9,8 @@ would set the scale for all; their products are of floating-point numbers, as in
 arXiv:2208.07339), here for inputs that are known beforehand.
 
 Rounding to seven bits keeps sums within 16 bits, so that processors without instructions for int8 find the same
-products. What else is computed differs in the last digits between processors, and so does now and then a rounded
-input: vectors of one text by AVX2 and by AVX-512 VNNI have a cosine of at least 0.999.
+products. All other results differ in the last digits between processors, so that an input is sometimes rounded to a
+neighbouring number: vectors of one text by AVX2 and by AVX-512 VNNI have a cosine of at least 0.999.
 """
 
 from __future__ import annotations

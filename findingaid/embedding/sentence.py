@@ -71,6 +71,10 @@ class SentenceEmbedder:
         """Whether it is the packaged model through onnxruntime."""
         return self._packaged and self.device is None
 
+    @property
+    def _precision(self) -> minilm.Precision:
+        return self.precision or ("int8" if self._on_cpu else "fp32")
+
     @cached_property
     def id(self) -> str:
         """Identifier of model, prompts and dimensions."""
@@ -79,7 +83,7 @@ class SentenceEmbedder:
     @property
     def _model_id(self) -> str:
         if self._packaged:
-            return minilm.id_of(self.precision or ("int8" if self._on_cpu else "fp32"))
+            return minilm.id_of(self._precision)
         if (folder := Path(self.model).expanduser()).is_dir():
             return f"{folder.name}@{_folder_hash(folder)[:12]}"
         return f"{self.model}@{self.revision or 'main'}"
@@ -122,7 +126,7 @@ class SentenceEmbedder:
 @lru_cache(KEPT)
 def _loaded(settings: SentenceEmbedder, _id: str) -> minilm.MiniLM | _Torch:
     """Return one loaded model per settings and id. A folder that now holds another model has another id."""
-    return minilm.MiniLM(settings.precision or "int8") if settings._on_cpu else _Torch(settings)
+    return minilm.MiniLM(settings._precision) if settings._on_cpu else _Torch(settings)
 
 
 class _Torch:
