@@ -8,23 +8,28 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option, missing_extra, open_configured, print_problems
+from findingaid.cli.common import common, corpus_option, missing_extra, print_problems
 from findingaid.cli.printing import say, say_json
 from findingaid.errors import FindingAidError
+from findingaid.identity.inputs import changed_input
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
+    from findingaid.corpus import Corpus
     from findingaid.reports import Report
+
+RETRY = 5.0
+"""Most seconds between two checks of a configuration or of code that is not valid."""
 
 
 @click.command()
@@ -38,12 +43,13 @@ if TYPE_CHECKING:
     help="Seconds between two checks of all sources, for changes that the operating system does not report.",
 )
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when standard input ends.")
+@click.option("--check", is_flag=True, hidden=True, help="Only check what would be watched.")
 @common
-def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bool, as_json: bool) -> None:
+def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bool, check: bool, as_json: bool) -> None:
     """Index and publish changes as they happen, until stopped with Ctrl-C.
 
     The operating system reports changes of local files. Failures are printed, and tried again with the next change.
-    A changed configuration is read anew at the next check.
+    A changed configuration, prompt or module of yours is read anew at the next check.
 
     \b
     Examples:
@@ -51,31 +57,30 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
       findingaid watch --corpus docs --every 10
     """
     require_watchfiles()
+    chosen = aid.within(corpora or list(aid.corpora)).corpora
+    if check:
+        return
     for signaled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signaled, signal.default_int_handler)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
     try:
-        while True:
-            _watch(aid, corpora, every, as_json)
-            click.echo(f"{aid.config} has changed and is read anew", err=True)
-            aid = _reopen(corpora)
+        _watch(aid, chosen, every, as_json)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
 
 
-def _watch(aid: FindingAid, corpora: Sequence[str], every: float, as_json: bool) -> None:
-    """Index changes until the configuration changes: the old one would take back the work of the new one."""
+def _watch(aid: FindingAid, chosen: Mapping[str, Corpus], every: float, as_json: bool) -> None:
+    """Index changes. A process whose configuration or code is out of date would take back the work of newer ones."""
     from findingaid.indexing.watching import Watch
 
-    configured = _content(aid.config)
     aid = replace(aid, executor=None)  # a saved file is indexed here sooner than on a worker that has to start
-    chosen = aid.within(corpora or list(aid.corpora)).corpora
     own = [] if aid.store.remote else [Path(aid.store.uri)]
     told: dict[str, list[str]] = {}
     for names in Watch(chosen, every, own).changed(threading.Event()):
-        if _content(aid.config) != configured:
-            return
+        if changed := changed_input():
+            click.echo(f"{changed} has changed and is read anew", err=True)
+            _start_anew(every)
         try:
             report = aid.index(names)
         except FindingAidError as error:
@@ -87,29 +92,19 @@ def _watch(aid: FindingAid, corpora: Sequence[str], every: float, as_json: bool)
         if problems != told.get(key):
             print_problems(problems, kinds)
         told[key] = problems
+        changed_input()  # a module that this run loaded counts from now on
 
 
-def _reopen(corpora: Sequence[str]) -> FindingAid:
-    """Return what the changed configuration describes, once it is valid; say why it is not."""
-    told = ""
-    while True:
-        try:
-            aid = open_configured()
-            aid.within(corpora or list(aid.corpora))
-        except FindingAidError as error:
-            if str(error) != told:
-                print_problems([str(error)], [type(error).__name__])
-            told = str(error)
-            time.sleep(1)
-        else:
-            return aid
-
-
-def _content(file: Path | None) -> bytes:
-    try:
-        return file.read_bytes() if file else b""
-    except OSError:  # gone, or being replaced
-        return b""
+def _start_anew(every: float) -> NoReturn:
+    """Replace this process by one that reads all files anew, once they are valid; say why they are not."""
+    command, told = [sys.executable, *sys.orig_argv[1:]], ""
+    check = [*command, "--check"]
+    while (done := subprocess.run(check, stdin=subprocess.DEVNULL, capture_output=True, text=True)).returncode:  # noqa: S603  # its own program
+        if done.stderr != told:
+            click.echo(done.stderr, nl=False, err=True)
+        told = done.stderr
+        time.sleep(min(every, RETRY))
+    os.execv(sys.executable, command)  # noqa: S606  # its own program
 
 
 def _print_changes(report: Report, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from findingaid.config.budget_check import check_budget
 from findingaid.config.building import Config
 from findingaid.config.settings import Settings, _require_no_nul, _yaml
 from findingaid.errors import ConfigError, brief
+from findingaid.identity.inputs import read_input
 from findingaid.registry import UNSHOWN, one_line
 
 LOGGER = logging.getLogger("findingaid")
@@ -112,7 +113,7 @@ def parse_part(text: str, where: str) -> Any:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        settings = _yaml(file.read_text("utf-8"))
+        settings = _yaml(read_input(file))
     except FileNotFoundError:
         raise ConfigError(
             f"no configuration at {file}: create one with `findingaid init`, or name another file by --config or"

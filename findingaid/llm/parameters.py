@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from findingaid.errors import ConfigError
 from findingaid.identity.hashes import content_hash
+from findingaid.identity.inputs import read_input
 from findingaid.llm.caller import Caller, ChatRequest
 from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.prompts import load_template
@@ -115,7 +116,7 @@ class ProducerParameters(EndpointParameters):
         if self.prompt is None:
             return None
         try:
-            return Path(self.prompt).read_text(encoding="utf-8")
+            return read_input(Path(self.prompt))
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "is not UTF-8 text"
             raise ConfigError(f"prompt: {self.prompt} cannot be read: {reason}") from None

@@ -23,6 +23,7 @@ from findingaid.errors import FindingAidError
 from findingaid.indexing.watching import Watch
 from findingaid.sources.files import Files
 from findingaid.sources.records import RecordFile
+from findingaid.store import Store
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import MemorySource
 from tests.conftest import Cli, text_about
@@ -144,6 +145,49 @@ def test_a_changed_configuration_is_read_anew_and_what_it_indexed_is_not_taken_b
     assert {of["changed"] for of in cli.json("plan")["corpora"].values()} == {0}
     assert said.count("has changed and is read anew") == 2
     assert said.count("Error: findingaid.yaml") + said.count(f"Error: {cli.config}") == 1
+
+
+LINES = """
+from findingaid import Surface, SurfacePlan
+from helper import MARK
+
+class Lines:
+    def decompose(self, artifact_id, raw, metadata):
+        return SurfacePlan(metadata, [Surface("line", f"{MARK} {raw}", "line")])
+"""
+
+
+@pytest.mark.slow
+def test_edited_code_is_read_anew_and_what_it_indexed_is_not_taken_back(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that a component imports counts too, and a broken one ends nothing."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(cli.folder), os.environ.get("PYTHONPATH", "")]))
+    (cli.folder / "lines.py").write_text(LINES)
+    helper = cli.folder / "helper.py"
+    helper.write_text("MARK = 'first'\n")
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "lines:Lines"}
+    cli.write("a.md", "alpha")
+
+    def lines() -> set[str]:
+        try:
+            rows = Store(str(cli.folder / "index")).published().to_table(columns=["text"])
+        except FindingAidError:
+            return set()
+        return set(rows["text"].to_pylist())
+
+    with running(cli, "watch", "--every", "1") as watch:
+        eventually(lambda: lines() == {"first alpha"})
+        helper.write_text("MARK = 'second'\n")
+        eventually(lambda: lines() == {"second alpha"})
+        helper.write_text("MARK = (")
+        while "SyntaxError" not in (watch.stdout.readline() if watch.stdout else ""):
+            assert watch.poll() is None
+        helper.write_text("MARK = 'third'\n")
+        cli.write("b.md", "beta")
+        eventually(lambda: lines() == {"third alpha", "third beta"})
+
+        stopped(watch, signal.SIGINT)
 
 
 @pytest.mark.slow
@@ -296,6 +340,7 @@ from findingaid import Corpus
 from findingaid.indexing.watching import Watch
 from findingaid.sources.files import Files
 from findingaid.sources.records import RecordFile
+from findingaid.store import Store
 from findingaid.strategies.whole_text import WholeText
 for number in range(30):
     Path(f"docs/{number}").mkdir(parents=True)
