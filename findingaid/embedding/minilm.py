@@ -109,9 +109,21 @@ class WordCounts(dict[str, int]):
         return sum(map(self.__getitem__, text.split()))
 
 
+ID = f"{MODEL}@{WEIGHTS_SHA256[:12]}"
+INT8 = "-int8.2"
+"""What the id has in int8. The 2 is for the second way of rounding, which makes other vectors."""
+
+
 def id_of(precision: Precision) -> str:
-    """Return the id of the embedder. The 2 is for the second way of rounding, which makes other vectors."""
-    return f"{MODEL}@{WEIGHTS_SHA256[:12]}" + ("" if precision == "fp32" else "-int8.2")
+    """Return the id of the embedder."""
+    return ID if precision == "fp32" else ID + INT8
+
+
+def differing_precision(made: str, configured: str) -> Precision | None:
+    """Return the precision of the first of two ids if they differ in nothing else; None if they do."""
+    if not made.startswith(ID) or made.replace(INT8, "") != configured.replace(INT8, ""):
+        return None
+    return "int8" if INT8 in made else "fp32"
 
 
 class MiniLM:

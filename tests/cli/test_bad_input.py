@@ -276,6 +276,21 @@ def test_long_filters_are_answered_as_long_as_they_are_flat(aid: FindingAid) -> 
 # -- the store -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("made", "configured"), [("fp32", "int8"), ("int8", "fp32")])
+def test_an_index_of_another_precision_names_that_setting(cli: Cli, made: str, configured: str) -> None:
+    cli.write("a.md", "a van")
+    cli.settings["embedder"] = {"kind": "sentence-transformers", "dimensions": 64, "precision": made}
+    assert cli.run("index").exit_code == 0
+    cli.settings["embedder"]["precision"] = configured
+
+    said = refusal(cli.run("search", "van"))
+
+    assert said.endswith(f": run `findingaid index`, or set `embedder.precision: {made}`")
+    assert cli.run("search", "van", "--set", f"embedder.precision={made}").exit_code == 0
+    cli.settings["embedder"]["dimensions"] = 32
+    assert refusal(cli.run("search", "van")).endswith(": run `findingaid index`, or set `embedder` back")
+
+
 def test_a_store_that_cannot_answer_is_one_line(own: Cli) -> None:
     missing = own.run("search", "ledger", "--set", "store=nowhere")
     a_file = own.run("search", "ledger", "--set", "store=findingaid.yaml")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import orjson
 
+from findingaid.embedding.minilm import differing_precision
 from findingaid.embedding.validation import changed_dimensions, query_vector
 from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Artifact, Rank, Vectors
@@ -201,11 +202,14 @@ class Reader:
 
     def require_embedder(self) -> None:
         """Raise StoreError if another embedder made the index."""
-        if self.embedder_id not in {None, self.embedder.id}:
-            raise StoreError(
-                f"the index was made with embedder {self.embedder_id}, the configuration says {self.embedder.id}:"
-                " run `findingaid index`, or set `embedder` back"
-            )
+        made, configured = self.embedder_id, self.embedder.id
+        if made is None or made == configured:
+            return
+        precision = differing_precision(made, configured)
+        raise StoreError(
+            f"the index was made with embedder {made}, the configuration says {configured}: run `findingaid index`, or"
+            f" set {f'`embedder.precision: {precision}`' if precision else '`embedder` back'}"
+        )
 
     def nearest(
         self,
