@@ -174,18 +174,9 @@ class DecisionLog:
     def restore(self, exported: Sequence[Decision]) -> int:
         """Append the decisions of an exported log that are not in this one; return how many there were.
 
-        Raises StoreError if their chain is broken, or if they do not continue this log.
+        Raises StoreError as `missing` does.
         """
-        if problem := next(broken(exported), None):
-            raise StoreError(f"nothing was imported: {problem}")
-
-        def missing(before: Sequence[Decision]) -> Sequence[Decision]:
-            for mine, theirs in zip(before, exported, strict=False):
-                if mine.hash != theirs.hash:
-                    raise StoreError(f"nothing was imported: {_named(mine)} of this store is another one in the export")
-            return exported[len(before) :]
-
-        return len(self._append(missing))
+        return len(self._append(lambda before: missing(before, exported)))
 
     def _append(self, following: Callable[[Sequence[Decision]], Sequence[Decision]]) -> Sequence[Decision]:
         """Append the decisions that `following` returns for all earlier ones; erase the words of redacted claims."""
@@ -202,6 +193,19 @@ class DecisionLog:
         with self.store.require_index(), Leases(self.store).visit() as lease:
             self.store.revise(TABLE, partial(edit, lease))
         return added
+
+
+def missing(before: Sequence[Decision], exported: Sequence[Decision]) -> Sequence[Decision]:
+    """Return the decisions of an exported log that follow those of a log.
+
+    Raises StoreError if their chain is broken, or if they do not continue this log.
+    """
+    if problem := next(broken(exported), None):
+        raise StoreError(f"nothing was imported: {problem}")
+    for mine, theirs in zip(before, exported, strict=False):
+        if mine.hash != theirs.hash:
+            raise StoreError(f"nothing was imported: {_named(mine)} of this store is another one in the export")
+    return exported[len(before) :]
 
 
 def without(decisions: Iterable[Decision], claims: set[str]) -> list[Decision]:

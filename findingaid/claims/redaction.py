@@ -144,12 +144,17 @@ def complete(store: Store, log: DecisionLog, answering: Collection[str], lease: 
         return
     scrub(store, decisions, answering)
     for decision in begun:
-        of = Traces(**decision.said)
-        store.drop("calls", "key", of.calls)
-        if of.synopses:
-            with lease.on(decision.corpus):
-                _forget(store, decision.corpus, of.synopses, lease)
+        remove(store, decision.corpus, decision.said, lease)
     log.close({decision.claim_id for decision in begun})
+
+
+def remove(store: Store, corpus: str, found: Mapping[str, Any], lease: Lease) -> None:
+    """Remove the traces of a claim, after waiting for the run that works on its corpus, if that has any."""
+    of = Traces(**found)
+    store.drop("calls", "key", of.calls)
+    if of.synopses:
+        with lease.on(corpus):
+            _forget(store, corpus, of.synopses, lease)
 
 
 def incomplete(store: Store, decisions: Sequence[Decision]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from findingaid.claims.decisions import Decision, Verdict, chained, claim_of, snapshots
+from findingaid.claims.decisions import Decision, Verdict, chained, claim_of, missing, snapshots
 from findingaid.claims.eligible import Eligibility, Eligible
 from findingaid.claims.extraction import ClaimOrigin, claims_from
 from findingaid.claims.model import (
@@ -21,7 +21,7 @@ from findingaid.claims.model import (
     Truth,
     normalise_claim,
 )
-from findingaid.claims.redaction import complete, extractors, redacted_claims, traces
+from findingaid.claims.redaction import complete, extractors, redacted_claims, remove, scrub, traces
 from findingaid.claims.standing import LINKS, ClaimStatuses, require_undoable
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError, brief
@@ -286,6 +286,24 @@ class Claims:
         done = self._each([_Wish(Action.REDACT, i, details=found[i]) for i in ids], actor, reason)
         complete(self.store, self.eligibility.log, answering, Lease(Leases(self.store)))
         return done
+
+    def import_log(self, exported: Sequence[Decision]) -> int:
+        """Append the decisions of an exported log that this store lacks; return how many there were.
+
+        What this store keeps of claims that they redact is removed first: their words are in no log after that. Raises
+        StoreError if the chain of the exported log is broken, or if it does not continue the log of this store.
+        """
+        log = self.eligibility.log
+        known = self._known(before := log.all())
+        gone = {i: corpus for i, corpus in redacted_claims(missing(before, exported)).items() if i in known}
+        answering = extractors(self.corpora.values())
+        found = traces(self.store, {i: known.evidences(i) for i in gone}, answering) if gone else {}
+        lease = Lease(Leases(self.store))
+        for claim, of in found.items():
+            remove(self.store, gone[claim], of, lease)
+        count = log.restore(exported)
+        scrub(self.store, log.all(), answering)
+        return count
 
     # --------------------------------------------------------------------------------------------------
 

@@ -185,7 +185,7 @@ def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
     Examples:
       findingaid claims import decisions.jsonl
     """
-    from findingaid.claims.decisions import Decision, DecisionLog
+    from findingaid.claims.decisions import Decision
 
     decisions = []
     for number, line in enumerate(file, 1):
@@ -194,7 +194,7 @@ def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
                 decisions.append(Decision.parse(line))
             except QueryError as error:
                 raise QueryError(f"{file.name}: line {number}: {error}") from None
-    count = DecisionLog(aid.store).restore(decisions)
+    count = aid.claims.import_log(decisions)
     if as_json:
         return say_json({"imported": count})
     say(f"{count:,} of {len(decisions):,} decisions imported" + (": run `findingaid index`" if count else ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,24 @@ def test_a_redaction_removes_the_words_at_once_from_all_that_no_run_writes_again
         aid.purge()
     assert aid.claims.history()[0].to_dict()["details"] == {}
     assert_completed_by_the_next_run(tmp_path / "index")
+
+
+def test_an_imported_redaction_removes_the_words_that_this_store_has_too(built: FindingAid, tmp_path: Path) -> None:
+    """Also a redaction that the other store has completed, whose decision does not say what to remove."""
+    shutil.copytree(tmp_path / "index", tmp_path / "other")
+    other = aid_of(str(tmp_path / "other"))
+    other.claims.approve(CLAIM, actor="ann", reason="Zebedee said so")
+    assert built.claims.import_log(other.claims.history()) == 1
+    other.claims.redact(CLAIM, reason="names a person")
+
+    assert built.claims.import_log(other.claims.history()) == 1
+
+    assert tables_with(built.store, "Zebedee") == {"claims", "records"}
+    aid = aid_of(str(tmp_path / "index"), secret="")
+    aid.index()
+    aid.purge()
+    assert files_with(tmp_path / "index", "Zebedee") == []
+    assert (aid.verify(), aid.claims.import_log(other.claims.history())) == ([], 0)
 
 
 def test_a_purge_waits_for_the_run_that_writes_the_synopsis_anew(tmp_path: Path) -> None:
