@@ -10,7 +10,7 @@ from findingaid_dagster.assets.disclosure import (
     keeps_history,
     may_quote,
 )
-from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run
+from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, known_failures, log_failed
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
     Keys,
@@ -51,7 +51,9 @@ __all__ = [
     "keeps_history",
     "keys_in_use",
     "keys_of",
+    "known_failures",
     "log_checks",
+    "log_failed",
     "log_remarks",
     "may_quote",
     "named",

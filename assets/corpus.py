@@ -30,7 +30,7 @@ from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, may_quote
-from findingaid_dagster.assets.failures import HELD, fail_run
+from findingaid_dagster.assets.failures import HELD, fail_run, log_failed
 from findingaid_dagster.assets.keys import (
     PUBLISHED,
     Keys,
@@ -245,10 +245,11 @@ def index_corpus(
             match event:
                 case Planned(plan):
                     at_once = has_artifact_partitions(context.instance, indexer.corpus, plan)
-                case BatchBuilt(_, ids, _):
+                case BatchBuilt(_, ids, report):
                     _log_batch(context, corpus, ids)
                     if at_once:
                         sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                        log_failed(context, indexer, report.failed)
                 case Finished(_, total):
                     if total.error:
                         raise SourceError(total.error)
@@ -260,6 +261,7 @@ def index_corpus(
     log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
     sync(context, indexer, previews=aid.previews, visible=release.visible)
+    log_failed(context, indexer, total.failed)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)
 

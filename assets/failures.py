@@ -1,11 +1,14 @@
-"""Failures of runs, told where people look for them: in the error of the step and in a tag of the run."""
+"""Failures of runs, told where people look for them: in the error of the step, a tag of the run, and the partitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from findingaid_dagster.internals.events import tag_run
+from findingaid.indexing.indexer import Indexer
+from findingaid.model import WRITTEN, Failure, Listing
+from findingaid_dagster.assets.keys import asset_key, keys_in_use
+from findingaid_dagster.internals.events import failed_attempts, log_planned, tag_run
 
 FAILED_TAG = "findingaid/failed"
 """Tag of a failed run that names the first failures; the list of runs shows it, and alerts can read it."""
@@ -27,3 +30,32 @@ def fail_run(
     cut = named if len(named) <= TAG_CHARACTERS else f"{named[:TAG_CHARACTERS]}…"
     tag_run(context.instance, context.run_id, {FAILED_TAG: cut})
     return dg.Failure(f"{lead}: {named}", metadata, allow_retries=False)
+
+
+def log_failed(context: dg.OpExecutionContext, indexer: Indexer, failures: Iterable[Failure]) -> None:
+    """Have Dagster show the partitions of artifacts as failed, once this run has failed.
+
+    Dagster does so itself in a run of assets, whose partitions it knows. A bucket stays stale instead, as it has other
+    artifacts.
+    """
+    of, instance = indexer.corpus, context.instance
+    keys, there = keys_in_use(instance, of, 0), set(instance.get_dynamic_partitions(of.name))
+    failed: dict[str, set[str]] = {stage: set() for stage in of.stages}
+    for failure in failures if not keys.buckets else ():
+        for stage in [failure.stage] if failure.stage in WRITTEN else of.stages:
+            failed[stage].add(keys.key_of(failure.artifact_id))
+    for stage, found in failed.items():
+        if new := found & there - failed_attempts(instance, asset_key(of, stage), context.run_id):
+            log_planned(context, asset_key(of, stage), sorted(new))
+
+
+def known_failures(instance: dg.DagsterInstance, indexer: Indexer, listings: Iterable[Listing]) -> set[str]:
+    """Return the listed artifacts that failed as they are now, if Dagster shows it.
+
+    To try them once more by themselves would be another alarm for the same failure.
+    """
+    of, tried = indexer.corpus, indexer.tried(listings)
+    if not tried or (keys := keys_in_use(instance, of, 0)).buckets:
+        return set(tried)
+    shown = set().union(*(failed_attempts(instance, asset_key(of, stage)) for stage in of.stages))
+    return {artifact_id for artifact_id in tried if keys.key_of(artifact_id) in shown}

@@ -7,6 +7,7 @@ import dagster as dg
 
 from findingaid.corpus import Corpus
 from findingaid.indexing.indexer import Indexer
+from findingaid_dagster.assets.failures import known_failures
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, keys_in_use
 from findingaid_dagster.assets.partitions import observed_version, stamps_version
 from findingaid_dagster.assets.specs import Translation, source_spec, translated, unchanged
@@ -40,18 +41,22 @@ def source(of: Corpus, resource_key: str, translation: Translation = unchanged) 
 def changed_partitions(instance: dg.DagsterInstance, indexer: Indexer) -> dict[str, str]:
     """Map each partition that is new or differs from its last observation to its version.
 
-    The version is "" if the source gives none. Raises SourceError.
+    The version is "" if the source gives none. Known failures do not count as changes. Raises SourceError.
     """
     skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.name).items()}
+    listings = indexer.corpus.source.discover().listings
     stamps = {
         listing.artifact_id: listing.stamp
-        for listing in indexer.corpus.source.discover().listings
+        for listing in listings
         if skipped.get(listing.artifact_id) != observed_version(listing.stamp)
     }
+    tried = known_failures(instance, indexer, listings)
+    made = indexer.ledger.stamps(indexer.name) if tried else {}
     keys = keys_in_use(instance, indexer.corpus, len(stamps))
     found = {
         key: stamps_version({i: stamps[i] for i in ids}) if keys.buckets else observed_version(stamps[ids[0]])
         for key, ids in keys.group(stamps).items()
+        if not tried.intersection(ids) or any(made.get(i) != stamps[i] for i in ids if i not in tried)
     }
     there = set(instance.get_dynamic_partitions(indexer.name))
     known = logged_data_versions(instance, asset_key(indexer.corpus, SOURCE), observed=True)

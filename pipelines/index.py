@@ -31,6 +31,7 @@ from findingaid_dagster.assets import (
     keeps_history,
     keys_of,
     log_checks,
+    log_failed,
     log_remarks,
     may_quote,
     named,
@@ -183,6 +184,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
                     context.log.error(f"{work.corpus}: {failure}")
                 if work.at_once:
                     sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                    log_failed(context, indexer, report.failed)
                 total += report
         return work.corpus, total
 
@@ -205,6 +207,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             planned = {corpus: plans[corpus] for corpus, report in reports.items() if report.error is None}
             for corpus in planned:
                 sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
+                log_failed(context, run.indexer(corpus), reports[corpus].failed)
             log_checks(context, aid, closed.checks)
             whole = [corpus for corpus, plan in planned.items() if closed.visible and not plan.partial]
             log_asset_events(context, publications(context, aid, before, reports, whole=whole))

@@ -6,14 +6,14 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus, Schedule
-from findingaid.errors import ConfigError, SourceError
+from findingaid.errors import ConfigError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Stage
 from findingaid_dagster.assets import add_partitions, asset_key, keys_in_use, read_partitions
 from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts, logged_data_versions
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
-from findingaid_dagster.resources import in_dagster, opened
+from findingaid_dagster.resources import in_one_line, opened
 
 TRIED_TAG = "findingaid/tried"
 """Tag of a scheduled backfill: a hash of what was stale."""
@@ -84,12 +84,10 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
         before = latest_backfill(context.instance, tags)
         if before and before.is_under_way:
             return dg.SkipReason(f"backfill {before.id} of this schedule is under way")
-        try:
+        with in_one_line(f"{of.name}: "):
             found = _to_backfill(context.instance, aid, of.name)
-        except SourceError as error:
-            return dg.SkipReason(in_dagster(str(error)))
         if not found:
-            return dg.SkipReason("no partition is stale, missing or failed")
+            return dg.SkipReason("no partition is stale or missing, or changed since it failed")
         tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))
         if before and before.tags.get(TRIED_TAG) == tried:
             return dg.SkipReason(
@@ -110,7 +108,7 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     They have artifacts that are stale, new or failed, or records that Dagster does not know, as after a run outside of
     it, or Dagster shows them as failed. Raises SourceError.
     """
-    indexer, (stale, deleted) = aid.indexer(corpus), stale_artifacts(aid, corpus)
+    indexer, (stale, deleted) = aid.indexer(corpus), stale_artifacts(instance, aid, corpus)
     keys, found = keys_in_use(instance, indexer.corpus, len(stale)), dict[str, str]()
     # A run of a bucket removes what is gone; an artifact's own partition would fail.
     stamps = {**dict(stale), **dict.fromkeys(deleted if keys.buckets else (), "")}

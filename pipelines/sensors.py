@@ -1,6 +1,6 @@
 """Sensors: they observe sources, start runs for what changed, and tell Dagster of publishes by other programs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import dagster as dg
@@ -31,20 +31,19 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     def look(context: dg.SensorEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
         """Start a run when the listing of a source differs from the index. Read no artifact.
 
-        Artifacts that keep failing start one run, not one per tick: the cursor remembers the stale set of that run.
+        A source that cannot be listed starts one too, which fails and says why. The cursor remembers what runs were
+        started for, so that each starts one and not one per tick.
         """
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             yield dg.SkipReason(run)
             return
-        stale, reasons = _stale(aid)
-        cursor = content_hash(stale)
-        if not stale:
-            yield dg.SkipReason("; ".join(reasons) or "nothing changed")
-        elif cursor == context.cursor:
-            yield dg.SkipReason("the stale artifacts are unchanged since the last run tried them: see that run")
+        found = _of_each(aid, lambda corpus: _stale(context.instance, aid, corpus))
+        new, cursor = _untried(found, context.cursor)
+        if new:
+            yield dg.RunRequest(run_config=run_config(new))
         else:
-            yield dg.RunRequest(run_config=run_config(sorted(stale)))
+            yield dg.SkipReason("; ".join(_tried(found)) or "nothing changed")
         context.update_cursor(cursor)
 
     return look
@@ -67,28 +66,27 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         """Observe the changed artifacts of the sources, without a run. Read no artifact.
 
         Many changes at once start one run of the index job instead, since automation starts a run per range of
-        partitions.
+        partitions. A source that cannot be listed starts one too, which fails and says why.
         """
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
-        found, reasons = _changed(context.instance, aid)
-        many = sum(map(len, found.values())) > FEW
-        cursor = content_hash(found) if many else ""
-        if many and cursor != context.cursor:
-            return dg.SensorResult([dg.RunRequest(run_config=run_config(sorted(found)))], cursor=cursor)
-        if many:
-            return dg.SensorResult(
-                skip_reason="the changed artifacts are the same as in the last run, which tried them: see that run"
-            )
+        found = _of_each(aid, lambda corpus: changed_partitions(context.instance, aid.indexer(corpus)))
+        few = {c: x for c, x in found.items() if not isinstance(x, SourceError) and len(x) <= FEW}
+        many = {corpus: changes for corpus, changes in found.items() if corpus not in few}
+        new, cursor = _untried(many, context.cursor)
         # The daemon adds them after it has stored the events: automation would request one without, and then with it.
-        partitions = [partitions_of(corpus).build_add_request(list(versions)) for corpus, versions in found.items()]
+        partitions = [partitions_of(corpus).build_add_request(list(versions)) for corpus, versions in few.items()]
         events = [
-            observation(aid.corpora[c], key, v) for c, versions in found.items() for key, v in versions.items() if v
+            observation(aid.corpora[c], key, v) for c, versions in few.items() for key, v in versions.items() if v
         ]
-        reason = "; ".join([f"{len(events)} artifacts changed", *reasons])
+        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(many)])
         return dg.SensorResult(
-            asset_events=events, dynamic_partitions_requests=partitions, skip_reason=reason, cursor=cursor
+            [dg.RunRequest(run_config=run_config(new))] if new else None,
+            asset_events=events,
+            dynamic_partitions_requests=partitions,
+            skip_reason=None if new else reason,
+            cursor=cursor,
         )
 
     return look
@@ -115,31 +113,41 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
     return look
 
 
-def _changed(instance: dg.DagsterInstance, aid: FindingAid) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Map each corpus to its unobserved partitions with their versions; also return why corpora could not be listed."""
-    return _of_each(aid, lambda corpus: changed_partitions(instance, aid.indexer(corpus)))
+def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object:
+    """Return the stale and deleted artifacts of a corpus, or None if there are none. Raises SourceError."""
+    found = stale_artifacts(instance, aid, corpus)
+    return list(found) if any(found) else None
 
 
-def _stale(aid: FindingAid) -> tuple[dict[str, object], list[str]]:
-    """Map each corpus to its stale and deleted artifacts, if any; also return why corpora could not be listed."""
-
-    def stale(corpus: str) -> object:
-        found = stale_artifacts(aid, corpus)
-        return list(found) if any(found) else None
-
-    return _of_each(aid, stale)
-
-
-def _of_each(aid: FindingAid, look: Callable[[str], T]) -> tuple[dict[str, T], list[str]]:
-    """Map each corpus to the result of `look`, unless it is empty; also return why corpora could not be listed."""
-    found: dict[str, T] = {}
-    reasons = []
+def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceError]:
+    """Map each corpus to the result of `look`, unless it is empty, or to the error of its source."""
+    found: dict[str, T | SourceError] = {}
     for corpus in aid.corpora:
         try:
             seen = look(corpus)
         except SourceError as error:
-            reasons.append(f"{corpus}: {in_dagster(str(error))}")
+            found[corpus] = error
             continue
         if seen:
             found[corpus] = seen
-    return found, reasons
+    return found
+
+
+def _untried(found: Mapping[str, object], cursor: str | None) -> tuple[list[str], str]:
+    """Return the corpora for which a run is to be started, and the new cursor: a hash of each corpus with its finding.
+
+    Errors of a source are alike, since their messages may differ by the address of an object.
+    """
+    hashes = {
+        corpus: content_hash(corpus, type(finding).__name__ if isinstance(finding, SourceError) else finding)
+        for corpus, finding in found.items()
+    }
+    tried = (cursor or "").split()
+    return sorted(corpus for corpus in hashes if hashes[corpus] not in tried), " ".join(sorted(hashes.values()))
+
+
+def _tried(found: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each corpus on what a run was already started for."""
+    for corpus, finding in found.items():
+        why = in_dagster(str(finding)) if isinstance(finding, SourceError) else "as stale as when a run was started"
+        yield f"{corpus}: {why}: see that run"

@@ -6,6 +6,7 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.store import Leases, Ledger
+from findingaid_dagster.assets import known_failures
 from findingaid_dagster.internals.events import last_sign
 
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
@@ -42,12 +43,20 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Find
     return ""
 
 
-def stale_artifacts(aid: FindingAid, corpus: str) -> tuple[list[tuple[str, str]], list[str]]:
+def stale_artifacts(
+    instance: dg.DagsterInstance, aid: FindingAid, corpus: str
+) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the stale artifacts with their stamps, and the deleted ones. Raises SourceError.
 
-    Artifacts whose outputs are pending are not stale, since a run would start at once that may have nothing to do.
+    Known failures are not stale, nor artifacts whose outputs are pending, since a run would start at once that may have
+    nothing to do.
     """
     plan = aid.open_run().plan(corpus)
     waits = Ledger(aid.store).pending(corpus)
-    listed = [(x.artifact_id, x.stamp) for x in plan.stale if not x.settled or x.stamp != waits.get(x.artifact_id)]
+    known = known_failures(instance, aid.indexer(corpus), plan.stale) - plan.lost.keys()
+    listed = [
+        (x.artifact_id, x.stamp)
+        for x in plan.stale
+        if x.artifact_id not in known and (not x.settled or x.stamp != waits.get(x.artifact_id))
+    ]
     return listed, list(plan.deleted)

@@ -95,9 +95,9 @@ class Indexer:
         known = self.ledger.decisions(self.name) if of else {}
         return find_changed_by_decisions(self.store, self.name, self.decided, bool(of and of.nodes), known)
 
-    def waiting(self, listings: Iterable[Listing]) -> dict[str, Failure]:
-        """Return the listed artifacts that failed before, and whose next try is not in this run."""
-        known = self.ledger.waiting(self.name)
+    def tried(self, listings: Iterable[Listing]) -> dict[str, Failure]:
+        """Return the listed artifacts that failed as they are now, in the same recipe."""
+        known = self.ledger.tried(self.name)
         before = ((listing, *known[listing.artifact_id]) for listing in listings if listing.artifact_id in known)
         source, recipe = self.corpus.source, self.recipe.id
         return {x.artifact_id: failure for x, failure, key in before if key == failure_key(x, source, recipe)}

@@ -41,6 +41,7 @@ from findingaid.indexing.options import BuildOptions, Progress
 from findingaid.indexing.plan import COMPARED, CorpusPlan, plan_corpus, refuse_loss, refuse_skips
 from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.release import Release, ReleaseResult
+from findingaid.indexing.retries import NEXT_RUN
 from findingaid.indexing.synopses import find_repeated_synopses, synthesizers_of
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
@@ -168,7 +169,7 @@ class Run:
         if getattr(indexer.corpus.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
             skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
         found = _discover(indexer.corpus.source)
-        waiting = indexer.waiting(found.listings)
+        waiting = {i: failure for i, failure in indexer.tried(found.listings).items() if failure.retry_in != NEXT_RUN}
         plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped, waiting)
         if plan.deleted and isinstance(indexer.corpus.source, SettlingSource) and not indexer.corpus.source.settle():
             plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])

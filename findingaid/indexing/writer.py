@@ -126,16 +126,21 @@ class BatchWriter:
             written["notes"] = notes_json(work.notes)
         written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else ""}
         if failure := next(work.failures(), None):
-            return failed(replace(row, **written), failure)
+            return replace(failed(replace(row, **written), failure), failed_key=self._key(work))
         waits_for = next((result.message for result in results.values() if result.outcome is Outcome.PENDING), "")
         return replace(row, **written, **NOT_FAILED, failed_message=waits_for)
 
     def _row_after_failure(self, work: ArtifactWork, failure: Failure) -> LedgerRow:
-        row = failed(work.row, failure)
-        if work.listing is None:  # the source was not asked
-            return replace(row, failed_key=work.row.failed_key, retry_in=work.row.retry_in)
-        key = failure_key(work.listing, self.corpus.source, self.recipe.id)
-        return replace(row, failed_key=key, retry_in=runs_until_retry(failure, row.failed_runs, work.listing))
+        row = replace(failed(work.row, failure), failed_key=self._key(work))
+        if work.listing is None:
+            return replace(row, retry_in=work.row.retry_in)
+        return replace(row, retry_in=runs_until_retry(failure, row.failed_runs, work.listing))
+
+    def _key(self, work: ArtifactWork) -> str:
+        """Return what a failure depends on; that of the failure before if the source was not asked."""
+        if work.listing is None:
+            return work.row.failed_key
+        return failure_key(work.listing, self.corpus.source, self.recipe.id)
 
     def _wants(self, stage: Stage) -> bool:
         """Return whether the corpus wants the output of one of the stages in WRITTEN."""

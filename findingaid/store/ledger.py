@@ -171,9 +171,14 @@ class Ledger:
             for kind, words, count in orjson.loads(row["notes"])
         ]
 
-    def waiting(self, corpus: str) -> dict[str, tuple[Failure, str]]:
-        """Map artifact id to (failure, its key) for failures that are not tried again in each run."""
-        found = self._failures(corpus, "failed_stage <> '' AND retry_in <> 1")
+    def stamps(self, corpus: str) -> dict[str, str]:
+        """Map the artifacts of a corpus to the stamps at which they were read."""
+        found = self.columns(corpus, "artifact_id", "stamp")
+        return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
+
+    def tried(self, corpus: str) -> dict[str, tuple[Failure, str]]:
+        """Map artifact id to (failure, its key) for failures that have a key."""
+        found = self._failures(corpus, "failed_stage <> '' AND failed_key <> ''")
         return {failure.artifact_id: (failure, key) for failure, key in found}
 
     def _failures(self, corpus: str, where: str) -> list[tuple[Failure, str]]:

@@ -11,7 +11,13 @@ import dagster as dg
 from dagster._check import CheckError
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, extract_data_version_from_entry
-from dagster._core.events import AssetObservationData, DagsterEvent, DagsterEventType, StepMaterializationData
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    AssetObservationData,
+    DagsterEvent,
+    DagsterEventType,
+    StepMaterializationData,
+)
 from dagster._core.execution.plan.step import ExecutionStep
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster_shared.record import replace
@@ -39,17 +45,40 @@ def log_asset_events(
             context.instance.event_log_storage.store_event_batch(entries[start : start + BATCH_SIZE])
 
 
+def log_planned(context: dg.OpExecutionContext, asset: dg.AssetKey, partitions: Sequence[str]) -> None:
+    """Log that this run is to materialize these partitions, as Dagster does for a run of assets.
+
+    Dagster shows those that get no materialization as in progress, and as failed once the run has failed.
+    """
+    step, kind = context.get_step_execution_context().step, DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    entries = [
+        _entry_of(context, step, kind, AssetMaterializationPlannedData(asset, key), f"{asset.to_user_string()} {key}")
+        for key in partitions
+    ]
+    for start in range(0, len(entries), BATCH_SIZE):
+        context.instance.event_log_storage.store_event_batch(entries[start : start + BATCH_SIZE])
+
+
 def _entry(
     context: dg.OpExecutionContext, step: ExecutionStep, logged: dg.AssetMaterialization | dg.AssetObservation
 ) -> dg.EventLogEntry:
-    kind, data = _payload(logged)
+    return _entry_of(context, step, *_payload(logged), logged.label)
+
+
+def _entry_of(
+    context: dg.OpExecutionContext,
+    step: ExecutionStep,
+    kind: DagsterEventType,
+    data: StepMaterializationData | AssetObservationData | AssetMaterializationPlannedData,
+    label: str,
+) -> dg.EventLogEntry:
     logged_event = DagsterEvent(
         event_type_value=kind.value,
         job_name=context.job_name,
         step_handle=step.handle,
         step_kind_value=step.kind.value,
         event_specific_data=data,
-        message=f"{kind.value.rsplit('_', 1)[-1].capitalize()} of {logged.label}",
+        message=f"{kind.value.rsplit('_', 1)[-1].capitalize()} of {label}",
     )
     return dg.EventLogEntry(  # type: ignore[no-untyped-call]  # dagster leaves it untyped
         error_info=None,
@@ -99,15 +128,18 @@ def latest_event_ids(
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
 
 
-def failed_attempts(instance: dg.DagsterInstance, asset: dg.AssetKey) -> set[str]:
-    """Return the partitions that Dagster shows as failed: a run planned them after their latest event, and failed."""
+def failed_attempts(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str = "") -> set[str]:
+    """Return the partitions that Dagster shows as failed: a run planned them after their latest event, and failed.
+
+    The run `run_id` counts as failed, too.
+    """
     planned = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
         asset
     )
     if not planned:
         return set()
     wanted = dg.RunsFilter(run_ids=list({run for run, _ in planned.values()}), statuses=[dg.DagsterRunStatus.FAILURE])
-    failed = {run.run_id for run in instance.get_runs(wanted)}
+    failed = {run_id, *(run.run_id for run in instance.get_runs(wanted))}
     return {key for key, (run, _) in planned.items() if run in failed}
 
 

@@ -26,11 +26,14 @@ from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines import stale
 from findingaid_dagster.resources import FindingAidResource
+from tests.code_location.test_automation import look
 from tests.code_location.test_checks import latest_metadata
 from tests.conftest import Cli, text_about
 from tests.support.location import SETTLED, STAGES, Location, open_location
 
 BINARY = b"\x00binary"
+
+UNCHANGED = "no partition is stale or missing, or changed since it failed"
 
 
 @pytest.fixture
@@ -225,8 +228,9 @@ def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(locati
     assert backfill_tick(location).startswith("launched backfill")
     assert "is under way" in backfill_tick(location)
     end_backfills(location)
-    assert not location.materialize(STAGES, "ledger.md").success
     assert "tried them" in backfill_tick(location)
+    assert not location.materialize(STAGES, "ledger.md").success
+    assert backfill_tick(location) == UNCHANGED
 
     change(location.cli.docs / "ledger.md", "touch", 1)
     assert backfill_tick(location).startswith("launched backfill")
@@ -235,13 +239,25 @@ def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(locati
     assert backfill_tick(location).startswith("launched backfill")
 
 
-def test_ticks_name_the_option_of_the_job_that_accepts_a_loss(location: Location) -> None:
+def test_a_source_that_is_away_is_one_failed_run_and_a_failed_tick_of_the_backfills(location: Location) -> None:
+    """They name the option of the job that accepts a loss."""
     location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
     location.begin()
     for path in location.cli.docs.iterdir():
         path.unlink()
 
-    for reason in (tick(location).skip_message, backfill_tick(location)):
+    first = tick(location)
+    (request,) = first.run_requests or ()
+    again = tick(location, first.cursor)
+    with pytest.raises(dg.DagsterUserCodeExecutionError) as error:
+        backfill_tick(location)
+    location.cli.docs.rmdir()
+    observing = look(location)
+
+    assert request.run_config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
+    assert [each.run_config for each in observing.run_requests or ()] == [request.run_config]
+    assert [*(again.run_requests or ()), *(look(location, observing.cursor).run_requests or ())] == []
+    for reason in (again.skip_message, error.value.user_exception):
         assert "`allow_loss: true`" in str(reason)
         assert "--allow-loss" not in str(reason)
 
@@ -267,7 +283,7 @@ def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(l
 
     assert location.failed() == set()
     assert location.events() - before == {("records", "ledger.md"): 1}
-    assert backfill_tick(location) == "no partition is stale, missing or failed"
+    assert backfill_tick(location) == UNCHANGED
 
 
 def evaluated(location: Location) -> set[str]:

@@ -180,11 +180,13 @@ def look(location: Location, cursor: str | None = None) -> dg.SensorExecutionDat
         return sensor.evaluate_tick(context)
 
 
-def test_many_changes_start_one_run_of_the_job_and_no_automation_and_no_run_once_they_were_tried(
+def test_many_changes_start_one_run_of_the_job_and_what_fails_in_it_is_tried_once_for_each_change(
     location: Location, ticks: Ticks
 ) -> None:
-    for number in range(FEW + 1):
-        location.cli.write(f"bad-{number}.md", b"\x00binary")
+    for number in range(FEW):
+        location.cli.write(f"new-{number}.md", text_about("something new"))
+    for name in ("bad.md", "writer.md"):
+        location.cli.write(name, b"\x00binary")
 
     first = look(location)
     (request,) = first.run_requests or ()
@@ -194,10 +196,17 @@ def test_many_changes_start_one_run_of_the_job_and_no_automation_and_no_run_once
     assert not job.execute_in_process(
         run_config=request.run_config, instance=location.instance, raise_on_error=False
     ).success
+    assert location.failed() == {(stage, name) for stage in STAGES for name in ("bad.md", "writer.md")}
 
     second = look(location, first.cursor)
-    assert not second.run_requests
-    assert "tried them" in (second.skip_message or "")
+    assert (second.run_requests, second.asset_events) == ([], [])
+    assert ticks.quiet()
+
+    location.cli.write("writer.md", b"\x00binary still")
+    os.utime(location.cli.docs / "writer.md", (SETTLED + 1, SETTLED + 1))
+    location.observe()
+    assert ticks.tick() == {"writer.md"}
+    assert ticks.quiet()
 
 
 def test_the_sensor_observes_nothing_while_the_job_runs(location: Location) -> None:

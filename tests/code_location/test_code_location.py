@@ -309,24 +309,32 @@ class TestSensor:
         second, quiet, cursor = self.tick(location, cursor)
         location.cli.write("bad.md", b"\x00binary")
         third, _, cursor = self.tick(location, cursor)
-        os.utime(location.cli.docs / "bad.md", (SETTLED, SETTLED))
+        fourth, reason, cursor = self.tick(location, cursor)
         location.index()
-        anew, _, cursor = self.tick(location)
-        location.index()
-        fourth, reason, _ = self.tick(location, cursor)
+        fifth, tried, _ = self.tick(location, cursor)
 
-        assert first == third == anew == [run]
+        assert first == third == [run]
         assert (second, quiet) == ([], "nothing changed")
-        assert fourth == []
-        assert "tried them" in (reason or "")
+        assert (fourth, reason) == ([], "docs: as stale as when a run was started: see that run")
+        assert (fifth, tried) == ([], "nothing changed")
 
-    def test_a_source_that_cannot_be_listed_is_the_reason(self, location: Location) -> None:
-        location.cli.settings["corpora"] = {"gone": {"source": {"kind": "files", "root": "nowhere"}}}
+    def test_a_source_that_cannot_be_listed_starts_one_run_beside_those_for_other_corpora(
+        self, location: Location
+    ) -> None:
+        gone = {"source": {"kind": "files", "root": "nowhere"}}
+        location.cli.settings["corpora"] = {"gone": gone, **location.cli.settings["corpora"]}
+        location.cli.configure()
 
-        requests, reason, _ = self.tick(location)
+        first, _, cursor = self.tick(location)
+        location.index(corpora=["docs"])
+        second, reason, cursor = self.tick(location, cursor)
+        location.cli.write("added.md", text_about("added"))
+        third, _, _ = self.tick(location, cursor)
 
-        assert requests == []
+        assert first == [{"ops": {"discover": {"config": {"corpora": ["docs", "gone"]}}}}]
+        assert second == []
         assert "no such directory" in (reason or "")
+        assert third == [{"ops": {"discover": {"config": {"corpora": ["docs"]}}}}]
 
 
 def test_a_corpus_with_a_schedule_has_one_that_indexes_it_alone(location: Location) -> None:
