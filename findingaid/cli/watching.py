@@ -133,12 +133,25 @@ def require_watchfiles() -> None:
 
 @contextmanager
 def watching(arguments: Sequence[str]) -> Iterator[None]:
-    """Run `findingaid watch` in a process of its own that ends with this one, even if this one is killed."""
+    """Run `findingaid watch` in a process of its own that ends with this one, even if this one is killed.
+
+    If it ends before, a line says so: the server goes on with what is indexed by then.
+    """
     require_watchfiles()
     command = [sys.executable, "-m", "findingaid", "watch", "--until-eof", *arguments]
+    over = threading.Event()
+
+    def tell_the_end() -> None:
+        status = process.wait()
+        if not over.is_set():
+            problem = f"the process that watches has ended with status {status}, and no change is indexed any more"
+            click.echo(f"Error: {problem}: restart the server", err=True)
+
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr) as process:  # noqa: S603  # its own program
+        threading.Thread(target=tell_the_end, daemon=True).start()
         try:
             yield
         finally:
+            over.set()
             if process.stdin:
                 process.stdin.close()

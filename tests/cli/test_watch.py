@@ -239,6 +239,23 @@ def test_a_server_that_watches_answers_with_what_was_just_saved_and_takes_its_wa
     assert children
 
 
+@pytest.mark.slow
+def test_a_server_says_that_its_watcher_has_ended_and_goes_on(cli: Cli) -> None:
+    cli.write("a.md", text_about("alpha"))
+    cli.run("index")
+    with running(cli, "serve", "http", "--port", "0", "--watch") as server:
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        eventually(children.read_text)
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+
+        line = server.stdout.readline() if server.stdout else ""
+        while "no change is indexed any more" not in line:
+            assert server.poll() is None, line
+            line = server.stdout.readline() if server.stdout else ""
+
+    assert "the process that watches has ended with status -9" in line
+
+
 def test_a_source_that_is_not_local_changes_by_interval() -> None:
     corpora = {"docs": Corpus("docs", MemorySource({"a": "text"}), WholeText())}
     yielded = []

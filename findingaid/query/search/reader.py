@@ -207,8 +207,9 @@ class Reader:
             return
         precision = differing_precision(made, configured)
         raise StoreError(
-            f"the index was made with embedder {made}, the configuration says {configured}: run `findingaid index`, or"
-            f" set {f'`embedder.precision: {precision}`' if precision else '`embedder` back'}"
+            f"the index was made with embedder {made}, the configuration says {configured}: run `findingaid index`,"
+            f" set {f'`embedder.precision: {precision}`' if precision else '`embedder` back'}, or restart a server"
+            " whose configuration has changed since"
         )
 
     def nearest(
