@@ -277,18 +277,17 @@ def test_long_filters_are_answered_as_long_as_they_are_flat(aid: FindingAid) -> 
 
 
 @pytest.mark.parametrize(("made", "configured"), [("fp32", "int8"), ("int8", "fp32")])
-def test_an_index_of_another_precision_names_that_setting(cli: Cli, made: str, configured: str) -> None:
-    cli.write("a.md", "a van")
-    cli.settings["embedder"] = {"kind": "sentence-transformers", "dimensions": 64, "precision": made}
-    assert cli.run("index").exit_code == 0
-    cli.settings["embedder"]["precision"] = configured
+def test_an_index_of_another_precision_names_that_setting(own: Cli, made: str, configured: str) -> None:
+    own.settings["embedder"] = {"kind": "sentence-transformers", "dimensions": 64, "precision": made}
+    assert own.run("index").exit_code == 0
+    own.settings["embedder"]["precision"] = configured
 
-    said = refusal(cli.run("search", "van"))
+    said = refusal(own.run("search", "ledger"))
 
     assert f": run `findingaid index`, set `embedder.precision: {made}`, or " in said
-    assert cli.run("search", "van", "--set", f"embedder.precision={made}").exit_code == 0
-    cli.settings["embedder"]["dimensions"] = 32
-    assert ", set `embedder` back, or " in refusal(cli.run("search", "van"))
+    assert own.run("search", "ledger", "--set", f"embedder.precision={made}").exit_code == 0
+    own.settings["embedder"]["dimensions"] = 32
+    assert ", set `embedder` back, or " in refusal(own.run("search", "ledger"))
 
 
 def test_a_store_that_cannot_answer_is_one_line(own: Cli) -> None:
