@@ -30,7 +30,12 @@ def keep_output(context: click.Context, _: click.Parameter, for_programs: bool) 
 
 
 def escape_output() -> None:
-    """Have characters that standard output cannot encode, as in a locale of Latin-1, printed as escapes."""
+    """Have characters that standard output cannot encode, as in a locale of Latin-1, printed as escapes.
+
+    A standard output that is closed is opened on nothing, so that no file takes its descriptor.
+    """
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -93,6 +93,17 @@ def test_a_closed_stream_does_not_bring_prints_into_the_other(closed: str) -> No
     assert (done.stdout == "") == closed.startswith("1")
 
 
+def test_a_command_whose_output_is_closed_does_its_work(cli: Cli) -> None:
+    cli.write("a.md", text_about("alpha"))
+    cli.configure()
+    command = ["sh", "-c", '"$0" "$@" >&-', sys.executable, "-m", "findingaid", "index", "--config", str(cli.config)]
+
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cli.run("search", "alpha").exit_code == 0
+
+
 def test_a_reader_that_leaves_is_no_error_of_the_program() -> None:
     much = COMMAND.replace("[0, 24]", "[0] * 99_999")
     piped = ["sh", "-c", '"$0" -c "$1" --json | true', sys.executable, much]

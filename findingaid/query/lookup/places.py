@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -38,9 +39,14 @@ class Location:
 
     def __str__(self) -> str:
         """Return path and place, the path relative to the working folder if that is shorter; else corpus and id."""
-        name = min(self.path, os.path.relpath(self.path), key=len) if self.path else f"{self.corpus}/{self.artifact_id}"
-        name += self.inside
+        name = (_shortest(self.path) if self.path else f"{self.corpus}/{self.artifact_id}") + self.inside
         return f"{name}:{self.line}" if self.line else ", ".join(filter(None, (name, self.part)))
+
+
+def _shortest(path: str) -> str:
+    with suppress(OSError):  # the working folder was deleted
+        return min(path, os.path.relpath(path), key=len)
+    return path
 
 
 def locate_hits(reader: Reader, corpora: Mapping[str, Corpus], hits: Sequence[Hit]) -> list[Location]:

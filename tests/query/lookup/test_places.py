@@ -52,6 +52,14 @@ def test_a_path_is_relative_to_the_working_folder_where_that_is_shorter(
     assert str(place) == f"{tmp_path}/docs/a.md:{place.line}".removeprefix("/")
 
 
+def test_a_path_is_whole_where_the_working_folder_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    assert str(Location("docs", "a.md", "/srv/docs/a.md", 3)) == "/srv/docs/a.md:3"
+
+
 def test_an_artifact_without_a_file_has_corpus_id_and_line(aid: FindingAid) -> None:
     (place,) = aid.locate(aid.search("vector", 1, mode="lexical", corpora=["memory"]))
 
