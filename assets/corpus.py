@@ -207,6 +207,7 @@ def materialize(
                 _drop_partitions(context, corpus, absent)
             else:  # steps that follow would be told that these have records, and a backfill ends if a partition goes
                 failed += [f"{i}: gone or skipped before it was indexed: run the index job" for i in absent]
+        indexer.retract_other_embedders(partial=True)
         before = read_published(aid)
         release = run.close([corpus])
     log_remarks(context, corpus, total)

@@ -87,7 +87,9 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
         with in_one_line(f"{of.name}: "):
             found = _to_backfill(context.instance, aid, of.name)
         if not found:
-            return dg.SkipReason("no partition is stale or missing, or changed since it failed")
+            held = aid.store.exists() and not aid.publisher.current()
+            unseen = "; readers do not see the newest records" if held else ""
+            return dg.SkipReason(f"no partition is stale or missing, or changed since it failed{unseen}")
         tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))
         if before and before.tags.get(TRIED_TAG) == tried:
             return dg.SkipReason(

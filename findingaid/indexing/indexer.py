@@ -36,7 +36,7 @@ from findingaid.indexing.recipe import Recipe, recipe_of
 from findingaid.indexing.retries import NEVER, failure_key
 from findingaid.indexing.work import Batch
 from findingaid.indexing.writer import BatchWriter, failed
-from findingaid.model import PARTS, Failure, Listing, Stage
+from findingaid.model import PARTS, WRITTEN, Failure, Listing, Stage
 from findingaid.protocols import Embedder
 from findingaid.reports import BatchReport
 from findingaid.store import Lease, Ledger, LedgerRow, SkippedArtifacts, Store, schemas
@@ -238,17 +238,21 @@ class Indexer:
             if written:
                 self.ledger.follow(self.name, [], lease.check, gone=written)
 
-    def retract_other_embedders(self) -> None:
+    def retract_other_embedders(self, *, partial: bool = False) -> None:
         """Remove records whose vectors another embedder made.
 
-        Called after a run, when only artifacts that failed in it still have such records. The ledger marks the removed
-        records as to be built again.
+        Called after a run, when only artifacts that failed in it still have such records. After a `partial` run others
+        may have some too, which are still to be built: then none are removed. The ledger marks the removed records as
+        to be built again.
         """
         theirs = self.foreign_records
         if not self.store.count("records", theirs):
             return
         with self.lease.on(self.name) as lease:
             ids = sorted(set(self.store.rows("records", ["artifact_id"], theirs)["artifact_id"].to_pylist()))
+            failed = {each.artifact_id for each in self.ledger.failures(self.name) if each.stage not in WRITTEN}
+            if partial and not failed.issuperset(ids):
+                return
             rows = self.ledger.rows(self.name, ids).values()
             written = self._put([row.writing([Stage.RECORDS]) for row in rows])
             none = schemas.records(self.pipeline.dim).empty_table()

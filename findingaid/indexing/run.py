@@ -267,9 +267,9 @@ class Run:
             if not plan.allow_loss:
                 refuse_skips(len(newly_skipped), indexer.ledger.count(plan.corpus), indexer.corpus.max_loss)
             indexer.remove(newly_skipped)
+        if plan.partial or plan.failures or any(report.failed for report in reports):
+            indexer.retract_other_embedders(partial=plan.partial)
         if not plan.partial:
-            if plan.failures or any(report.failed for report in reports):
-                indexer.retract_other_embedders()
             indexer.collect_unwanted_batches()
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
         written = indexer.pipeline.synopses if report.calls.synthesize else None

@@ -286,6 +286,17 @@ def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(l
     assert backfill_tick(location) == UNCHANGED
 
 
+def test_a_materialization_with_another_embedder_publishes_beside_what_fails(location: Location) -> None:
+    location.begin()
+    location.cli.write("ledger.md", BINARY)
+    location.cli.settings["embedder"] = {"kind": "findingaid.testing.CountingEmbedder", "name": "other"}
+
+    assert not location.materialize(STAGES, "ledger.md", "writer.md").success
+
+    assert {hit.artifact_id for hit in location.aid.search("about", 50)} == {"reader.md", "vector.md", "writer.md"}
+    assert location.failed() == {(stage, "ledger.md") for stage in STAGES}
+
+
 def evaluated(location: Location) -> set[str]:
     """Return the checks that Dagster shows as evaluated for the latest materialization of their asset."""
     keys = [

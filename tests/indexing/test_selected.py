@@ -84,6 +84,19 @@ def test_a_run_over_named_artifacts_with_another_embedder_takes_nothing_from_rea
     assert len(make_aid().search("ledger", k=20, per_artifact=True)) == 3
 
 
+@pytest.mark.usefixtures("indexed")
+def test_what_fails_under_another_embedder_keeps_no_others_from_readers(make_aid: Make, source: MemorySource) -> None:
+    source.broken.add("ledger.md")
+    other = make_aid(embedder=CountingEmbedder(name="other"))
+
+    assert other.index(artifacts=["reader.md", "vector.md"]).unpublished
+    report = other.index(artifacts=["ledger.md"])
+
+    assert [failure.artifact_id for failure in report.corpora["docs"].failed] == ["ledger.md"]
+    assert report.unpublished is None
+    assert {hit.artifact_id for hit in other.search("ledger", 50)} == {"reader.md", "vector.md"}
+
+
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
