@@ -24,7 +24,7 @@ from findingaid.metrics import load_cases
 from findingaid.query.answers import compose as composing
 from findingaid.query.answers.compose import compose
 from findingaid.query.answers.evidence import Question, find_evidence
-from findingaid.query.answers.relevance import HIGH, MEDIUM, REFUSED, estimate_relevance
+from findingaid.query.answers.relevance import HIGH, MEDIUM, REFUSED, Measured, estimate_relevance
 from findingaid.store import Store
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import MemorySource
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class Best:
     """Measurements of the most relevant claim of an answer, and whether the answer cites a right artifact."""
 
     group: str
@@ -122,7 +122,7 @@ def pages() -> Set:
     return texts, [Asked(c.query, frozenset(name.partition("/")[2] for name in c.expected), "own") for c in cases]
 
 
-def measure(name: str, given: Set, foreign: Sequence[str], store: Path) -> Iterator[Measured]:
+def measure(name: str, given: Set, foreign: Sequence[str], store: Path) -> Iterator[Best]:
     texts, asked = given
     corpus = Corpus(name, MemorySource(dict(texts)), WholeText(), claims=Claiming(ExtractiveClaims()))
     aid = FindingAid(Store(str(store / name)), MiniLM(), {name: corpus})
@@ -133,10 +133,10 @@ def measure(name: str, given: Set, foreign: Sequence[str], store: Path) -> Itera
             best = max(claims, key=evidence.relevance)
             covered = len(best.words & evidence.terms.keys()) / len(evidence.terms)
             cited = {place.artifact_id for claim in claims for place in claim.places}
-            yield Measured(name, one.origin, best.above or 0.0, covered, bool(cited & one.expected))
+            yield Best(name, one.origin, best.above or 0.0, covered, bool(cited & one.expected))
 
 
-def fitted(found: Sequence[Measured]) -> np.ndarray[Any, Any]:
+def fitted(found: Sequence[Best]) -> np.ndarray[Any, Any]:
     """Return the constant and the weights of a logistic regression in which every set counts the same."""
     given = np.array([[1.0, m.above, m.covered] for m in found])
     right = np.array([m.right for m in found], float)
@@ -167,7 +167,7 @@ def main() -> None:
         "pages": pages(),
     }
     composing.REFUSED = 1e-9  # type: ignore[attr-defined]  # what the threshold would refuse is measured too
-    found: list[Measured] = []
+    found: list[Best] = []
     for name, one in sets.items():
         others = [a.query for other in sets.values() if other is not one for a in rng.sample(list(other[1]), FOREIGN)]
         found += measure(name, one, others, given.store)
@@ -175,17 +175,17 @@ def main() -> None:
     report(found)
 
 
-def report(found: Sequence[Measured]) -> None:
+def report(found: Sequence[Best]) -> None:
     """Print the figures of the weights in use, and of weights that are fitted to the other sets."""
     fits = {group: fitted([m for m in found if m.group != group]) for group in {m.group for m in found}}
     given = np.array([[1.0, m.above, m.covered] for m in found])
     unseen = np.array([1 / (1 + np.exp(-fits[m.group] @ row)) for m, row in zip(found, given, strict=True)])
     print(f"weights fitted to all sets: {np.round(fitted(found), 2)}")
-    figures("weights in use", found, np.array([estimate_relevance(m.covered, m.above) for m in found]))
+    figures("weights in use", found, np.array([estimate_relevance(Measured(m.covered, m.above)) for m in found]))
     figures("weights fitted to the other sets", found, unseen)
 
 
-def figures(name: str, found: Sequence[Measured], relevance: np.ndarray[Any, Any]) -> None:
+def figures(name: str, found: Sequence[Best], relevance: np.ndarray[Any, Any]) -> None:
     right, origin = np.array([m.right for m in found]), np.array([m.origin for m in found])
     print(f"{name}: {len(found)} questions, {right.sum()} with a right answer")
     for of, those in {"right": right, **{o: origin == o for o in ("own", "left out", "near", "other")}}.items():

@@ -146,13 +146,18 @@ class ExtractiveClaims:
 
 def _not_prose(metadata: Mapping[str, Any]) -> str:
     """Return the type of a text that has no sentences, such as a program; "" for prose."""
-    kind = next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
+    kind = media_type(metadata)
     return "" if kind in PROSE or metadata.get("readme_type") in PROSE else kind
+
+
+def media_type(metadata: Mapping[str, Any]) -> str:
+    """Return the media type of a text by the metadata of its artifact."""
+    return next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
 
 
 def sentences_of(text: str, metadata: Mapping[str, Any]) -> Iterator[ProseSentence]:
     """Yield the sentences of a text, read as the metadata of its artifact says."""
-    kind = next((str(metadata[key]) for key in HINTS if metadata.get(key)), "text/markdown")
+    kind = media_type(metadata)
     return prose_sentences(text, "text/markdown" in {kind, metadata.get("readme_type")})
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from findingaid.claims.model import ClaimStatus, Evidence, Tier, Truth
 from findingaid.model import Fresh
+from findingaid.query.answers.answer_types import asked_type, stated
 from findingaid.query.answers.quotes import Quote, overlaps_any
 from findingaid.query.answers.relevance import (
     BESIDE,
@@ -22,6 +23,7 @@ from findingaid.query.answers.relevance import (
     REFUSED,
     ClaimsStanding,
     Confidence,
+    Measured,
     confidence_of,
     estimate_relevance,
     percent,
@@ -281,8 +283,14 @@ class Answer:
         if not self.sentences:
             return self._missing
         if self.relevance < MEDIUM:
-            return f"weak: this may not answer the question (relevance {percent(self.relevance)})"
+            kind = asked_type(self.query)
+            lacks = f"it asks for {kind.words}, and none is stated; " if kind and not self._states_it else ""
+            return f"weak: this may not answer the question ({lacks}relevance {percent(self.relevance)})"
         return "contested: another claim contradicts it" if self.standing == "contested" else ""
+
+    @property
+    def _states_it(self) -> bool:
+        return bool(stated(self.query, self.sentences[0].text))
 
     @property
     def _missing(self) -> str:
@@ -372,14 +380,16 @@ class EvidenceSet:
         """Quotes that may answer the query, or add to the answer, best first."""
         if not self.quotes or self.quotes[0].relevance < REFUSED:
             return []
-        return [quote for quote in self.quotes if quote.relevance >= BESIDE]
+        return [quote for quote in self.quotes if quote.relevance >= BESIDE * self.quotes[0].relevance]
 
     def relevance(self, claim: Citable) -> float:
         """Return the estimated probability that evidence answers the query; 0 for a claim without any of the terms."""
         if isinstance(claim, Quote):
             return claim.relevance
         covered = len(claim.words & self.terms.keys())
-        return estimate_relevance(covered / len(self.terms), claim.above) if covered else 0.0
+        if not covered:
+            return 0.0
+        return estimate_relevance(Measured(covered / len(self.terms), claim.above, stated(self.query, claim.text)))
 
     def adds(self, claim: CitableClaim, chosen: Sequence[CitableClaim]) -> bool:
         """Return whether a claim covers at least half as many terms as the best one, or a term not covered before.

@@ -16,7 +16,7 @@ from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
 from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
 from findingaid.query.answers.quotes import find_quotes
-from findingaid.query.answers.relevance import REFUSED, estimate_relevance
+from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
 from findingaid.query.search.filters.validation import validate_filter
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
@@ -227,7 +227,7 @@ def _find_passages_beside(searcher: Searcher, reader: Reader, best: Request) -> 
         cosine = next((rank.score for rank in hit.ranks if rank.ranker == "dense"), None)
         above = None if cosine is None else scores.above(cosine)
         covered = len(stems([hit.text], lexical) & terms.keys()) / len(terms)
-        if covered and estimate_relevance(covered, above) >= REFUSED:
+        if covered and estimate_relevance(Measured(covered, above)) >= REFUSED:
             place = hit.corpus, hit.artifact_id, hit.record_id, hit.surface_kind, hit.span
             found.append(FoundPassage(*place, hit.text, artifact_version=hit.artifact_version, place=hit.place))
     return found

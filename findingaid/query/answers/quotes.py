@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from findingaid.claims.extraction import BEGINS, ENDS, sentences_of
+from findingaid.claims.extraction import BEGINS, ENDS, media_type, sentences_of
 from findingaid.claims.model import Evidence, claim_id
 from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
-from findingaid.model import CLAIM, Fresh, Hit
-from findingaid.query.answers.relevance import OF_SENTENCE, estimate_relevance
+from findingaid.model import CLAIM, Artifact, Fresh, Hit
+from findingaid.query.answers.answer_types import stated
+from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
 from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
+from findingaid.text.entries import LABELLED, entries
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
 from findingaid.text.structure import page_at, page_in_words
-from findingaid.text.words import LETTERS, salient, stems
+from findingaid.text.words import LETTERS, found_stems, salient, stems
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 EMBEDDED = 64
 """Maximum number of sentences that are embedded for a question: those with most of its words."""
+
+MAIL = "message/rfc822"
+"""Media type of mails, whose first lines have labels: who wrote to whom is not what a mail says."""
 
 LEAST_WORDS, LONGEST = 3, 600
 """Minimum words and maximum characters of a sentence. A shorter one says nothing, a longer one is a passage."""
@@ -82,12 +87,12 @@ class Quote:
 
 
 class _Sentence(NamedTuple):
-    """Sentence of a hit, with its span in the artifact and the share of the question's words that it has."""
+    """Sentence or entry of a hit, its span in the artifact, and the sentence that it continues."""
 
     hit: Hit
     text: str
     span: Span
-    covered: float
+    before: str = ""
 
 
 def find_quotes(
@@ -105,27 +110,53 @@ def find_quotes(
     from which a retracted or contested claim was taken is left out.
     """
     lexical = searcher.store.lexical
-    terms = salient(query, lexical)
     hidden = _hidden_spans(reader, hits, eligible)
     found = [
-        _Sentence(hit, text, span, len(stems([text], lexical) & terms.keys()) / len(terms))
-        for hit, text, span in _read_sentences(reader, hits)
-        if eligible.allows(claim_id(hit.corpus, text), Evidence.VERIFIED, True, tiers)
-        and not any(_overlap(span, other) for other in hidden.get((hit.corpus, hit.artifact_id), ()))
+        sentence
+        for sentence in _read_sentences(reader, hits)
+        if eligible.allows(claim_id(sentence.hit.corpus, sentence.text), Evidence.VERIFIED, True, tiers)
+        and not any(
+            _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
+        )
     ]
-    found = sorted(found, key=lambda sentence: -sentence.covered)[:EMBEDDED]
-    versions, above = _measure(searcher, reader, query, corpora, found)
+    measured = sorted(
+        zip(found, _measure_words(query, found, lexical), strict=True),
+        key=lambda each: (-each[1].in_context, -each[1].covered),
+    )[:EMBEDDED]
+    versions, above = _measure_meaning(searcher, reader, query, corpora, [sentence for sentence, _ in measured])
     quotes = [
         _quote(
             sentence,
             versions[sentence.hit.record_id],
-            estimate_relevance(sentence.covered, score, OF_SENTENCE),
+            estimate_relevance(replace(words, above=score), OF_SENTENCE),
             lexical,
         )
-        for sentence, score in zip(found, above, strict=True)
+        for (sentence, words), score in zip(measured, above, strict=True)
         if sentence.hit.record_id in versions
     ]
     return sorted(quotes, key=lambda quote: -quote.relevance)
+
+
+def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical) -> list[Measured]:
+    """Return the measurements of sentences for which no embedding is needed."""
+    terms = salient(query, lexical).keys()
+    heads = {s.hit.record_id: _head(s.hit) for s in sentences}
+    of_heads = {record_id: stems([head], lexical) & terms for record_id, head in heads.items()}
+    of_hits = {s.hit.record_id: s.hit.text for s in sentences}
+    of_passages = {i: of_heads[i] | found_stems(frozenset(terms), text, lexical) for i, text in of_hits.items()}
+    measured = []
+    for sentence in sentences:
+        own, record_id = stems([sentence.text], lexical) & terms, sentence.hit.record_id
+        context = own | of_heads[record_id] | (stems([sentence.before], lexical) & terms)
+        shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
+        covered, in_context, in_passage = shares
+        measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage))
+    return measured
+
+
+def _head(hit: Hit) -> str:
+    """Return the title and the headings of a hit."""
+    return " ".join([str(hit.metadata.get("title", "")), *map(str, hit.metadata.get("headings") or ())])
 
 
 def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical) -> Quote:
@@ -146,24 +177,40 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
     )
 
 
-def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[tuple[Hit, str, Span]]:
-    """Yield each whole sentence of the hits once, without markup, with its span in the artifact."""
+def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
+    """Yield each whole sentence and each entry of the hits once, without markup."""
     artifacts = reader.artifacts({hit.artifact_id for hit in hits})
     seen = set()
     for hit in hits:
         artifact, _ = artifacts.get((hit.corpus, hit.artifact_id), (None, ""))
-        start = hit.span[0] if hit.span else 0
-        for sentence in sentences_of(hit.text, artifact.metadata if artifact else {}):
-            span = (start + sentence.span[0], start + sentence.span[1])
-            key = (hit.corpus, hit.artifact_id, span)
-            if key not in seen and _says_something(sentence.text) and not _is_cut(sentence, hit):
+        for sentence in _sentences_of_hit(hit, artifact):
+            key = (hit.corpus, hit.artifact_id, sentence.span)
+            if key not in seen:
                 seen.add(key)
-                yield hit, sentence.text, span
+                yield sentence
 
 
-def _says_something(text: str) -> bool:
-    """Return whether a text ends as a statement, which titles and the items of most lists do not."""
-    return len(LETTERS.findall(text)) >= LEAST_WORDS and len(text) <= LONGEST and bool(ENDS.search(text))
+def _sentences_of_hit(hit: Hit, artifact: Artifact | None) -> Iterator[_Sentence]:
+    metadata = artifact.metadata if artifact else {}
+    start = hit.span[0] if hit.span else 0
+    before = ""
+    for sentence in sentences_of(hit.text, metadata):
+        if _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
+            span = (start + sentence.span[0], start + sentence.span[1])
+            yield _Sentence(hit, sentence.text, span, "" if sentence.first else before)
+        before = sentence.text
+    head = artifact.raw[:LONGEST] if artifact and isinstance(artifact.raw, str) else ""
+    for text, (first, last) in entries(hit.text, media_type(metadata), head):
+        if LETTERS.search(text) and len(text) <= LONGEST:
+            yield _Sentence(hit, text, (start + first, start + last))
+
+
+def _says_something(text: str, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a text ends as a statement, which titles and the items of most lists do not, or has a label."""
+    if len(text) > LONGEST:
+        return False
+    labelled = LABELLED.fullmatch(text) and media_type(metadata) != MAIL
+    return bool(labelled or (len(LETTERS.findall(text)) >= LEAST_WORDS and ENDS.search(text)))
 
 
 def _is_cut(sentence: ProseSentence, hit: Hit) -> bool:
@@ -188,7 +235,7 @@ def _hidden_spans(reader: Reader, hits: Sequence[Hit], eligible: Eligible) -> Ma
     return found
 
 
-def _measure(
+def _measure_meaning(
     searcher: Searcher, reader: Reader, query: str, corpora: Sequence[str], sentences: Sequence[_Sentence]
 ) -> tuple[Mapping[str, str], Sequence[float | None]]:
     """Return record id -> artifact version, and for each sentence its deviations above unrelated questions.

@@ -1,32 +1,55 @@
-"""Relevance of evidence to a question: the estimated probability that it answers it, from two measurements.
+"""Relevance of evidence to a question: the estimated probability that it answers it, from measurements.
 
-- `covered`: the share of the question's salient words that the claim or the sentence has, as stems.
-- `above`: by how many deviations its dense score is above those of unrelated questions, see
-  `findingaid.query.search.probes`. For a sentence of a passage, the sum of those of the sentence and of the passage.
-  None for an embedder without meaning; then words alone decide.
-
-The probability is logistic: 1 / (1 + exp(-(constant + weight above + weight covered))). The weights were fitted to
-questions with known evidence, see `benchmarks/answers.py` and benchmarks/RESULTS.md.
+The probability is logistic: 1 / (1 + exp(-(constant + the weighted sum of the measurements))). The weights were fitted
+to questions with known evidence, see `benchmarks/answers.py`, `benchmarks/confidence.py` and benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 Confidence = Literal["high", "medium", "low"]
 
 ClaimsStanding = Literal["contested", "unreviewed", "working", "actionable", "stable"]
 """How far claims can be relied on, weakest first."""
 
-Weights = tuple[float, float, float]
-"""Constant, weight of `above` and weight of `covered`."""
 
-OF_CLAIM: Weights = (-7.6, 0.7, 4.3)
-OF_SENTENCE: Weights = (-8.7, 0.5, 1.5)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measurements of a claim or a sentence against a question.
 
-BY_WORDS = (-4.2, 8.4)
-"""Constant and weight of `covered`, for an embedder without meaning."""
+    - `covered`: the share of the question's salient words that it has, as stems; `in_context` with the sentence before
+      it, the title and the headings, `in_passage` with its whole passage.
+    - `above`: by how many deviations its dense score is above those of unrelated questions, see
+      `findingaid.query.search.probes`. For a sentence, the sum of those of the sentence and of its passage. None for an
+      embedder without meaning; then words alone decide.
+    - `stated`: how far it states what the question asks for, from 0 to 1, see `answer_types`.
+    """
+
+    covered: float
+    above: float | None = None
+    stated: float = 1.0
+    in_context: float = 0.0
+    in_passage: float = 0.0
+
+
+class Weights(NamedTuple):
+    """Constant of a probability, and the weights of the measurements."""
+
+    constant: float
+    above: float = 0.0
+    covered: float = 0.0
+    in_context: float = 0.0
+    in_passage: float = 0.0
+    stated: float = 2.2
+
+
+OF_CLAIM = Weights(-9.8, above=0.7, covered=4.3)
+OF_SENTENCE = Weights(-10.75, above=0.41, in_context=1.3, in_passage=1.8)
+BY_WORDS = Weights(-6.4, covered=8.4)
+"""Weights for an embedder without meaning."""
 
 REFUSED = 0.2
 """Relevance below which nothing is cited.
@@ -34,20 +57,30 @@ REFUSED = 0.2
 Measured with claims: 1 % of the questions about other subjects reach it, and 96 % of those that are answered rightly.
 """
 
-BESIDE = 0.05
-"""Relevance below which a sentence is not cited beside one that reaches `REFUSED`. It may add to an answer."""
+BESIDE = 0.2
+"""Share of the best sentence's relevance that another sentence must have to be cited beside it."""
 
 MEDIUM, HIGH = 0.5, 0.8
 """Least relevance of an answer with medium confidence, and of one from passages alone with high confidence."""
 
 
-def estimate_relevance(covered: float, above: float | None, weights: Weights = OF_CLAIM) -> float:
+UNSTATED = 0.45
+"""Most relevance of evidence that states nothing of what is asked for. Its confidence is low."""
+
+
+def estimate_relevance(found: Measured, weights: Weights = OF_CLAIM) -> float:
     """Return the estimated probability, from 0 to 1, that evidence with these measurements answers the question."""
-    if above is None:
-        constant, weight = BY_WORDS
-        return _logistic(constant + weight * covered)
-    constant, by_score, by_words = weights
-    return _logistic(constant + by_score * above + by_words * covered)
+    if found.above is None:
+        weights = BY_WORDS
+    probability = _logistic(
+        weights.constant
+        + weights.above * (found.above or 0.0)
+        + weights.covered * found.covered
+        + weights.in_context * found.in_context
+        + weights.in_passage * found.in_passage
+        + weights.stated * found.stated
+    )
+    return probability if found.stated else min(probability, UNSTATED)
 
 
 def confidence_of(relevance: float, standing: ClaimsStanding | None, *, quotes: bool, gaps: bool) -> Confidence:

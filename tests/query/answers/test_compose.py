@@ -24,7 +24,7 @@ from findingaid.query.answers.compose import (
     repeats,
 )
 from findingaid.query.answers.generation import OpenAIAnswerer, generate_answer, verify_sentences
-from findingaid.query.answers.relevance import estimate_relevance
+from findingaid.query.answers.relevance import UNSTATED, Measured, estimate_relevance
 from findingaid.query.answers.verification import LexicalVerifier
 from findingaid.testing import OpenAIServer
 from findingaid.text.analyzer import Lexical
@@ -244,11 +244,12 @@ def test_an_answer_to_a_question_with_a_gap_has_no_high_confidence() -> None:
 def test_relevance_is_a_probability_that_grows_with_words_and_score(
     covered: float, above: float, more: float, higher: float
 ) -> None:
-    relevance = estimate_relevance(covered, above)
+    relevance = estimate_relevance(Measured(covered, above))
 
     assert 0 <= relevance <= 1
-    assert estimate_relevance(min(1, covered + more), above + higher) >= relevance
-    assert estimate_relevance(min(1, covered + more), None) >= estimate_relevance(covered, None)
+    assert estimate_relevance(Measured(min(1, covered + more), above + higher)) >= relevance
+    assert estimate_relevance(Measured(min(1, covered + more))) >= estimate_relevance(Measured(covered))
+    assert estimate_relevance(Measured(covered, above, stated=0.0)) <= min(relevance, UNSTATED)
 
 
 def test_a_weak_answer_and_one_without_sentences_say_so() -> None:

@@ -141,10 +141,21 @@ def test_the_command_answers_with_the_default_corpus_settings(cli: Cli) -> None:
     assert ">>The ledger keeps one row an artifact.<<" in cli.run("show", place).stdout
 
 
-def test_a_long_text_without_prose_has_no_answer(make: Callable[..., FindingAid]) -> None:
-    aid = make({"table.md": "| tag | moves |\n| --- | --- |\n| readers | never |\n"})
+def test_a_text_without_sentences_and_entries_has_no_answer(make: Callable[..., FindingAid]) -> None:
+    aid = make({"list.md": "# Tag of readers\n\n- moves\n- never moves\n"})
 
     answer = aid.answer("when does the tag of readers move")
 
     assert answer.answer == ""
-    assert answer.passages[0].artifact_id == "table.md"
+    assert answer.passages[0].artifact_id == "list.md"
+
+
+def test_a_row_of_a_table_and_an_item_with_a_label_are_quoted(make: Callable[..., FindingAid]) -> None:
+    text = "# Readers\n\n| tag | moves |\n| --- | --- |\n| readers | after checks |\n\n"
+    aid = make({"table.md": text + "- Password of the router: in the safe\n"})
+
+    row = aid.answer("when does the tag of readers move").quotes[0]
+    item = aid.answer("what is the password of the router").quotes[0]
+
+    assert (row.text, text[slice(*row.span)]) == ("tag: readers; moves: after checks", "| readers | after checks |")
+    assert item.text == "Password of the router: in the safe"

@@ -1,0 +1,153 @@
+"""Expected answer types: what a question asks for, such as a time or a person, and whether a sentence states one.
+
+A sentence about the boiler without a date does not say when it was serviced, however alike it is to the question. The
+rules are for English; a question that none fits, such as "how does it work", has no type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from findingaid.text.words import stems
+
+MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?"
+)
+DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|weekends?"
+UNITS = "seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies)"
+NUMBERS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    "|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?"
+    "|one|once|twice|half|third|quarter|double|both|all|none|no|zero|several|few|many|couple"
+)
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
+
+
+DATE = re.compile(
+    rf"\b\d{{4}}-\d\d(?:-\d\d)?\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b"
+    rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s)?(?:{MONTHS})\b(?:\s\d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\s\d{{4}}\b)?"
+    r"|\b(?:1\d|20)\d\ds?\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|o'clock)\b|\bweek \d+"
+    rf"|\b(?:{DAYS}|yesterday|centur(?:y|ies)|decades?|era|reign|bce?|ad)\b",
+    re.IGNORECASE,
+)
+"""Date or time of day."""
+
+CONDITION = _words(
+    f"when(?:ever)?|after|before|until|till|once|as soon as|during|while|if|unless|every|each|(?:{UNITS}) (?:ago|later)"
+    "|daily|hourly|nightly|weekly|monthly|yearly|annually|always|never|immediately|at once"
+    "|at the (?:end|start|beginning)|spring|summer|autumn|winter|christmas|easter|midnight|noon|today|tomorrow|tonight"
+    "|mornings?|evenings?"
+)
+"""Words that say when something happens, without a date. They do not say when something happened."""
+
+QUANTITY = re.compile(rf"\d|\b(?:{NUMBERS})\b", re.IGNORECASE)
+FREQUENCY = re.compile(rf"\d|{CONDITION.pattern}|\b(?:often|rarely|seldom|once|twice)\b", re.IGNORECASE)
+DURATION = re.compile(
+    rf"(?:\d|\b(?:{NUMBERS}|an?)\b).*\b(?:{UNITS})\b|\b(?:until|till|forever|ever)\b|{DATE.pattern}", re.IGNORECASE
+)
+REASON = _words(
+    "because|since|so|as|due to|owing to|in order|to|for|reasons?|caus(?:es?|ed|ing)|therefore|thus|hence|otherwise"
+    "|lest|le(?:d|ads?) to|result(?:s|ed|ing)?|why|allows?|means?|by"
+)
+PLACE = _words(
+    "in|at|on|under|behind|beside|near|from|to|into|inside|within|outside|between|above|below|over|along|across|through"
+    "|next to|around|against|towards?|here|home"
+)
+PEOPLE = _words(
+    "[a-z]+(?:ers|ors|ists|ians)|owner|people|persons?|teams?|members?|parents?|family|administrator|group|company"
+    "|council|government|president|king|queen|minister|committee|brothers?|sisters?|mother|father|sons?|daughters?"
+    "|wife|husband|every(?:body|one)|nobody|any(?:body|one)|we|i|he|she|they|you|actor|actress|singer|author|band"
+)
+NAME = re.compile(rf"(?<![.!?:]\s)(?<!^)\b(?!(?i:{DATE.pattern}))[A-ZÀ-Þ][\w'’-]+|^[A-ZÀ-Þ][\w'’-]+(?=\s[A-ZÀ-Þ])|@\w+")  # noqa: RUF001
+"""Capitalized words, apart from one at the beginning of the sentence that no other follows."""
+
+PAST = _words("was|were|did|had|last")
+
+
+def _states_time(question: str, sentence: str) -> float:
+    if any(found[0] not in question for found in DATE.finditer(sentence)):
+        return 1.0
+    return float(not PAST.search(question) and bool(CONDITION.search(sentence)))
+
+
+def _states_quantity(question: str, sentence: str) -> float:
+    plain = DATE.sub("", sentence)
+    known = set(question.casefold().split())
+    return float(any(found not in known and QUANTITY.search(found) for found in plain.casefold().split()))
+
+
+def _states_person(question: str, sentence: str) -> float:
+    known = stems([question])
+    if any(not stems([name]) <= known for name in NAME.findall(sentence)):
+        return 1.0
+    return 0.5 if any(not stems([word]) <= known for word in PEOPLE.findall(sentence)) else 0.0
+
+
+def _has(pattern: re.Pattern[str]) -> Callable[[str, str], float]:
+    return lambda question, sentence: float(bool(pattern.search(sentence)))
+
+
+class AnswerType(NamedTuple):
+    """What some questions ask for: the words for it, how they begin, and how far a sentence states it, from 0 to 1."""
+
+    words: str
+    asked: re.Pattern[str]
+    stated: Callable[[str, str], float]
+
+
+MEASURES = (
+    "price|costs?|amount|number|size|percentage|share|rate|age|height|length|depth|width|weight|distance|temperature"
+    "|population|salary|fee|speed|pressure|total|limit"
+)
+DEGREES = "many|much|far|old|big|large|small|tall|high|low|deep|wide|thick|heavy|hot|warm|cold|fast"
+PLACES = "city|town|country|address|room|street|village"
+
+TYPES = (
+    AnswerType(
+        "a time",
+        _words("when|(?:what|which) (?:year|date|day|month|time|century|season|week)|how long ago"),
+        _states_time,
+    ),
+    AnswerType("a frequency", _words("how (?:often|frequently)"), _has(FREQUENCY)),
+    AnswerType("a duration", _words("how long"), _has(DURATION)),
+    AnswerType(
+        "a quantity",
+        _words(
+            rf"how (?:{DEGREES})|what (?:(?:is|was|are|were) )?(?:the )?(?:\w+ )?(?:{MEASURES})"
+            "|what (?:do|does|did) .{2,60} cost"
+        ),
+        _states_quantity,
+    ),
+    AnswerType(
+        "a person",
+        re.compile(r"^(?:(?:and|so|but|by|to|from|with|for|of) )?(?:who|whose|whom)\b", re.IGNORECASE),
+        _states_person,
+    ),
+    AnswerType(
+        "a place",
+        re.compile(rf"^(?:from |to )?where\b|^(?:in |at |from )?(?:what|which) (?:{PLACES})\b", re.IGNORECASE),
+        _has(PLACE),
+    ),
+    AnswerType(
+        "a reason",
+        re.compile(r"^why\b|^(?:for )?(?:what|which) (?:(?:is|was|are|were) the )?reasons?\b", re.IGNORECASE),
+        _has(REASON),
+    ),
+)
+
+
+def asked_type(question: str) -> AnswerType | None:
+    """Return the expected answer type of a question, None if it has none. The first that fits counts."""
+    return next((kind for kind in TYPES if kind.asked.search(question.strip())), None)
+
+
+def stated(question: str, sentence: str) -> float:
+    """Return how far a sentence states what a question asks for, from 0 to 1; 1 for a question without a type."""
+    kind = asked_type(question)
+    return kind.stated(question, sentence) if kind else 1.0

@@ -1,0 +1,95 @@
+"""Entries: rows of tables, and lines with a name and a value, as statements such as "year: 2024; cost: 640 SEK"."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+from findingaid.text.markdown import Span
+
+DELIMITED = {"text/csv": ",;|", "text/tab-separated-values": "\t"}
+"""Delimiters that tables of these media types may have."""
+
+SETTINGS = frozenset({"application/json", "application/toml", "application/yaml", "text/plain"})
+"""Media types whose lines may have a name and a value."""
+
+NAMED = re.compile(
+    r"""
+    ^[ \t]*(?:[-*]\s+)?
+    (?P<name>["']?[^\W\d][^:="'\n]{0,60}?["']?)
+    [ \t]*(?::[ \t]|=)[ \t]*
+    (?P<value>[^\s\[{|>&].*?),?[ \t\r]*$
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""A line with a name and a value: `retention_days: 45`, `"night_from": "22:30",`, `PORT=8080`."""
+
+LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
+"""Statement without a full stop that has a label, such as "Password: in the safe"."""
+
+TABLE = re.compile(r"^(?:[ \t]*\|.*\|[ \t\r]*(?:\n|\Z))+", re.MULTILINE)
+RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
+CELL_END = re.compile(r"(?<!\\)\|")
+LINE = re.compile(r"[^\r\n]+")
+
+QUOTES = " \t\"'"
+
+Entry = tuple[str, Span]
+"""Words of an entry and its span in the text."""
+
+
+def entries(text: str, media_type: str, head: str = "") -> Iterator[Entry]:
+    """Yield the rows and the named values of a text, or of a part of it.
+
+    `head` is the beginning of the whole text; the first line of a delimited table has its columns.
+    """
+    if media_type in DELIMITED:
+        yield from _delimited(text, DELIMITED[media_type], head or text)
+    elif media_type in SETTINGS:
+        for found in NAMED.finditer(text):
+            name, value = (found[part].strip(QUOTES) for part in ("name", "value"))
+            yield f"{name}: {value}", found.span()
+    else:
+        yield from _markdown(text)
+
+
+def _delimited(text: str, delimiters: str, head: str) -> Iterator[Entry]:
+    first = LINE.search(head)
+    if not first:
+        return
+    delimiter = max(delimiters, key=first[0].count)
+    columns = _cells(first[0], delimiter)
+    for line in LINE.finditer(text):
+        if line[0] != first[0]:
+            yield _statement(columns, _cells(line[0], delimiter)), line.span()
+
+
+def _cells(line: str, delimiter: str) -> Sequence[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
+
+
+def _markdown(text: str) -> Iterator[Entry]:
+    """Yield the rows of Markdown tables, with the columns that the row above the rule names."""
+    for table in TABLE.finditer(text):
+        rows = list(LINE.finditer(text, *table.span()))
+        named = len(rows) > 1 and RULE.fullmatch(rows[1][0])
+        columns = _row(rows[0][0]) if named else ()
+        for row in rows[2:] if named else rows:
+            yield _statement(columns, _row(row[0])), row.span()
+
+
+def _row(line: str) -> Sequence[str]:
+    return [cell.replace("\\|", "|") for cell in CELL_END.split(line.strip().removeprefix("|").removesuffix("|"))]
+
+
+def _statement(columns: Sequence[str], cells: Sequence[str]) -> str:
+    names = [column.strip() for column in columns] + [""] * len(cells)
+    return "; ".join(
+        f"{name}: {value}" if name else value
+        for name, value in zip(names, (" ".join(cell.split()) for cell in cells), strict=False)
+        if value
+    )

@@ -1,0 +1,51 @@
+"""Expected answer types: what a question asks for, and which sentences state it."""
+
+from __future__ import annotations
+
+import pytest
+
+from findingaid.query.answers.answer_types import asked_type, stated
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "states", "lacks"),
+    [
+        ("When was the boiler serviced?", "a time", "It was serviced on 3 May 2024.", "The boiler is in the cellar."),
+        ("When was the roof laid?", "a time", "Workers laid it in 2011.", "It was laid after the storm."),
+        ("when do readers see a change", "a time", "They see it once the tag has moved.", "Readers follow a tag."),
+        ("In which year did Bo move?", "a time", "Bo moved in 1998.", "Bo moved to Lund."),
+        ("How often is the sieve cleaned?", "a frequency", "Clean it every month.", "The sieve is clean."),
+        ("How long does a lease last?", "a duration", "It ends after ten minutes.", "A lease keeps two runs apart."),
+        ("How many people work there?", "a quantity", "Some 40 people work there.", "It is in Stora Nygatan."),
+        ("What did the roof cost?", "a quantity", "We paid 12,000 EUR.", "The roof was laid anew in 2011."),
+        ("What is the price of a ticket?", "a quantity", "A ticket is nine euros.", "Tickets are sold in May."),
+        ("Who repaired the gutters?", "a person", "Bengt Palm did.", "The gutters leak in March."),
+        ("Who is Elsa's teacher?", "a person", "It is Marcus Wennberg.", "Elsa is in class 4B."),
+        ("Where is the key?", "a place", "It hangs behind the box.", "The key is made of brass."),
+        ("Why did Lind leave?", "a reason", "Lind left because of a new job.", "Lind has left."),
+    ],
+)
+def test_a_sentence_states_what_is_asked_for_or_does_not(question: str, kind: str, states: str, lacks: str) -> None:
+    assert (asked_type(question) or [""])[0] == kind
+    assert stated(question, states) == 1
+    assert stated(question, lacks) == 0
+
+
+def test_people_without_a_name_say_less_than_a_name() -> None:
+    question = "Who laid the roof?"
+
+    assert stated(question, "The owners laid it.") < stated(question, "The roofer was Bengt Palm.")
+
+
+@pytest.mark.parametrize(
+    "question", ["How does it work?", "What is a lease?", "Is the car insured?", "leases", "", "Wie?"]
+)
+def test_other_questions_have_no_type_and_any_sentence_will_do(question: str) -> None:
+    assert asked_type(question) is None
+    assert stated(question, "Anything.") == 1
+
+
+def test_what_the_question_says_itself_is_no_answer() -> None:
+    assert stated("What happened in 2011, and when was it?", "It was in 2011.") == 0
+    assert stated("How many of the 12 rooms are free?", "There are 12 rooms.") == 0
+    assert stated("Who told Anders Holm?", "It was told to Anders Holm.") == 0

@@ -1,0 +1,54 @@
+"""Entries: rows of tables and named values, each with the span of its line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from findingaid.text.entries import DELIMITED, SETTINGS, entries
+
+TABLE = "# Bill\n\n| item | amount |\n| --- | ---: |\n| Pipe \\| cable | 3 EUR |\n| Tape |  |\n\n| alone | here |\n"
+ROWS = {
+    "| Pipe \\| cable | 3 EUR |": "item: Pipe | cable; amount: 3 EUR",
+    "| Tape |  |": "item: Tape",
+    "| alone | here |": "alone; here",
+}
+YAML = '# Backup\nschedule: "0 3 * * *"\nserver:\n  port: 80\nurl: https://a.example:8080\n'
+VALUES = {
+    'schedule: "0 3 * * *"': "schedule: 0 3 * * *",
+    "  port: 80": "port: 80",
+    "url: https://a.example:8080": "url: https://a.example:8080",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type", "found"),
+    [
+        ('name,cost\nAnn,"1,200"\nBo,\n', "text/csv", {'Ann,"1,200"': "name: Ann; cost: 1,200", "Bo,": "name: Bo"}),
+        ("name;cost\nAnn;1,20\n", "text/csv", {"Ann;1,20": "name: Ann; cost: 1,20"}),
+        ("name\tcost\r\nAnn\t3\r\n", "text/tab-separated-values", {"Ann\t3": "name: Ann; cost: 3"}),
+        (TABLE, "text/markdown", ROWS),
+        (YAML, "application/yaml", VALUES),
+        ('{\n  "night": "22:30",\n  "all": {\n', "application/json", {'  "night": "22:30",': "night: 22:30"}),
+        ("PORT=8080\nsee https://a.example\n", "text/plain", {"PORT=8080": "PORT: 8080"}),
+        ("no table\n", "text/markdown", {}),
+        ("", "text/csv", {}),
+    ],
+)
+def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
+    text: str, media_type: str, found: dict[str, str]
+) -> None:
+    assert {text[slice(*span)]: words for words, span in entries(text, media_type)} == found
+
+
+def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
+    assert list(entries("Bo,4\n", "text/csv", head="name,cost\nAnn,3\nBo,4\n")) == [("name: Bo; cost: 4", (0, 4))]
+
+
+@given(st.text('ab1,;|\\"\n\r\t:=- {[', max_size=80), st.sampled_from([*DELIMITED, *SETTINGS, "text/markdown"]))
+def test_spans_of_any_text_are_within_it_and_do_not_overlap(text: str, media_type: str) -> None:
+    at = 0
+    for _, (start, end) in entries(text, media_type):
+        assert at <= start < end <= len(text)
+        at = end
