@@ -22,6 +22,7 @@ from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.metrics import load_cases
 from findingaid.query.answers import compose as composing
+from findingaid.query.answers.answer_types import stated
 from findingaid.query.answers.compose import compose
 from findingaid.query.answers.evidence import Question, find_evidence
 from findingaid.query.answers.relevance import HIGH, MEDIUM, REFUSED, Measured, estimate_relevance
@@ -50,6 +51,7 @@ class Best:
     origin: str
     above: float
     covered: float
+    stated: float
     right: bool
 
 
@@ -132,8 +134,9 @@ def measure(name: str, given: Set, foreign: Sequence[str], store: Path) -> Itera
         if claims := compose(evidence, 3, 4000).claims:
             best = max(claims, key=evidence.relevance)
             covered = len(best.words & evidence.terms.keys()) / len(evidence.terms)
+            says = stated(one.query, best.text)
             cited = {place.artifact_id for claim in claims for place in claim.places}
-            yield Best(name, one.origin, best.above or 0.0, covered, bool(cited & one.expected))
+            yield Best(name, one.origin, best.above or 0.0, covered, says, bool(cited & one.expected))
 
 
 def fitted(found: Sequence[Best]) -> np.ndarray[Any, Any]:
@@ -181,7 +184,9 @@ def report(found: Sequence[Best]) -> None:
     given = np.array([[1.0, m.above, m.covered] for m in found])
     unseen = np.array([1 / (1 + np.exp(-fits[m.group] @ row)) for m, row in zip(found, given, strict=True)])
     print(f"weights fitted to all sets: {np.round(fitted(found), 2)}")
-    figures("weights in use", found, np.array([estimate_relevance(Measured(m.covered, m.above)) for m in found]))
+    figures(
+        "weights in use", found, np.array([estimate_relevance(Measured(m.covered, m.above, m.stated)) for m in found])
+    )
     figures("weights fitted to the other sets", found, unseen)
 
 

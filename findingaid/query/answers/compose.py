@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -300,6 +300,8 @@ class Answer:
             return "no sentence fits into the maximum length"
         if self.refused:
             return "no sentence of the model is supported by its evidence"
+        if self.producer:
+            return "the model found no answer in its evidence"
         looked_for = f"looked for: {', '.join(self.terms)}"
         if not self.relevance:
             return f"nothing that may be cited covers the question ({looked_for})"
@@ -481,7 +483,10 @@ def _add_claims(evidence: EvidenceSet, depth: int, limit: CharacterLimit, left_o
             continue
         if any(repeats(claim, other) for other in chosen):
             left_out.repeated.append(claim.claim_id)
-        elif limit.add(evidence.sentences_for(claim)):
+            continue
+        own, *others = evidence.sentences_for(claim)
+        same = _elsewhere(claim, evidence.relevant)
+        if limit.add([replace(own, claim_ids=own.claim_ids + same), *others]):
             chosen.append(claim)
         else:
             left_out.cut.extend((claim.claim_id, *(other.claim_id for other in evidence.contesters(claim))))
@@ -495,15 +500,36 @@ def _add_quotes(
     for quote in evidence.relevant_quotes:
         if len(chosen) == depth:
             break
-        if not evidence.fills(quote, claims, chosen):
+        if quote.quote_id in limit.cited or not evidence.fills(quote, claims, chosen):
             continue
         before: list[Citable] = [*claims, *chosen]
         if any(repeats(quote, other) for other in before):
             left_out.repeated.append(quote.quote_id)
-        elif limit.add([Sentence(escape_citations(quote.text), quote_ids=(quote.quote_id,))]):
+            continue
+        same = _elsewhere(quote, evidence.relevant_quotes)
+        if limit.add([Sentence(escape_citations(quote.text), quote_ids=(quote.quote_id, *same))]):
             chosen.append(quote)
         else:
             left_out.cut.append(quote.quote_id)
+
+
+def _elsewhere(one: Citable, evidence: Iterable[Citable]) -> tuple[str, ...]:
+    """Return the ids of the evidence of other corpora that says the same, one for each corpus, unless any is contested.
+
+    A sentence that several corpora have is one sentence with several places.
+    """
+    if _contested(one):
+        return ()
+    said = _normalized_words(one)
+    found: dict[str, str] = {}
+    for other in evidence:
+        if other.corpus != one.corpus and not _contested(other) and _normalized_words(other) == said:
+            found.setdefault(other.corpus, other.quote_id if isinstance(other, Quote) else other.claim_id)
+    return tuple(found.values())
+
+
+def _contested(one: Citable) -> bool:
+    return isinstance(one, CitableClaim) and one.contested
 
 
 def assemble_answer(
@@ -570,7 +596,7 @@ def repeats(claim: Citable, other: Citable) -> bool:
     No looser comparison is made, because a single word may reverse a statement. Contested claims, and claims of
     different corpora, never count as repeats.
     """
-    if claim.corpus != other.corpus or any(isinstance(c, CitableClaim) and c.contested for c in (claim, other)):
+    if claim.corpus != other.corpus or _contested(claim) or _contested(other):
         return False
     return _normalized_words(claim) == _normalized_words(other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +16,13 @@ from findingaid.errors import ModelError
 from findingaid.llm.chat import Chat, ChatParameters
 from findingaid.llm.prompts import as_data, load_template, to_one_line
 from findingaid.protocols import Verifier
+from findingaid.query.answers.answer_types import DATE
 from findingaid.query.search.rerank import load_cross_encoder
 from findingaid.query.search.user_code import component_name, convert_exceptions
 from findingaid.registry import Registry, checked
 from findingaid.text.analyzer import Lexical
 from findingaid.text.clauses import lost_qualifier
-from findingaid.text.words import WORD, negates, salient, stems
+from findingaid.text.words import WORD, negates, salient, salient_words, stem, stems
 
 Share = Annotated[float, Gt(0), Le(1)]
 
@@ -29,6 +31,20 @@ SUPPORTED = 0.7
 
 It is the value from 0.5 to 0.9 with the highest accuracy on WiCE, see benchmarks/RESULTS.md.
 """
+
+NAME = re.compile(r"\b[^\W\d_a-z][\w-]+")
+NAME_WITHIN = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w-]+")
+"""Capitalized words, and those that do not begin a sentence."""
+
+NUMBERS = {
+    word: str(number)
+    for number, word in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)  # noqa: SIM905
+}
+
+UNIT = re.compile(rf"(?<=\d)\s*[A-Z]\w*|\b[A-Z]{{3}}\s*(?=\d)|\b(?i:{'|'.join(NUMBERS)})\s+[a-z]+")
+"""Number with the word that it counts, as in "9 SEK", "EUR 9" and "nine crowns"."""
+
+CLAUSE_END = re.compile(r"[,;:] |[.!?] |\b(?:and|but|while|whereas)\b")
 
 SENTENCES = 3
 """Number of texts of the evidence that together may support a sentence. Without a limit, long evidence has any word."""
@@ -41,7 +57,8 @@ class LexicalVerifier:
 
     It compares a sentence with the `SENTENCES` texts of its evidence that have most of its words:
 
-    - Together they must have the share `at_least` of its words, as stems, and all of its numbers.
+    - Together they must have the share `at_least` of its words, as stems, and all of its numbers and names.
+    - They must not state one of its numbers of another name only, see `swapped`.
     - If the sentence negates, one of them must negate; if it does not, one of them must not.
     - The sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`.
 
@@ -55,9 +72,12 @@ class LexicalVerifier:
     def objection(self, sentence: str, evidence: Sequence[str]) -> str:
         best = best_sentences(sentence, evidence, self.lexical)
         known = stems(best, self.lexical)
-        numbers = [word for word in WORD.findall(sentence) if any(map(str.isdigit, word))]
-        if strange := [number for number in numbers if number.casefold() not in known]:
+        numbered = known | {_digits(word) for text in best for word in WORD.findall(text)}
+        names = [name for name in NAME_WITHIN.findall(sentence) if not stems([name], self.lexical) <= known]
+        if strange := [*(number for number in _numbers(sentence) if _digits(number) not in numbered), *names]:
             return f"its evidence does not contain {strange[0]}"
+        if found := swapped(sentence, best, self.lexical):
+            return found
         if negates(sentence) and not any(map(negates, best)):
             return "negates its evidence"
         if not negates(sentence) and all(map(negates, best)):
@@ -67,6 +87,35 @@ class LexicalVerifier:
         if lost := next(filter(None, (lost_qualifier(text, sentence, self.lexical) for text in best)), ""):
             return f"leaves out “{lost}” of its evidence"
         return ""
+
+
+def swapped(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> str:
+    """Return which number of a sentence its evidence states of other names only, "" if none.
+
+    "Holm costs nine, Aro twelve" does not support "Aro costs nine". Statements are compared by clause.
+    """
+    stated = [clause for text in evidence for clause in CLAUSE_END.split(text)]
+    names = _names(sentence, lexical)
+    for number in _numbers(sentence) if names else ():
+        others = [_names(clause, lexical) for clause in stated if _digits(number) in map(_digits, _numbers(clause))]
+        if others and all(found and not found.keys() & names.keys() for found in others):
+            return f"its evidence states {number} of {next(iter(others[0].values()))}"
+    return ""
+
+
+def _numbers(text: str) -> list[str]:
+    return [word for word in WORD.findall(text) if any(map(str.isdigit, word)) or word.casefold() in NUMBERS]
+
+
+def _digits(number: str) -> str:
+    return NUMBERS.get(number.casefold(), number.casefold())
+
+
+def _names(text: str, lexical: Lexical | None) -> dict[str, str]:
+    """Map the stems of capitalized words to these, without the units of numbers."""
+    lexical = lexical or Lexical()
+    found = " ".join(name for name in NAME.findall(UNIT.sub(" ", text)) if not DATE.fullmatch(name))
+    return {stem(word, lexical): word for word in salient_words(found, lexical)}
 
 
 def best_sentences(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> Sequence[str]:

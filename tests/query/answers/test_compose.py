@@ -321,6 +321,19 @@ def test_the_other_side_of_a_tier_not_asked_for_is_shown_beside_the_answer() -> 
     assert answer.contradictions == [Contradiction(one.claim_id, other.claim_id, other.text, Tier.UNREVIEWED, False)]
 
 
+def test_a_sentence_of_several_corpora_is_one_sentence_with_several_places() -> None:
+    said = "The ledger has one row for each artifact"
+    own = make_claim(said)
+    twins = [replace(own, corpus=corpus, claim_id=claim_id(corpus, said)) for corpus in ("notes", "wiki")]
+    against = replace(contested(said, "The ledger has none"), corpus="old", claim_id=claim_id("old", said))
+
+    answer = compose(EvidenceSet("ledger", [own, *twins, against]), 9, 4000, numbered=True)
+
+    assert answer.answer.startswith(f"{said} [1] [2] [3].")
+    assert [claim.corpus for claim in answer.claims] == ["docs", "notes", "wiki", "old"]
+    assert answer.answer.count(said) == 2
+
+
 def test_what_repeats_a_claim_is_left_out_and_what_negates_it_is_not() -> None:
     said = "The ledger has one row for each artifact of a corpus"
     again = "The ledger has one row for each artifact of the corpus"
@@ -455,10 +468,24 @@ def test_sentences_are_checked_one_by_one_also_where_the_model_runs_them_togethe
         ("Large files might make a run fail", "Runs of large files may fail", ""),
         ("The run of 2019 failed in spring", "The run failed in the spring, in May 2019", ""),
         ("The flag deletes data", "The flag deletes data but is deprecated", "leaves out “deprecated” of its evidence"),
+        ("Aro costs nine crowns", "Holm costs nine, Aro twelve", "its evidence states nine of Holm"),
+        ("Aro costs 500 SEK", "Holm costs 500 SEK and Aro costs 700 SEK", "its evidence states 500 of Holm"),
+        ("Holm costs nine", "Holm costs nine, Aro twelve", ""),
+        ("Aro costs twelve", "Holm costs nine, Aro twelve", ""),
+        ("Holm paid 500 SEK", "Holm, who lives in Lund, paid 500 SEK", ""),
+        ("In May 2019 Holm paid 500 SEK", "Holm paid 500 SEK in May 2019", ""),
+        ("The trainer lives in Lund", "The trainer lives in Malmö", "its evidence does not contain Lund"),
+        ("A lease ends after twelve minutes", "A lease ends after ten minutes", "its evidence does not contain twelve"),
     ],
 )
 def test_a_sentence_must_say_what_its_claims_say(sentence: str, claim: str, reason: str) -> None:
     assert LexicalVerifier().objection(sentence, [claim]) == reason
+
+
+def test_a_model_that_writes_nothing_found_no_answer() -> None:
+    answer = judged(EvidenceSet("auth", [replace(make_claim(AUTH[0]), above=12.0)]))
+
+    assert (answer.answer, answer.note) == ("", "the model found no answer in its evidence")
 
 
 def test_the_budget_holds_for_a_model_and_what_contests_a_claim_is_added() -> None:
