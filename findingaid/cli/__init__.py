@@ -17,6 +17,7 @@ from findingaid.cli.streams import escape_output
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Start": {
         "init": "starting:init",
+        "add": "starting:add",
         "config": "starting:config_group",
         "completion": "starting:completion",
         "help": "starting:explain_kinds",
@@ -49,7 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "purge": "maintenance:purge",
         "dagster": "dagster:dagster_group",
     },
-    "Serve": {"serve": "serving:serve"},
+    "Serve": {"serve": "serving:serve", "mcp": "clients:mcp_group"},
 }
 """Module and attribute of each command, by the heading under which the help lists it."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
+import shutil
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import IO, Any, get_args
 
 import click
@@ -61,6 +64,20 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return run
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write a file whole or not at all. Links are followed, and the permissions of a file that is there stay."""
+    file = file.resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        new.write_text(text, "utf-8")
+        if file.exists():
+            shutil.copymode(file, new)
+        os.replace(new, file)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def open_configured() -> findingaid.FindingAid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 import click
 
@@ -10,7 +11,17 @@ from findingaid.cli.streams import keep_output
 
 
 class HelpGroup(click.Group):
-    """Command group whose help lists its commands in whole sentences."""
+    """Command group whose help lists its commands in whole sentences, and that suggests a command for a wrong one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if near := get_close_matches(args[0], self.list_commands(ctx), 1):
+                error.message = f"No such command {args[0]!r}. Did you mean {near[0]}?"
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_section(ctx, formatter, "Commands", self.list_commands(ctx))

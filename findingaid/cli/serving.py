@@ -99,14 +99,15 @@ def _open_session(by: str, path: str | None, overrides: dict[str, Any]) -> tuple
 
 
 @serve.command(cls=ServeCommand)
+@click.option("--open", "open_page", is_flag=True, help="Open the search page in the browser.")
 @port_options
 @session_options
-def http(session: Session, settings: ServeSettings) -> None:
+def http(session: Session, settings: ServeSettings, open_page: bool = False) -> None:
     """Serve over HTTP: /v1/NAME for each capability, /openapi.json, /healthz, /readyz, /metrics, and a search page.
 
     \b
     Examples:
-      findingaid serve http
+      findingaid serve http --open
       findingaid serve http --corpus docs --port 9000
       TOKEN=… findingaid serve http --host 0.0.0.0 --token-env TOKEN
     """
@@ -114,7 +115,7 @@ def http(session: Session, settings: ServeSettings) -> None:
         from findingaid.serve.http import serve_http
     except ImportError as error:
         raise missing_extra("serve", error) from None
-    serve_http(session, settings)
+    serve_http(session, settings, open_page=open_page)
 
 
 @serve.command(cls=ServeCommand)

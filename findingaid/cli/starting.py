@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import one_line_errors
+import findingaid
+from findingaid.cli.common import one_line_errors, replace_file
 from findingaid.cli.options import HelpGroup, config_option, json_option, set_option
-from findingaid.cli.printing import plain_table, say, say_json
+from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
+from findingaid.config.proposal import ProposedConfig, propose_config
 from findingaid.errors import ConfigError
 from findingaid.explain import explain, explanations
-from findingaid.reports import duration
+from findingaid.reports import duration, format_counts, note_lines
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -31,36 +34,59 @@ SHELLS = ("bash", "zsh", "fish")
 def init(folder: Path, force: bool, as_json: bool) -> None:
     """Look at FOLDER, and write a findingaid.yaml for it.
 
-    The file is written to the current folder. It names the files that would fail and leaves them out. Nothing is
-    indexed.
+    The file is written to the current folder. Every file is tried as `plan` does, and those that would fail are named
+    and left out. Nothing is indexed.
 
     \b
     Examples:
       findingaid init
       findingaid init ~/notes
     """
-    from findingaid.config.proposal import propose_config
-    from findingaid.reports import format_counts
-
     file = Path(FILE_NAME)
     if file.exists() and not force:
-        raise ConfigError(f"{FILE_NAME} exists: use --force to replace it, or edit it")
-    proposed = propose_config(folder, Path.cwd())
-    file.write_text(proposed.yaml(), "utf-8")
+        raise ConfigError(f"{FILE_NAME} exists: add a folder to it by `findingaid add`, or use --force to replace it")
+    _propose(folder, file, ProposedConfig.yaml, as_json)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+@config_option
+@one_line_errors
+def add(folder: Path, config: str | None, as_json: bool) -> None:
+    """Add the corpora of FOLDER to the configuration, as `init` would write them. Nothing is indexed.
+
+    \b
+    Examples:
+      findingaid add ~/papers
+    """
+    file = find_file(config)
+    load(file)
+    before = file.read_text("utf-8")
+    _propose(folder, file, lambda proposed: proposed.added_to(before), as_json)
+
+
+def _propose(folder: Path, file: Path, write: Callable[[ProposedConfig], str], as_json: bool) -> None:
+    """Write the proposed configuration of a folder, and leave out the files that fail when they are tried."""
+    proposed = propose_config(folder, file.parent.resolve())
+    replace_file(file, write(proposed))
+    report = findingaid.open(file).plan(proposed.names)
+    if tried := report.corpora.get(proposed.corpus):
+        proposed = proposed.without(tried.failed)
+        replace_file(file, write(proposed))
     if as_json:
-        return say_json(asdict(proposed))
-    say(escape(f"Wrote {FILE_NAME}: {format_counts(proposed.indexed)}"))
+        return say_json(asdict(proposed) | {"plan": report.to_dict()})
+    say(escape(f"Wrote {file.name}: {format_counts(proposed.indexed)}"))
     if proposed.skipped:
         say(escape(f"  skipped, not text: {format_counts(proposed.skipped)}"))
     for pattern in proposed.excluded:
         if why := proposed.reasons.get(pattern):
             say(escape(f"  left out: {pattern} ({why})"))
-    if proposed.seconds is not None:
-        say(
-            escape(
-                f"The first run embeds about {proposed.texts:,} texts, which takes about {duration(proposed.seconds)}."
-            )
-        )
+    for line in (line for corpus in report.corpora.values() for line in note_lines(corpus.noted)):
+        say_line(f"  {line}")
+    texts = sum(corpus.calls.embed for corpus in report.corpora.values())
+    takes = "a few seconds" if report.embed_seconds is None else f"about {duration(report.embed_seconds)}"
+    say(f"The first run embeds {texts:,} texts, which takes {takes}.")
     say("It calls no language model, so it costs nothing. Next: findingaid index")
     return None
 

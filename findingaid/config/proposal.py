@@ -7,26 +7,30 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import yaml
 from pathspec import PathSpec
 
-from findingaid.embedding import EMBEDDERS
-from findingaid.embedding.speed import TIMED, seconds_a_text
-from findingaid.errors import ConfigError, FindingAidError, ReadError
-from findingaid.model import Listing
+from findingaid.errors import ConfigError, ReadError
+from findingaid.model import Failure, Listing
 from findingaid.reports import format_counts, suffix_of
 from findingaid.sources.documents import converter_id, format_of
 from findingaid.sources.files import HEAD_BYTES, Files, head_of
 from findingaid.sources.patterns import escape, pattern_of
 from findingaid.sources.skills import FILE as SKILL_FILE
-from findingaid.strategies.chunked import Chunked
 from findingaid.text.decoding import NOT_TEXT, decode
 
 GENERATED = ("node_modules", "__pycache__", "site-packages", "dist", "build", "target", "venv")
 """Folders that programs write; they are left out when they are there."""
+
+HEAD = (
+    "# `findingaid config show` lists every setting, its value and the place that sets it.",
+    "store: .findingaid/index  # the index; `findingaid index` makes it anew if you delete it",
+    "",
+    "corpora:",
+)
 
 SAMPLES = 5
 """Files of each suffix that are opened to tell text from other content."""
@@ -43,8 +47,7 @@ class ProposedConfig:
 
     `indexed` counts files by suffix, "" for none, and `skipped` those that are not text, which a run skips. `excluded`
     has the patterns that leave out the others; `reasons` maps patterns to reasons. `skills` and `sessions` are folders
-    that hold skills and transcripts, relative to `root`. `texts` and `seconds` estimate the first run over files,
-    without those that need a converter; `seconds` is None if nothing could be measured.
+    that hold skills and transcripts, relative to `root`.
     """
 
     root: str
@@ -55,18 +58,50 @@ class ProposedConfig:
     reasons: Mapping[str, str]
     skills: Sequence[str]
     sessions: Sequence[str]
-    texts: int
-    seconds: float | None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its corpora."""
+        return list(yaml.safe_load("\n".join(self._corpora())))
+
+    def without(self, failures: Sequence[Failure]) -> ProposedConfig:
+        """Return the configuration that also leaves out files that failed when they were tried."""
+        failed = _reasons(failures)
+        gone = Counter(suffix_of(failure.artifact_id) for failure in failures)
+        return replace(
+            self,
+            indexed={suffix: left for suffix, count in self.indexed.items() if (left := count - gone[suffix])},
+            excluded=[*self.excluded, *failed],
+            reasons={**self.reasons, **failed},
+        )
 
     def yaml(self) -> str:
         """Return the commented findingaid.yaml."""
-        return "\n".join(self._lines()) + "\n"
+        return "\n".join([*HEAD, *self._corpora()]) + "\n"
 
-    def _lines(self) -> Iterator[str]:
-        yield "# `findingaid config show` lists every setting, its value and the place that sets it."
-        yield "store: .findingaid/index  # the index; `findingaid index` makes it anew if you delete it"
-        yield ""
-        yield "corpora:"
+    def added_to(self, text: str) -> str:
+        """Return the text of a configuration with these corpora behind its own.
+
+        Raises ConfigError if it has a corpus of such a name, or if its layout leaves no place for more.
+        """
+        given, corpora = yaml.safe_load(text) or {}, yaml.safe_load("\n".join(self._corpora()))
+        if taken := corpora.keys() & (given.get("corpora") or {}).keys():
+            raise ConfigError(f"corpora: there is a corpus {min(taken)!r} already")
+        begin = re.search(r"^corpora:[ \t]*(?:#.*)?$", text, re.MULTILINE)
+        end = begin and re.compile(r"^\S(?<!#)", re.MULTILINE).search(text, begin.end())
+        at = len(text) if end is None else end.start()
+        added = "\n".join([text[:at].rstrip("\n"), *self._corpora(), "", text[at:]]).rstrip("\n") + "\n"
+        expected = {**given, "corpora": {**(given.get("corpora") or {}), **corpora}}
+        try:
+            fits = begin is not None and yaml.safe_load(added) == expected
+        except yaml.YAMLError:
+            fits = False
+        if not fits:
+            by_hand = "\n".join(self._corpora())
+            raise ConfigError(f"corpora: its layout leaves no place for more; add by hand:\n{by_hand}")
+        return added
+
+    def _corpora(self) -> Iterator[str]:
         yield from self._files_corpus()
         yield from _collection_corpus("skills", self.root, self.skills, "roots: [{}]")
         yield from _collection_corpus("sessions", self.root, self.sessions, "root: {}")
@@ -109,9 +144,8 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
     taken += ["*.jsonl"] if "" in sessions else []
     of_others = PathSpec.from_lines("gitignore", taken)
     found = _SortedFiles(folder, [x for x in listings if not of_others.match_file(x.artifact_id)])
-    failed = {pattern_of(x.artifact_id): x.message.partition(": exclude it")[0] for x in discovered.failures}
     notes = dict.fromkeys(generated, "written by programs") | dict.fromkeys(taken, "a corpus of its own, below")
-    texts, seconds = _estimate(folder, found.indexed)
+    failed = _reasons(discovered.failures)
     return ProposedConfig(
         os.path.relpath(folder, base),
         corpus_name(folder),
@@ -121,9 +155,15 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
         notes | found.patterns | failed,
         skills,
         sessions,
-        texts,
-        seconds,
     )
+
+
+def _reasons(failures: Iterable[Failure]) -> dict[str, str]:
+    """Map the patterns of files that failed to the reasons."""
+    return {
+        pattern_of(f.artifact_id): f.message.partition(": exclude it")[0].removesuffix(" or exclude it")
+        for f in failures
+    }
 
 
 @dataclass
@@ -239,30 +279,6 @@ def _head(folder: Path, listing: Listing) -> bytes:
             return head_of(listing.artifact_id, file)
     except OSError:
         return b""
-
-
-def _estimate(folder: Path, listings: Sequence[Listing]) -> tuple[int, float | None]:
-    """Return how many texts the first run embeds, and for how many seconds; measured on a sample of the files."""
-    plain = [x for x in listings if not format_of(x.artifact_id)]
-    sample = [_head(folder, x) for x in plain[:: max(1, len(plain) // TIMED)][:TIMED]]
-    read = sum(map(len, sample))
-    if not read:
-        return 0, None
-    try:
-        texts = [text for head in sample for text in _chunks(head)]
-        seconds = seconds_a_text(EMBEDDERS.create({"kind": "sentence-transformers"}, "embedder"), texts)
-    except FindingAidError:
-        return 0, None
-    expected = len(plain) + round(len(texts) * sum(x.size for x in plain) / read)  # a synopsis each, and chunks
-    return expected, expected * seconds
-
-
-def _chunks(head: bytes) -> list[str]:
-    try:
-        text = decode(head).text
-    except ReadError:
-        return []
-    return [s.text for s in Chunked().decompose("sample.md", text, {}).surfaces]
 
 
 def corpus_name(folder: Path) -> str:

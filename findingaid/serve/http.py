@@ -6,6 +6,7 @@ import asyncio
 import logging
 import resource
 import socket
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -266,8 +267,10 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     return app
 
 
-def serve_http(session: Session, settings: ServeSettings, mcp: bool = False) -> None:
+def serve_http(session: Session, settings: ServeSettings, mcp: bool = False, open_page: bool = False) -> None:
     """Serve until the process is told to end. The model loads in another thread, so that the server answers at once.
+
+    With `open_page`, the search page opens in the browser of the person at this machine.
 
     Raises ConfigError when the address is reachable from other machines and no token is set, and when the server cannot
     listen on the address.
@@ -278,7 +281,10 @@ def serve_http(session: Session, settings: ServeSettings, mcp: bool = False) -> 
     _log_to_stderr()
     with _listen(settings.host, settings.port) as listener:
         start_thread(partial(_warm, session))
-        log.info("listening at http://%s:%d%s", settings.host, listener.getsockname()[1], "/mcp" if mcp else "")
+        address = f"http://{settings.host}:{listener.getsockname()[1]}"
+        log.info("listening at %s%s", address, "/mcp" if mcp else "")
+        if open_page:
+            start_thread(partial(webbrowser.open, address))
         with suppress(KeyboardInterrupt):
             create_server(app, settings).run([listener])
 

@@ -82,13 +82,65 @@ def test_init_leaves_out_links_to_nowhere_and_pipes(mixed: Path) -> None:
     assert run("index", "--set", "embedder={kind: hash}").exit_code == 0
 
 
-def test_init_estimates_texts_and_time_from_the_default_embedder(mixed: Path) -> None:
-    first = json.loads(run("init", str(mixed), "--json").stdout)
+def test_init_tries_every_file_and_tells_the_work_of_the_first_run(mixed: Path) -> None:
+    (mixed / "cut.pdf").write_bytes(b"%PDF-1.4 cut")
+    (mixed / "long.ipynb").write_text("{")
 
-    report = json.loads(run("plan", "--json").stdout)
-    predicted = report["corpora"]["my_notes"]["calls"]["embed"]
-    assert predicted / 2 <= first["texts"] <= predicted * 2
-    assert first["seconds"] > 0
+    done = run("init", str(mixed))
+    first = json.loads(run("init", str(mixed), "--json", "--force").stdout)
+
+    assert "left out: /cut.pdf (a PDF that was cut short, without an end (%%EOF): get it again)" in done.stdout
+    assert "left out: /long.ipynb (" in done.stdout
+    assert "1 .pdf" not in done.stdout
+    plan = json.loads(run("plan", "--json").stdout)["corpora"]
+    planned = {name: corpus["calls"]["embed"] for name, corpus in plan.items()}
+    assert {name: corpus["calls"]["embed"] for name, corpus in first["plan"]["corpora"].items()} == planned
+    assert f"The first run embeds {sum(planned.values())} texts, which takes a few seconds." in done.stdout
+    assert not any(corpus["failed"] for corpus in plan.values())
+
+
+def test_add_puts_a_second_folder_behind_the_corpora_that_are_there(mixed: Path, tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers/one.md").write_text(text_about("ledger"))
+    (tmp_path / "papers/cut.pdf").write_bytes(b"%PDF-1.4 cut")
+    run("init", str(mixed))
+    file = Path("findingaid.yaml")
+    before = file.read_text() + "\n# mine\nretain: 3\n"
+    file.write_text(before)
+
+    done = run("add", "papers")
+
+    assert done.exit_code == 0, done.output
+    assert "The first run embeds 2 texts" in done.stdout
+    said = yaml.safe_load(file.read_text())
+    assert list(said["corpora"]) == ["my_notes", "skills", "sessions", "papers"]
+    assert said["corpora"]["papers"]["source"] == {"kind": "files", "root": "papers", "exclude": ["/cut.pdf"]}
+    assert said["retain"] == 3
+    assert set(before.splitlines()) <= set(file.read_text().splitlines())
+    assert error_of(run("add", "papers")) == "corpora: there is a corpus 'papers' already"
+
+
+def test_add_refuses_a_layout_that_it_cannot_extend_and_says_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers/one.md").write_text(text_about("ledger"))
+    given = "store: index\ncorpora: {docs: {source: {kind: files, root: docs}}}\n"
+    Path("findingaid.yaml").write_text(given)
+
+    refused = run("add", "papers")
+
+    assert refused.exit_code == 1
+    assert "add by hand" in refused.output
+    assert "papers:" in refused.output
+    assert Path("findingaid.yaml").read_text() == given
+
+
+def test_a_wrong_command_names_the_nearest_one() -> None:
+    assert "No such command 'serch'. Did you mean search?" in run("serch").output
+    assert "No such command 'aprove'. Did you mean approve?" in run("claims", "aprove").output
+    assert "Did you mean" not in run("xyzzy").output
 
 
 def test_init_takes_transcripts_and_skills_at_the_top_without_the_files_beside_them(
@@ -142,7 +194,9 @@ def test_init_keeps_a_configuration_that_exists_unless_forced(mixed: Path) -> No
     refused = run("init", str(mixed))
 
     assert refused.exit_code == 1
-    assert error_of(refused) == "findingaid.yaml exists: use --force to replace it, or edit it"
+    assert error_of(refused) == (
+        "findingaid.yaml exists: add a folder to it by `findingaid add`, or use --force to replace it"
+    )
     assert Path("findingaid.yaml").read_text() == "mine: 1\n"
     assert run("init", str(mixed), "--force").exit_code == 0
 

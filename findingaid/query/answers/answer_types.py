@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from findingaid.text.words import stems
+from findingaid.text.analyzer import Lexical
+from findingaid.text.words import salient_words, stems
 
 MONTHS = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -67,6 +68,9 @@ PEOPLE = _words(
 NAME = re.compile(rf"(?<![.!?:]\s)(?<!^)\b(?!(?i:{DATE.pattern}))[A-ZÀ-Þ][\w'’-]+|^[A-ZÀ-Þ][\w'’-]+(?=\s[A-ZÀ-Þ])|@\w+")  # noqa: RUF001
 """Capitalized words, apart from one at the beginning of the sentence that no other follows."""
 
+OPENING = re.compile(r"^[A-ZÀ-Þ][\w'’-]+")  # noqa: RUF001
+"""First word of a sentence, which may be a name."""
+
 PAST = _words("was|were|did|had|last")
 
 
@@ -86,7 +90,8 @@ def _states_person(question: str, sentence: str) -> float:
     known = stems([question])
     if any(not stems([name]) <= known for name in NAME.findall(sentence)):
         return 1.0
-    return 0.5 if any(not stems([word]) <= known for word in PEOPLE.findall(sentence)) else 0.0
+    may_name = [*PEOPLE.findall(sentence), *salient_words(" ".join(OPENING.findall(sentence)), Lexical())]
+    return 0.5 if any(not stems([word]) <= known for word in may_name) else 0.0
 
 
 def _has(pattern: re.Pattern[str]) -> Callable[[str, str], float]:
