@@ -20,7 +20,7 @@ class HelpGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             if near := get_close_matches(args[0], self.list_commands(ctx), 1):
-                error.message = f"No such command {args[0]!r}. Did you mean {near[0]}?"
+                raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]}?", ctx) from error
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -51,7 +51,7 @@ def test_every_command_has_help_an_example_json_and_a_place_in_the_docs(command:
     assert found.help
     assert "Examples:" in found.help
     assert f"findingaid {command}" in found.help
-    assert command.startswith(("serve ", "completion")) or "--json" in [
+    assert command.startswith(("serve ", "mcp ", "completion")) or "--json" in [
         name for option in found.params for name in option.opts
     ]
     assert all(option.help for option in found.params if isinstance(option, click.Option))
