@@ -105,6 +105,10 @@ STEPS_PER_CALL = 100
 READ_BYTES = 65_536
 """How much of a source the parser takes at once."""
 
+READS_PER_BYTE = 16
+"""Times that the parser may read a source. It reads code 4 times at most, but all that follows once more for each
+comment without an end, and keeps 20 times as much memory."""
+
 CONTINUATION = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that do not begin a character."""
 
@@ -229,13 +233,21 @@ def _parse(language: Language, data: bytes) -> Tree | None:
     if max(map(len, data.split(b"\n"))) >= STATEMENT_BYTES:
         data = LONG_STATEMENT.sub(_hidden, data)
     data = LONG_SIGNS.sub(_hidden, data)
-    calls, limit = count(), STEPS_PER_BYTE * (len(data) + 1000) // STEPS_PER_CALL
+    calls, limit, left = count(), STEPS_PER_BYTE * (len(data) + 1000), READS_PER_BYTE * (len(data) + 1000)
+
+    def read(at: int, _: object) -> bytes:
+        nonlocal left
+        found = data[at : at + READ_BYTES] if left > 0 else b""
+        left -= len(found)
+        return found
+
     try:
-        return Parser(language).parse(
-            lambda at, _: data[at : at + READ_BYTES], progress_callback=lambda _at, _error: next(calls) > limit
+        tree = Parser(language).parse(
+            read, progress_callback=lambda _at, _error: left <= 0 or next(calls) * STEPS_PER_CALL > limit
         )
     except ValueError:
         return None
+    return tree if left > 0 else None
 
 
 def _hidden(found: re.Match[bytes]) -> bytes:

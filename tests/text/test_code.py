@@ -173,15 +173,18 @@ def test_a_source_that_does_not_parse_keeps_the_definitions_that_are_recognized(
 STALLING = ("->&", "*/]", "a<b", "let =>", "*<", ",return !}", "*/}", "(", "{", "class A{", "'", "\x00", "a<b\n", "[1,")
 """Texts that take a parser time or memory quadratic in their length, deep nesting, and other texts that are no code."""
 
+ENDLESS = ("else (.,/*" * 6 + "\n", "/* a\n", 'r#"a\n')
+"""Comments and strings without an end, for each of which a parser reads all that follows."""
+
 
 def test_no_text_takes_a_parser_long() -> None:
     program = f"""
 from findingaid.strategies.chunked import Chunked
 from findingaid.text.code import GRAMMARS
 from pathlib import Path
-for unit in {STALLING}:
+for unit, size in [*((unit, 6_000) for unit in {STALLING}), *((unit, 20_000) for unit in {ENDLESS})]:
     for media_type in GRAMMARS:
-        text = (unit * 6_000)[:6_000]
+        text = (unit * size)[:size]
         assert sum(len(chunk.text) for chunk in Chunked(overlap=0).cut(text, media_type)) >= len(text.split()) - 1
 (peak,) = (line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(int(peak) // 1000)  # getrusage would give that of the process which started this one, if it is larger
