@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,30 +18,35 @@ def _nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "_READ", {})
 
 
-@pytest.mark.parametrize("change", [lambda path: path.write_text("other"), Path.unlink], ids=["edited", "deleted"])
-def test_an_input_that_changed_is_named_until_it_is_as_it_was(tmp_path: Path, change: object) -> None:
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text("Other words."), Path.unlink], ids=["edited", "deleted"]
+)
+def test_an_input_that_changed_is_named(tmp_path: Path, change: Callable[[Path], object]) -> None:
     path = tmp_path / "prompt.md"
     path.write_text("Say it in one sentence.")
     OpenAISynthesizer(model="small", base_url="http://localhost:9", prompt=path)
     assert changed_input() is None
 
-    change(path)  # type: ignore[operator]
+    change(path)
 
-    assert changed_input() == path
-    path.write_text("Say it in one sentence.")
-    assert changed_input() is None
+    assert changed_input() == str(path)
 
 
-def test_a_module_that_is_loaded_counts_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    path = tmp_path / "loaded_by_this_test.py"
+@pytest.mark.parametrize("folder", ["own", "site-packages"])
+def test_a_module_that_is_loaded_counts_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Also one of an installed library, which may be upgraded meanwhile."""
+    (tmp_path / folder).mkdir()
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    path = tmp_path / folder / f"loaded_from_{folder.replace('-', '_')}.py"
     path.write_text("A = 1")
     __import__(path.stem)
     assert changed_input() is None
 
-    path.write_text("A = 2")
+    path.write_text("A = 1 + 1")
 
-    assert changed_input() == path
+    assert changed_input() == str(path)
 
 
 def test_a_pipe_can_be_read_once_and_has_not_changed() -> None:

@@ -49,7 +49,7 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
     """Index and publish changes as they happen, until stopped with Ctrl-C.
 
     The operating system reports changes of local files. Failures are printed, and tried again with the next change.
-    A changed configuration, prompt or module of yours is read anew at the next check.
+    A changed configuration, prompt or module is read anew at the next check.
 
     \b
     Examples:

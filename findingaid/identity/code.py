@@ -46,7 +46,7 @@ def origin(module: str) -> Origin:
     root = module.partition(".")[0]
     if root in {"findingaid", "findingaid_dagster"}:
         return Origin.SHIPPED
-    path = module_file(module)
+    path = _path(module)
     if path is None:
         return Origin.STANDARD if root in sys.stdlib_module_names and module != "__main__" else Origin.UNKNOWN
     if INSTALLED_FOLDERS.intersection(path.parts):
@@ -78,7 +78,7 @@ def package_hash(root: str) -> str:
 
 def is_file_of(filename: str, module: str) -> bool:
     """Check whether `filename`, from which code was compiled, is the module's file, not a prompt or `exec`."""
-    path = module_file(module)
+    path = _path(module)
     return path is not None and _resolved(filename) == path
 
 
@@ -108,7 +108,7 @@ def _spec(module: str) -> ModuleSpec | None:
     return None
 
 
-def module_file(module: str) -> Path | None:
+def _path(module: str) -> Path | None:
     """Return the file of a module; None for a built-in or interactive module, and a package without a file."""
     spec = _spec(module)
     place = spec.origin if spec else getattr(sys.modules.get(module), "__file__", None)
@@ -173,7 +173,7 @@ def _source(module: str) -> _Source | None:
 
 
 def _content(module: str) -> bytes | None:
-    spec, path = _spec(module), module_file(module)
+    spec, path = _spec(module), _path(module)
     with suppress(Exception):  # third-party loaders may raise anything; there may be no loader
         content: bytes = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]
         return content

@@ -1,40 +1,42 @@
-"""Files that decide what a process does: its configuration, its prompts and the user's code, as it read them.
+"""Files that decide what a process does: its configuration, its prompts and its code, as they were when it read them.
 
 A process that goes on for long would otherwise take back what a run with the newer files has indexed.
 """
 
 from __future__ import annotations
 
-import io
+import os
+import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
-from findingaid.identity.code import Origin, module_file, origin
-
-_READ: dict[Path, bytes | None] = {}
+_READ: dict[str, tuple[int, ...] | None] = {}
+"""State of each file when it was read, see `_state`."""
 
 
 def read_input(path: Path) -> str:
-    """Read a file of UTF-8, and keep its content for `changed_input`. Raises OSError and UnicodeDecodeError."""
-    content = path.read_bytes()
-    if path.is_file():  # a pipe, as of a shell's <(...), cannot be read again
-        _READ[path] = content
-    return io.TextIOWrapper(io.BytesIO(content), "utf-8").read()
+    """Read a file of UTF-8, and keep its state for `changed_input`. Raises OSError and UnicodeDecodeError."""
+    _READ[str(path)] = _state(str(path))
+    return path.read_text("utf-8")
 
 
-def changed_input() -> Path | None:
-    """Return a file that differs from what this process read, or None.
+def changed_input() -> str | None:
+    """Return a file that was written or removed since this process read it, or None.
 
-    A module of the user's counts from the first call after it was loaded.
+    A module counts from the first call after it was loaded: also one of a library, which may be upgraded meanwhile.
     """
-    for module in list(sys.modules):
-        if origin(module) is Origin.OWN and (file := module_file(module)):
-            _READ.setdefault(file, _content(file))
-    return next((path for path, content in _READ.items() if _content(path) != content), None)
+    for module in list(sys.modules.values()):
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if isinstance(file, str):
+            _READ.setdefault(file, _state(file))
+    return next((file for file, state in _READ.items() if _state(file) != state), None)
 
 
-def _content(path: Path) -> bytes | None:
-    with suppress(OSError):  # gone, or being replaced
-        return path.read_bytes()
-    return None
+def _state(file: str) -> tuple[int, ...] | None:
+    """Return what changes with each write of a file; None without a file, and for a pipe, as of a shell's <(...)."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
