@@ -1,5 +1,6 @@
 """Dagster definitions of a configuration: the assets of every corpus, the `index` job, schedules and sensors."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,8 @@ def build_definitions(
 ) -> dg.Definitions:
     """Build the Dagster definitions of one findingaid.yaml; `dg.Definitions.merge` adds them to a team's own.
 
+    A relative `config_path` is looked for beside the file that calls this, and else in the working directory, which the
+    code locations of a workspace share.
     `overrides` maps dotted settings to values, as in `findingaid.open`; `store`, `embedder` and `synthesizer` override
     those settings. Any of their values may be a `dg.EnvVar`, and secrets must be, since Dagster shows the others.
     `translation` may change the specs of the assets: description, group, owners, tags, automation condition and others.
@@ -44,7 +47,8 @@ def build_definitions(
     the configured executor too. If none is configured they use that of the code location, since `merge` allows only
     one.
     """
-    path = Path(config_path).resolve()
+    beside = Path(sys._getframe(1).f_globals.get("__file__", "")).parent / config_path
+    path = (beside if beside.is_file() else Path(config_path)).resolve()
     resource = FindingAidResource(
         config_path=str(path),
         overrides=dict(overrides or {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -276,6 +277,26 @@ def test_the_workspace_loads_from_elsewhere_and_names_what_is_broken(
     assert "All code locations passed validation" in done.output
     assert broken.exit_code != 0
     assert "stoer: unknown key" in broken.output
+
+
+def test_a_code_location_loads_the_configuration_beside_it_before_that_of_the_working_directory(
+    location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.cli.configure()
+    monkeypatch.chdir(location.cli.folder)
+    calls = "from findingaid_dagster import build_definitions\ndefs = build_definitions('findingaid.yaml')\n"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "definitions.py").write_text(calls)
+
+    def corpora() -> set[str]:
+        defs = runpy.run_path(str(tmp_path / "own" / "definitions.py"))["defs"]
+        return {key.path[0] for key in defs.resolve_asset_graph().get_all_asset_keys()}
+
+    before = corpora()
+    settings = {**location.cli.settings, "corpora": {"other": location.cli.settings["corpora"]["docs"]}}
+    (tmp_path / "own" / "findingaid.yaml").write_text(yaml.safe_dump(settings))
+
+    assert (before, corpora()) == ({"docs"}, {"other"})
 
 
 @pytest.mark.slow
