@@ -192,7 +192,15 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
     return Response(orjson.dumps(value), status, headers, "application/json")
 
 
+NO_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Not found</title><body>'
+    '<p>There is nothing at this address. <a href="/">Search the index</a></p></body></html>'
+)
+
+
 async def _not_found(request: Request, _: Exception) -> Response:
+    if "text/html" in request.headers.get("accept", ""):  # a person with a browser
+        return Response(NO_PAGE, 404, media_type="text/html")
     return _problem_response(Problem("not_found", "unknown path: /openapi.json lists all paths", 404))
 
 

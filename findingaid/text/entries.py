@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from findingaid.text.markdown import Span
 
@@ -33,25 +34,25 @@ RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
 CELL_END = re.compile(r"(?<!\\)\|")
 LINE = re.compile(r"[^\r\n]+")
 
+LONGEST_TABLE = 100_000
+"""Characters above a part of a table in which its first row is looked for."""
+
 QUOTES = " \t\"'"
 
 Entry = tuple[str, Span]
 """Words of an entry and its span in the text."""
 
 
-def entries(text: str, media_type: str, head: str = "") -> Iterator[Entry]:
-    """Yield the rows and the named values of a text, or of a part of it.
-
-    `head` is the beginning of the whole text; the first line of a delimited table has its columns.
-    """
+def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
+    """Yield the rows and the named values of a text, or of a part of it that follows the text `before`."""
     if media_type in DELIMITED:
-        yield from _delimited(text, DELIMITED[media_type], head or text)
+        yield from _delimited(text, DELIMITED[media_type], before or text)
     elif media_type in SETTINGS:
         for found in NAMED.finditer(text):
             name, value = (found[part].strip(QUOTES) for part in ("name", "value"))
             yield f"{name}: {value}", found.span()
     else:
-        yield from _markdown(text)
+        yield from _markdown(text, before)
 
 
 def _delimited(text: str, delimiters: str, head: str) -> Iterator[Entry]:
@@ -72,14 +73,22 @@ def _cells(line: str, delimiter: str) -> Sequence[str]:
         return line.split(delimiter)
 
 
-def _markdown(text: str) -> Iterator[Entry]:
+def _markdown(text: str, before: str) -> Iterator[Entry]:
     """Yield the rows of Markdown tables, with the columns that the row above the rule names."""
     for table in TABLE.finditer(text):
         rows = list(LINE.finditer(text, *table.span()))
-        named = len(rows) > 1 and RULE.fullmatch(rows[1][0])
-        columns = _row(rows[0][0]) if named else ()
-        for row in rows[2:] if named else rows:
+        above = [] if table.start() else _last_rows(before)
+        lines = [*above, *(row[0] for row in rows)]
+        named = len(lines) > 1 and RULE.fullmatch(lines[1])
+        columns = _row(lines[0]) if named else ()
+        for row in rows[max(0, 2 - len(above)) :] if named else rows:
             yield _statement(columns, _row(row[0])), row.span()
+
+
+def _last_rows(before: str) -> list[str]:
+    """Return the rows of a table that a text ends within."""
+    lines = reversed(before[-LONGEST_TABLE:].splitlines())
+    return [*takewhile(lambda line: line.lstrip().startswith("|"), lines)][::-1]
 
 
 def _row(line: str) -> Sequence[str]:

@@ -157,6 +157,10 @@ class Page:
             self.shows("best first")
         self.waits(lambda: "Published" in self.texts("#state")[0], "the state of the index is not known")
 
+    def open_filters(self) -> None:
+        if self.one("#more").get_attribute("open") is None:
+            self.one("#more summary").click()
+
     def back_in_sight(self) -> None:
         """The person comes back to this tab."""
         self.run("document.dispatchEvent(new Event('visibilitychange'))")
@@ -367,12 +371,12 @@ def test_back_closes_what_was_opened_and_then_undoes_the_search(page: Page) -> N
 
 def test_corpora_and_fields_narrow_a_search(page: Page) -> None:
     page.open(q="tokens tea minutes")
+    page.open_filters()
     page.one("#corpora input[value=notes] + span").click()
     page.waits(lambda: "corpus=notes" in page.query, "no corpus in the address")
     page.waits(lambda: page.texts("#hits h3") == ["Tea"], "not the one of notes")
 
     page.one("#corpora input[value=notes] + span").click()
-    page.one("#more summary").click()
     page.one("#add").click()
     field, how = page.all("#conditions li select")
     choose(field, "path")
@@ -381,7 +385,7 @@ def test_corpora_and_fields_narrow_a_search(page: Page) -> None:
     page.one("#conditions input").send_keys("auth\t")
 
     page.waits(lambda: "where=" in page.query, "no condition in the address")
-    page.shows("More options (1)", "best first")
+    page.shows("Filters · 1 condition", "best first")
     assert all("auth.md" in facts for facts in page.texts("#hits .facts"))
 
 
@@ -720,8 +724,42 @@ def test_code_keeps_its_lines_in_results(page: Page) -> None:
     assert page.run("return getComputedStyle(arguments[0]).whiteSpaceCollapse", shown) == "preserve"
 
 
+@pytest.mark.parametrize(("width", "highest"), [(1280, 220), (390, 260)])
+def test_results_come_first_and_active_filters_are_named_in_one_line(page: Page, width: int, highest: int) -> None:
+    page.driver.set_window_size(width, 900)
+    page.open(q="tokens", corpus="docs", mode="lexical")
+
+    assert page.run("return document.querySelector('.hit').getBoundingClientRect().top") < highest
+    assert page.labels("#more summary") == ["Filters · docs · by words"]
+    assert "score" not in " ".join(page.texts("#hits .facts"))
+    page.open()
+    page.waits(lambda: ".md 24" in page.labels("#suffixes label"), "the start does not show what is here")
+
+
+def test_enter_on_a_question_answers_it_and_on_words_only_searches(page: Page) -> None:
+    page.open()
+    page.one("#q").send_keys("refresh tokens\n")
+    page.shows("best first")
+    assert "answer=" not in page.query
+
+    page.one("#q").clear()
+    page.one("#q").send_keys("refresh tokens expire when?\n")
+
+    page.shows("Refresh tokens expire after 30 days", "best first")
+    assert "answer=1" in page.query
+
+
+def test_an_unknown_address_is_a_page_for_people(page: Page) -> None:
+    page.driver.get(f"{page.address}/nothing/here")
+
+    page.shows("There is nothing at this address.")
+    page.one("a").click()
+    page.waits(lambda: page.all("#q"), "no way back to the search")
+
+
 def test_facets_show_counts_and_narrow_a_search(page: Page) -> None:
     page.open(q="tokens")
+    page.open_filters()
     page.waits(lambda: "many 14" in page.labels("#corpora label"), "no counts")
     assert ".md 24" in page.labels("#suffixes label")
     page.one("#folders input[value='box/'] + span").click()
@@ -787,9 +825,7 @@ def test_an_opened_artifact_can_be_copied_opened_and_downloaded(page: Page, tmp_
 
 def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Page) -> None:
     page.open()
-    page.one("#q").send_keys("when do refresh tokens expire")
-    page.waits(page.one("#wants-answer").is_displayed, "no answer can be asked for")
-    page.one("#wants-answer").click()
+    page.one("#q").send_keys("when do refresh tokens expire\n")
     page.shows("Refresh tokens expire after 30 days")
     page.one("#answered .cite").click()
 
@@ -855,7 +891,7 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
 
 def test_filters_keep_the_focus_and_what_is_being_written(page: Page) -> None:
     page.open(q="tokens tea minutes")
-    page.run("document.getElementById('more').open = true")
+    page.open_filters()
     page.one("#add").click()
     page.run("document.querySelector('#corpora input[value=notes]').focus()")
 

@@ -43,7 +43,13 @@ def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
 
 
 def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
-    assert list(entries("Bo,4\n", "text/csv", head="name,cost\nAnn,3\nBo,4\n")) == [("name: Bo; cost: 4", (0, 4))]
+    assert list(entries("Bo,4\n", "text/csv", "name,cost\nAnn,3\n")) == [("name: Bo; cost: 4", (0, 4))]
+    above = "# Costs\n\n| name | cost |\n| --- | --- |\n| Ann | 3 |\n"
+    assert list(entries("| Bo | 4 |\n", "text/markdown", above)) == [("name: Bo; cost: 4", (0, 10))]
+    assert list(entries("| --- | --- |\n| Bo | 4 |\n", "text/markdown", "| name | cost |\n")) == [
+        ("name: Bo; cost: 4", (14, 24))
+    ]
+    assert list(entries("\n| Bo | 4 |\n", "text/markdown", above)) == [("Bo; 4", (1, 11))]
 
 
 @given(st.text('ab1,;|\\"\n\r\t:=- {[', max_size=80), st.sampled_from([*DELIMITED, *SETTINGS, "text/markdown"]))

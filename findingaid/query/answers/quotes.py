@@ -199,8 +199,8 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None) -> Iterator[_Sentence
             span = (start + sentence.span[0], start + sentence.span[1])
             yield _Sentence(hit, sentence.text, span, "" if sentence.first else before)
         before = sentence.text
-    head = artifact.raw[:LONGEST] if artifact and isinstance(artifact.raw, str) else ""
-    for text, (first, last) in entries(hit.text, media_type(metadata), head):
+    above = artifact.raw[:start] if artifact and isinstance(artifact.raw, str) else ""
+    for text, (first, last) in entries(hit.text, media_type(metadata), above):
         if LETTERS.search(text) and len(text) <= LONGEST:
             yield _Sentence(hit, text, (start + first, start + last))
 

@@ -18,6 +18,9 @@ const REQUESTS = 3; // requests for a page of results, whose hits may all be of 
 const BESIDE = 3; // passages shown beside an answer
 const DEEPEST = 10_000; // last hit that the server pages to
 const AGAIN = 60_000; // milliseconds between requests for the state of the index
+const MODES = { dense: "by meaning", lexical: "by words" };
+const QUESTION =
+  /\?\s*$|^(who|whose|whom|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would|should)\s/i;
 const wide = matchMedia("(min-width: 70rem)");
 
 let known = { corpora: [], llm: null }; // the server's corpora with their fields, and the model that writes answers
@@ -69,9 +72,15 @@ function fill(state) {
   byId("route").value = state.route;
   showFacets(counted, state);
   if (!same(told(rows()), state.conditions)) listConditions(state.conditions);
-  const filters = state.conditions.length + (state.route ? 1 : 0);
-  byId("filtered").textContent = filters ? `(${filters})` : "";
-  if (filters) byId("more").open = true;
+  byId("filtered").textContent = active(state).map((filter) => `· ${line(filter)}`).join(" ");
+}
+
+/** Returns the filters of a search in words. */
+function active({ corpora, suffixes, folder, mode, route, conditions }) {
+  const chosen = [...corpora, ...suffixes, folder, MODES[mode]];
+  if (route) chosen.push(byId("route").selectedOptions[0].text.replace(/:.*/, ""));
+  if (conditions.length) chosen.push(count(conditions.length, "condition"));
+  return chosen.filter(Boolean);
 }
 
 /** `rows` reads the conditions in the form; `told` keeps those that have a value. */
@@ -451,7 +460,9 @@ function clicked(event) {
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   shown.search = null; // submitting the same search repeats it
-  go(asked(event.submitter === byId("wants-answer")));
+  const query = byId("q").value.trim();
+  byId("more").open = !query;
+  go(asked(QUESTION.test(query)));
 });
 byId("ask").addEventListener("change", ({ target }) => {
   if (target.name === "folder") leaveFolder(target);
@@ -502,6 +513,7 @@ addEventListener("popstate", show);
 function begin() {
   learning = learnCorpora();
   shown = { search: null, artifact: null };
+  byId("more").open = !here().query;
   show();
   if (!here().query && !here().artifact) byId("q").focus();
 }

@@ -35,12 +35,12 @@ const bare = (text) => ` ${text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").t
 
 /** Renders the hits of an artifact as a list item: the best one, and the others on request. */
 export function item([hit, ...others], words, rank) {
-  const facts = [hit.corpus, title(hit) === hit.artifact_id ? null : hit.artifact_id, hit.surface_kind].filter(Boolean);
-  const of = [...facts.map(name), place(hit), `score ${score(hit.score)}`, hit.route ? way(hit) : null];
+  const facts = [hit.corpus, title(hit) === hit.artifact_id ? null : hit.artifact_id].filter(Boolean);
+  const of = [...facts.map(name), page(hit), dated(hit), hit.route ? way(hit) : null];
   const weak = hit.weak ? element("span", { className: "weak" }, "weak match") : null;
   const article = element(
     "article",
-    { className: "hit" },
+    { className: hit.weak ? "hit faded" : "hit" },
     element("h3", {}, element("a", { ...leadsTo(hit), "aria-describedby": `facts-${rank}` }, name(heading(hit)))),
     element("p", { className: "facts", id: `facts-${rank}` }, weak, outdated(hit), of.filter(Boolean).map((fact) => element("span", {}, fact))),
     passage(hit, words),
@@ -66,10 +66,17 @@ function other(hit) {
 /** Returns a link to a hit by its artifact and headings. */
 export const linkTo = (hit) => element("a", leadsTo(hit), name([hit.artifact_id, ...headings(hit)].join(" › ")));
 
-function place({ span, metadata: { page, sheet, rows } }) {
+/** Returns the place of a hit in a document; null in a text without pages. */
+function page({ metadata: { page: at, sheet, rows } }) {
   if (typeof sheet === "string" && Array.isArray(rows)) return `sheet ${sheet}, rows ${rows.map(number).join(" to ")}`;
-  if (Number.isInteger(page)) return `page ${number(page)}`;
-  return span ? `characters ${number(span[0])}–${number(span[1])}` : null;
+  return Number.isInteger(at) ? `page ${number(at)}` : null;
+}
+
+const place = (hit) => page(hit) ?? (hit.span ? `characters ${number(hit.span[0])}–${number(hit.span[1])}` : null);
+
+/** Returns the day that a text gives as its date, such as the day on which a mail was sent. */
+function dated({ metadata: { date } }) {
+  return typeof date === "string" ? (date.match(/^\d{4}-\d\d-\d\d/)?.[0] ?? null) : null;
 }
 
 function title(hit) {
@@ -115,6 +122,8 @@ function readable(text) {
 function why(hit, rank) {
   const details = element("details", {}, element("summary", {}, "Why this result"));
   const body = element("div", {}, ranks(hit.ranks));
+  const what = [hit.surface_kind, hit.span && `characters ${number(hit.span[0])}–${number(hit.span[1])}`, `score ${score(hit.score)}`];
+  body.append(element("p", { className: "faint" }, name(what.filter(Boolean).join(", "))));
   if (hit.weight !== 1) body.append(element("p", { className: "faint" }, `Weight of its surface kind: ${score(hit.weight)}`));
   body.append(element("p", { className: "faint" }, hit.route ? `Found ${way(hit)}:` : "The query found it."));
   details.append(body);
