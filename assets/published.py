@@ -1,7 +1,7 @@
 """Asset of the published records of a corpus: materialized when readers get another version, and only then.
 
 Its data version is a hash of the records that readers see, so that a rollback brings back the data version of before.
-Assets, freshness policies and automation of a team depend on it instead of on the partitions of a run that may fail.
+Assets and automation of a team depend on it instead of on the partitions of a run that may fail.
 """
 
 import time
