@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from findingaid.reports import Report
 
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of a shell."""
+
+
 @click.command()
 @corpus_option
 @common
@@ -70,16 +74,20 @@ def index(
       findingaid index --artifact guide.md --force --pay-again --stage synopses
       findingaid index --executor ray --set executor.address=local
     """
-    with progress_bars(enabled=not as_json) as progress:
-        report = aid.index(
-            corpora,
-            artifacts=artifacts,
-            stages=stages,
-            force=force,
-            pay_again=pay_again,
-            allow_loss=allow_loss,
-            progress=progress,
-        )
+    try:
+        with progress_bars(enabled=not as_json) as progress:
+            report = aid.index(
+                corpora,
+                artifacts=artifacts,
+                stages=stages,
+                force=force,
+                pay_again=pay_again,
+                allow_loss=allow_loss,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        click.echo("stopped: what is done is kept; run `findingaid index` to go on", err=True)
+        sys.exit(INTERRUPTED)
     _print_report(report, as_json, ">embedded", ">synopses")
     _exit_with(report)
 
