@@ -14,9 +14,11 @@ from findingaid.text.analyzer import Lexical
 from findingaid.text.words import salient_words, stems
 
 MONTHS = (
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    "jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     "|nov(?:ember)?|dec(?:ember)?"
 )
+"""Names of months. "May" and "March" need a capital: a member may march."""
+
 DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|weekends?"
 UNITS = "seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies)"
 NUMBERS = (
@@ -75,7 +77,8 @@ PAST = _words("was|were|did|had|last")
 
 
 def _states_time(question: str, sentence: str) -> float:
-    if any(found[0] not in question for found in DATE.finditer(sentence)):
+    asked = question.casefold()
+    if any(found[0].casefold() not in asked for found in DATE.finditer(sentence)):
         return 1.0
     return float(not PAST.search(question) and bool(CONDITION.search(sentence)))
 

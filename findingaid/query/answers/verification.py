@@ -32,9 +32,9 @@ SUPPORTED = 0.7
 It is the value from 0.5 to 0.9 with the highest accuracy on WiCE, see benchmarks/RESULTS.md.
 """
 
-NAME = re.compile(r"\b[^\W\d_a-z][\w-]+")
-NAME_WITHIN = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w-]+")
-"""Capitalized words, and those that do not begin a sentence."""
+LONG_WORD = re.compile(r"\b[^\W\d_][\w-]+")
+WORD_WITHIN = re.compile(r"(?<=[\w,] )[^\W\d_][\w-]+")
+"""Words of two letters or more, and those that do not begin a sentence."""
 
 NUMBERS = {
     word: str(number)
@@ -73,7 +73,8 @@ class LexicalVerifier:
         best = best_sentences(sentence, evidence, self.lexical)
         known = stems(best, self.lexical)
         numbered = known | {_digits(word) for text in best for word in WORD.findall(text)}
-        names = [name for name in NAME_WITHIN.findall(sentence) if not stems([name], self.lexical) <= known]
+        within = filter(_is_capitalized, WORD_WITHIN.findall(sentence))
+        names = [name for name in within if not stems([name], self.lexical) <= known]
         if strange := [*(number for number in _numbers(sentence) if _digits(number) not in numbered), *names]:
             return f"its evidence does not contain {strange[0]}"
         if found := swapped(sentence, best, self.lexical):
@@ -107,6 +108,10 @@ def _numbers(text: str) -> list[str]:
     return [word for word in WORD.findall(text) if any(map(str.isdigit, word)) or word.casefold() in NUMBERS]
 
 
+def _is_capitalized(word: str) -> bool:
+    return word[0].isupper()
+
+
 def _digits(number: str) -> str:
     return NUMBERS.get(number.casefold(), number.casefold())
 
@@ -114,7 +119,8 @@ def _digits(number: str) -> str:
 def _names(text: str, lexical: Lexical | None) -> dict[str, str]:
     """Map the stems of capitalized words to these, without the units of numbers."""
     lexical = lexical or Lexical()
-    found = " ".join(name for name in NAME.findall(UNIT.sub(" ", text)) if not DATE.fullmatch(name))
+    words = filter(_is_capitalized, LONG_WORD.findall(UNIT.sub(" ", text)))
+    found = " ".join(name for name in words if not DATE.fullmatch(name))
     return {stem(word, lexical): word for word in salient_words(found, lexical)}
 
 

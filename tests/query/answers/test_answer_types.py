@@ -47,6 +47,8 @@ def test_other_questions_have_no_type_and_any_sentence_will_do(question: str) ->
 
 
 def test_what_the_question_says_itself_is_no_answer() -> None:
+    assert stated("When was the meeting of may?", "It was in May.") == 0
+    assert stated("When was the nut bought?", "Children may not march.") == 0
     assert stated("What happened in 2011, and when was it?", "It was in 2011.") == 0
     assert stated("How many of the 12 rooms are free?", "There are 12 rooms.") == 0
     assert stated("Who told Anders Holm?", "It was told to Anders Holm.") == 0
