@@ -59,7 +59,8 @@ def test_the_place_is_told_by_search_servers_and_citations(cli: Cli) -> None:
     assert "household.xlsx, sheet Insurance, rows " in found
     assert "to 40 " in found.splitlines()[0]
     answer = cli.json("answer", "premium of Policy 39")
-    assert any(passage["place"].startswith("sheet Insurance, rows ") for passage in answer["passages"])
+    assert answer["quotes"][0]["place"].startswith("sheet Insurance, rows ")
+    assert "Policy 39" in answer["quotes"][0]["text"]
 
 
 @pytest.mark.parametrize(
