@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -65,8 +67,10 @@ class BoundedConnection(H11Protocol):
     known = False
     """Whether its last request passed the guards and was not for an open path."""
 
-    since = 0.0
-    """Time of the event loop at which it was opened or last answered."""
+    since = 0
+    """Place in the order in which connections were opened or last answered; the clock of a loop may stand still."""
+
+    _order: ClassVar[Iterator[int]] = count()
 
     _overdue: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -104,7 +108,7 @@ class BoundedConnection(H11Protocol):
         """Start the deadline for the headers of the next request; bytes that trickle in do not extend it."""
         if self._overdue:
             self._overdue.cancel()
-        self.since = self.loop.time()
+        self.since = next(self._order)
         self._overdue = self.loop.call_later(self.bounds.header_seconds, self._end_without_headers)
 
     def _end_without_headers(self) -> None:
