@@ -80,6 +80,8 @@ def _read(file: Path, of: Client) -> dict[str, Any]:
         given = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{file}: not JSON ({error}): add what `--print` shows by hand") from None
     if not isinstance(given, dict) or not isinstance(given.get(of.key, {}), dict):

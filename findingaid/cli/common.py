@@ -67,17 +67,23 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Write a file whole or not at all. Links are followed, and the permissions of a file that is there stay."""
-    file = file.resolve()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
+    """Write a file whole or not at all. Links are followed, and the permissions of a file that is there stay.
+
+    Raises ConfigError if it cannot be written.
+    """
+    target = file.resolve()
+    new = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        new.write_text(text, "utf-8")
-        if file.exists():
-            shutil.copymode(file, new)
-        os.replace(new, file)
-    finally:
-        new.unlink(missing_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.write_text(text, "utf-8")
+            if target.exists():
+                shutil.copymode(target, new)
+            os.replace(new, target)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
 
 
 def open_configured() -> findingaid.FindingAid:

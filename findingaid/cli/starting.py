@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,6 @@ from findingaid.cli.common import one_line_errors, replace_file
 from findingaid.cli.options import HelpGroup, config_option, json_option, set_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
-from findingaid.config.proposal import ProposedConfig, propose_config
 from findingaid.errors import ConfigError
 from findingaid.explain import explain, explanations
 from findingaid.reports import duration, format_counts, note_lines
@@ -45,7 +43,7 @@ def init(folder: Path, force: bool, as_json: bool) -> None:
     file = Path(FILE_NAME)
     if file.exists() and not force:
         raise ConfigError(f"{FILE_NAME} exists: add a folder to it by `findingaid add`, or use --force to replace it")
-    _propose(folder, file, ProposedConfig.yaml, as_json)
+    _propose(folder, file, as_json)
 
 
 @click.command()
@@ -62,18 +60,23 @@ def add(folder: Path, config: str | None, as_json: bool) -> None:
     """
     file = find_file(config)
     load(file)
-    before = file.read_text("utf-8")
-    _propose(folder, file, lambda proposed: proposed.added_to(before), as_json)
+    _propose(folder, file, as_json, file.read_text("utf-8"))
 
 
-def _propose(folder: Path, file: Path, write: Callable[[ProposedConfig], str], as_json: bool) -> None:
-    """Write the proposed configuration of a folder, and leave out the files that fail when they are tried."""
+def _propose(folder: Path, file: Path, as_json: bool, given: str | None = None) -> None:
+    """Write the configuration proposed for a folder, or add it to a given one. Files that fail are left out."""
+    from findingaid.config.proposal import propose_config
+
     proposed = propose_config(folder, file.parent.resolve())
-    replace_file(file, write(proposed))
+
+    def write() -> None:
+        replace_file(file, proposed.yaml() if given is None else proposed.added_to(given))
+
+    write()
     report = findingaid.open(file).plan(proposed.names)
     if tried := report.corpora.get(proposed.corpus):
         proposed = proposed.without(tried.failed)
-        replace_file(file, write(proposed))
+        write()
     if as_json:
         return say_json(asdict(proposed) | {"plan": report.to_dict()})
     say(escape(f"Wrote {file.name}: {format_counts(proposed.indexed)}"))

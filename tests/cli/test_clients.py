@@ -62,3 +62,11 @@ def test_a_file_that_cannot_be_extended_stays_as_it_is(cli: Cli, home: Path, giv
     assert error_of(refused).startswith(".mcp.json: ")
     assert error_of(refused).endswith("add what `--print` shows by hand")
     assert (home / ".mcp.json").read_bytes() == given.encode("latin-1")
+
+
+def test_a_folder_that_cannot_hold_the_file_is_one_line(cli: Cli, home: Path) -> None:
+    (home / ".vscode").write_text("")
+    (home / ".cursor").symlink_to("/dev/null/nowhere")
+
+    assert error_of(cli.run("mcp", "install", "vscode")) == ".vscode/mcp.json: cannot be read: Not a directory"
+    assert error_of(cli.run("mcp", "install", "cursor")).startswith(".cursor/mcp.json: cannot be ")

@@ -35,7 +35,7 @@ EMBEDDED = 64
 """Maximum number of sentences that are embedded for a question: those with most of its words."""
 
 MAIL = "message/rfc822"
-"""Media type of mails, whose first lines have labels: who wrote to whom is not what a mail says."""
+"""Media type of mails. Their first lines have labels too, but name only sender, recipients and date."""
 
 LEAST_WORDS, LONGEST = 3, 600
 """Minimum words and maximum characters of a sentence. A shorter one says nothing, a longer one is a passage."""
