@@ -61,7 +61,10 @@ def install(client: str, only_print: bool, config: str | None) -> None:
     server: dict[str, Any] = {"command": _command(), "args": ["serve", "mcp", "--config", str(found.resolve())]}
     file = Path(of.file)
     given = {} if only_print else _read(file, of)
-    text = json.dumps({**given, of.key: {**given.get(of.key, {}), NAME: server}}, indent=2, ensure_ascii=False) + "\n"
+    servers = given.get(of.key, {})
+    before = servers.get(NAME)
+    server = {**before, **server} if isinstance(before, dict) else server  # its environment stays
+    text = json.dumps({**given, of.key: {**servers, NAME: server}}, indent=2, ensure_ascii=False) + "\n"
     if only_print:
         return click.echo(text, nl=False)
     replace_file(file, text)
@@ -77,13 +80,24 @@ def _command() -> str:
 def _read(file: Path, of: Client) -> dict[str, Any]:
     """Return what a file has. Raises ConfigError for one that this program must not rewrite."""
     try:
-        given = json.loads(file.read_text("utf-8"))
+        if file.exists() and not file.is_file():
+            raise ConfigError(f"{file}: not a regular file: add what `--print` shows by hand")
+        given = json.loads(file.read_text("utf-8"), object_pairs_hook=_once)
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: not JSON ({error}): add what `--print` shows by hand") from None
     if not isinstance(given, dict) or not isinstance(given.get(of.key, {}), dict):
         raise ConfigError(f"{file}: {of.key!r} is not an object: add what `--print` shows by hand")
     return given
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raises ValueError for one that has a name twice, of which one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found

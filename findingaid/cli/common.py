@@ -82,6 +82,8 @@ def replace_file(file: Path, text: str) -> None:
             os.replace(new, target)
         finally:
             new.unlink(missing_ok=True)
+    except UnicodeEncodeError:
+        raise ConfigError(f"{file}: cannot be written: a name is not valid UTF-8: rename it") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
 

@@ -60,23 +60,27 @@ def add(folder: Path, config: str | None, as_json: bool) -> None:
     """
     file = find_file(config)
     load(file)
-    _propose(folder, file, as_json, file.read_text("utf-8"))
+    _propose(folder, file, as_json, extends=True)
 
 
-def _propose(folder: Path, file: Path, as_json: bool, given: str | None = None) -> None:
-    """Write the configuration proposed for a folder, or add it to a given one. Files that fail are left out."""
+def _propose(folder: Path, file: Path, as_json: bool, extends: bool = False) -> None:
+    """Write the configuration proposed for a folder, or extend the file by it. Files that fail are left out.
+
+    The file is written once, when all files were tried, and from its text at that time.
+    """
     from findingaid.config.proposal import propose_config
 
     proposed = propose_config(folder, file.parent.resolve())
 
-    def write() -> None:
-        replace_file(file, proposed.yaml() if given is None else proposed.added_to(given))
+    def proposed_text() -> str:
+        return proposed.added_to(file.read_text("utf-8")) if extends else proposed.yaml()
 
-    write()
-    report = findingaid.open(file).plan(proposed.names)
+    report = findingaid.FindingAid.of(load(file, text=proposed_text())).plan(proposed.names)
     if tried := report.corpora.get(proposed.corpus):
         proposed = proposed.without(tried.failed)
-        write()
+    text = proposed_text()
+    load(file, text=text)
+    replace_file(file, text)
     if as_json:
         return say_json(asdict(proposed) | {"plan": report.to_dict()})
     say(escape(f"Wrote {file.name}: {format_counts(proposed.indexed)}"))
@@ -84,7 +88,7 @@ def _propose(folder: Path, file: Path, as_json: bool, given: str | None = None) 
         say(escape(f"  skipped, not text: {format_counts(proposed.skipped)}"))
     for pattern in proposed.excluded:
         if why := proposed.reasons.get(pattern):
-            say(escape(f"  left out: {pattern} ({why})"))
+            say_line(f"  left out: {pattern} ({why})")
     for line in (line for corpus in report.corpora.values() for line in note_lines(corpus.noted)):
         say_line(f"  {line}")
     texts = sum(corpus.calls.embed for corpus in report.corpora.values())

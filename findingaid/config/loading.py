@@ -40,14 +40,14 @@ OWN_VARIABLES = frozenset({"include", "exclude", "servers"})
 """Keys whose values may have dollar signs."""
 
 
-def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+def load(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None, text: str | None = None) -> Config:
     """Read and check a configuration. Raises ConfigError with one line that names the key.
 
     Without a path it reads $FINDINGAID_CONFIG, else the findingaid.yaml in the current folder or the nearest folder
-    above it. `overrides` maps dotted keys to values, {"embedder.kind": "hash"}.
+    above it. `overrides` maps dotted keys to values, {"embedder.kind": "hash"}. A `text` is taken for that of the file.
     """
     file = find_file(path)
-    config = Config(read_settings(file, overrides), file.resolve().parent, file.absolute())
+    config = Config(read_settings(file, overrides, text), file.resolve().parent, file.absolute())
     try:
         config.embedder, config.synthesizer, config.corpora, config.search, config.context, config.answerer, config.ray  # noqa: B018  # builds every object, so that errors are raised now
         config.verifier  # noqa: B018  # as above
@@ -70,9 +70,9 @@ def find_file(path: str | Path | None = None) -> Path:
     return Path(os.path.relpath(found)) if found else Path(FILE_NAME)
 
 
-def read_settings(file: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
+def read_settings(file: Path, overrides: Mapping[str, Any] | None = None, text: str | None = None) -> Settings:
     """Read a file, apply the environment and `overrides`, and validate the result. Raises ConfigError."""
-    settings = _read(file)
+    settings = _read(file, text)
     try:
         _refuse_variables(settings, ())
     except ConfigError as error:
@@ -111,9 +111,9 @@ def parse_part(text: str, where: str) -> Any:
     return False if value is None or value == "none" else value
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, text: str | None) -> dict[str, Any]:
     try:
-        settings = _yaml(read_input(file))
+        settings = _yaml(read_input(file) if text is None else text)
     except FileNotFoundError:
         raise ConfigError(
             f"no configuration at {file}: create one with `findingaid init`, or name another file by --config or"

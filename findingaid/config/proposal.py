@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from textwrap import dedent, indent
 
 import yaml
 from pathspec import PathSpec
@@ -18,7 +19,7 @@ from findingaid.model import Failure, Listing
 from findingaid.reports import format_counts, suffix_of
 from findingaid.sources.documents import converter_id, format_of
 from findingaid.sources.files import HEAD_BYTES, Files, head_of
-from findingaid.sources.patterns import escape, pattern_of
+from findingaid.sources.patterns import escape, pattern_of, shown_name
 from findingaid.sources.skills import FILE as SKILL_FILE
 from findingaid.text.decoding import NOT_TEXT, decode
 
@@ -90,15 +91,17 @@ class ProposedConfig:
         begin = re.search(r"^corpora:[ \t]*(?:#.*)?$", text, re.MULTILINE)
         end = begin and re.compile(r"^\S(?<!#)", re.MULTILINE).search(text, begin.end())
         at = len(text) if end is None else end.start()
-        added = "\n".join([text[:at].rstrip("\n"), *self._corpora(), "", text[at:]]).rstrip("\n") + "\n"
+        found = begin and re.compile(r"^ +(?=[^\s#])", re.MULTILINE).search(text, begin.end(), at)
+        own = indent(dedent("\n".join(self._corpora())), found[0] if found else "  ")
+        added = "\n".join([text[:at].rstrip("\n"), own, "", text[at:]]).rstrip("\n") + "\n"
         expected = {**given, "corpora": {**(given.get("corpora") or {}), **corpora}}
         try:
             fits = begin is not None and yaml.safe_load(added) == expected
         except yaml.YAMLError:
             fits = False
         if not fits:
-            by_hand = "\n".join(self._corpora())
-            raise ConfigError(f"corpora: its layout leaves no place for more; add by hand:\n{by_hand}")
+            by_hand = json.dumps(corpora, ensure_ascii=False)[1:-1]
+            raise ConfigError(f"corpora: its layout leaves no place for more; add to it by hand: {by_hand}")
         return added
 
     def _corpora(self) -> Iterator[str]:
@@ -132,6 +135,8 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder")
+    if (shown := shown_name(root := os.path.relpath(folder, base))) != root:
+        raise ConfigError(f"{shown}: its name is not valid UTF-8: rename it")
     own = ["/findingaid.yaml"] if folder.resolve() == base.resolve() else []
     generated = _find_generated(folder)
     discovered = Files(folder, exclude=(*generated, *own)).discover()
@@ -147,7 +152,7 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
     notes = dict.fromkeys(generated, "written by programs") | dict.fromkeys(taken, "a corpus of its own, below")
     failed = _reasons(discovered.failures)
     return ProposedConfig(
-        os.path.relpath(folder, base),
+        root,
         corpus_name(folder),
         _by_suffix(found.indexed),
         _by_suffix(found.skipped),

@@ -35,7 +35,7 @@ from findingaid.sources.mailboxes import (
     read_part,
 )
 from findingaid.sources.media_types import MARKDOWN, media_type_of
-from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
+from findingaid.sources.patterns import Patterns, check_pattern, shown_name, unmatched_note
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
@@ -542,11 +542,6 @@ def _place_in(root: Path | str, path: str) -> str:
     """Return the path below a root that is a URL of the place at another URL; "" if it is not below it."""
     above = f"{str(root).rstrip('/')}/"
     return path.rstrip("/").removeprefix(above) if path.startswith(above) else ""
-
-
-def shown_name(name: str) -> str:
-    """Return a file name with bytes that are not UTF-8 shown as escapes."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:

@@ -17,7 +17,7 @@ from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import text_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import ConfigPath, checked, said
-from findingaid.sources.files import shown_name
+from findingaid.sources.patterns import shown_name
 from findingaid.sources.repositories import Repositories, dependencies, normalise_package_name
 from findingaid.text.titles import as_title
 

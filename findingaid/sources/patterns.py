@@ -18,16 +18,24 @@ BRACES = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)\}")
 
 HERE = re.compile(r"(\./+)+")
 
-OF_WINDOWS = re.compile(r"\\\w")
+OF_WINDOWS = re.compile(r"(?<!\\)((?:\\\\)*)\\(?=\w)")
 """A path of Windows: in a pattern, a backslash only takes the meaning from a sign."""
 
-SIGNS = re.compile(r"([\\*?\[\]!# ])")
+SIGNS = re.compile(r"([\\*?\[\]{!# ])")
 """Characters with a special meaning in a pattern."""
 
 
 def escape(path: str) -> str:
     """Return a path in which no character has a special meaning."""
-    return SIGNS.sub(r"\\\1", path)
+    return SIGNS.sub(r"\\\1", path.replace("\n", " "))  # as `Patterns.match` compares it
+
+
+def shown_name(name: str) -> str:
+    """Return a file name with bytes that are not UTF-8 shown as escapes."""
+    try:
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # not from bytes, as in the key of an object
+        return name.encode("utf-8", "backslashreplace").decode()
 
 
 def pattern_of(path: str) -> str:
@@ -66,10 +74,13 @@ class Patterns:
         self.unmatched = {line: None for _, line in reversed(self._patterns)}
 
     def match(self, path: str) -> bool:
-        """Return what the last pattern that matches a path says; a folder's path ends in "/"."""
+        """Return what the last pattern that matches a path says; a folder's path ends in "/".
+
+        A name that is not valid UTF-8 is compared as failures show it.
+        """
         if not path.isascii():
-            path = normalize("NFC", path).replace("\n", " ")
-        elif "\n" in path:
+            path = normalize("NFC", shown_name(path))
+        if "\n" in path:
             path = path.replace("\n", " ")  # "**" does not match line ends
         decided: bool | None = None
         for pattern, line in self._patterns:
@@ -86,7 +97,7 @@ class Patterns:
 def check_pattern(name: str, pattern: str) -> None:
     """Raise ConfigError for a pattern that cannot match, with the form that can."""
     if OF_WINDOWS.search(pattern):
-        right = re.sub(r"\\(?=\w)", "/", pattern)
+        right = OF_WINDOWS.sub(r"\1/", pattern)
         raise ConfigError(f"{name}: {brief(pattern)} has a backslash between names: write {right!r}")
     if pattern.lstrip("!").startswith("../"):
         raise ConfigError(f"{name}: {brief(pattern)} leads out of the root: set source.root above both")

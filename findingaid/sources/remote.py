@@ -10,6 +10,7 @@ from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
 from findingaid.sources.addresses import Address, reason
 from findingaid.sources.local import too_large
+from findingaid.sources.patterns import shown_name
 from findingaid.sources.tree_filter import TreeFilter
 from findingaid.sources.trees import Bucket, Entry, Tree, readers, tree
 
@@ -42,7 +43,7 @@ class Remote:
         ]
         failures += [failure for entry in listed.entries if (failure := _failure(entry))]
         broken = {failure.artifact_id for failure in failures}
-        listings = [Listing(e.path, e.stamp, e.size) for e in listed.entries if _shown(e.path) not in broken]
+        listings = [Listing(e.path, e.stamp, e.size) for e in listed.entries if shown_name(e.path) not in broken]
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, sorted(listed.unlisted))
 
     def listing(self, artifact_id: str) -> Listing | None:
@@ -100,16 +101,12 @@ def _size(opened: Tree, path: str) -> int:
 
 
 def _failure(entry: Entry) -> Failure | None:
-    shown = _shown(entry.path)
+    shown = shown_name(entry.path)
     if shown != entry.path:
         return Failure(shown, "artifacts", "encoding", "file name is not valid UTF-8: rename it or exclude it")
     if not {"", ".", ".."}.isdisjoint(entry.path.split("/")):
         return Failure(shown, "artifacts", "outside_root", "the path is not below the root: exclude it")
     return Failure(shown, "artifacts", "unreadable", entry.broken) if entry.broken else None
-
-
-def _shown(path: str) -> str:
-    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _kind(error: BaseException) -> str:

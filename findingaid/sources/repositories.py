@@ -15,7 +15,8 @@ from typing import Any
 from findingaid.errors import ReadError, SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing, Note
-from findingaid.sources.files import RACY_NANOSECONDS, Files, is_folder, leads_nowhere, shown_name
+from findingaid.sources.files import RACY_NANOSECONDS, Files, is_folder, leads_nowhere
+from findingaid.sources.patterns import shown_name
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
@@ -49,7 +50,7 @@ class Repositories:
                 name.encode()
                 listings += self._listing(name, now)
             except UnicodeEncodeError:
-                shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+                shown = shown_name(name)
                 failures.append(Failure(shown, "artifacts", "encoding", "folder name is not valid UTF-8: rename it"))
             except OSError as error:
                 message = f"folder cannot be listed: {error.strerror or error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,14 @@ def test_other_servers_and_settings_of_the_client_stay(cli: Cli, home: Path, cli
     assert said[key]["findingaid"]["args"] == ["serve", "mcp", "--config", str(cli.config)]
 
 
-@pytest.mark.parametrize("given", ["// comment\n{}", "[]", '{"mcpServers": []}', "\xff"])
+TWICE = '{"mcpServers": {"a": {}}, "mcpServers": {"b": {}}}'
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["// comment\n{}", "[]", '{"mcpServers": []}', "\xff", TWICE, '{"a": 1e999}', '{"a": "\\ud800"}', "[" * 100_000],
+    ids=lambda given: given[:10],
+)
 def test_a_file_that_cannot_be_extended_stays_as_it_is(cli: Cli, home: Path, given: str) -> None:
     (home / ".mcp.json").write_bytes(given.encode("latin-1"))
 
@@ -62,6 +70,28 @@ def test_a_file_that_cannot_be_extended_stays_as_it_is(cli: Cli, home: Path, giv
     assert error_of(refused).startswith(".mcp.json: ")
     assert error_of(refused).endswith("add what `--print` shows by hand")
     assert (home / ".mcp.json").read_bytes() == given.encode("latin-1")
+
+
+def test_what_the_entry_of_the_server_has_beside_its_command_stays(cli: Cli, home: Path) -> None:
+    file = home / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"findingaid": {"command": "old", "env": {"OPENAI_API_KEY": "k"}}}}))
+
+    cli.run("mcp", "install", "claude")
+
+    entry = json.loads(file.read_text())["mcpServers"]["findingaid"]
+    assert entry["env"] == {"OPENAI_API_KEY": "k"}
+    assert entry["command"] != "old"
+
+
+def test_a_pipe_and_a_path_that_json_cannot_hold_are_one_line(cli: Cli, home: Path) -> None:
+    os.mkfifo(home / ".mcp.json")
+    folder = Path(os.fsdecode(bytes(home) + b"/\xff"))
+    folder.mkdir()
+    (folder / "findingaid.yaml").write_text(cli.config.read_text())
+
+    assert error_of(cli.run("mcp", "install", "claude")).startswith(".mcp.json: not a regular file")
+    cli.config = folder / "findingaid.yaml"
+    assert "not valid UTF-8" in error_of(cli.run("mcp", "install", "cursor"))
 
 
 def test_a_folder_that_cannot_hold_the_file_is_one_line(cli: Cli, home: Path) -> None:

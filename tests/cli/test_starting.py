@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+import findingaid
 from findingaid.cli import main
 from findingaid.config.loading import load
 from findingaid.config.settings import Settings
+from findingaid.errors import StoreError
+from findingaid.reports import Report
 from tests.conftest import Cli, error_of, text_about
 
 PICTURE = bytes(range(256)) * 20
@@ -132,9 +136,83 @@ def test_add_refuses_a_layout_that_it_cannot_extend_and_says_what_to_write(
     refused = run("add", "papers")
 
     assert refused.exit_code == 1
-    assert "add by hand" in refused.output
-    assert "papers:" in refused.output
+    said, _, by_hand = error_of(refused).partition(" by hand: ")
+    assert said == "corpora: its layout leaves no place for more; add to it"
     assert Path("findingaid.yaml").read_text() == given
+    assert list(load(text=given.replace("}}}", f"}}}}, {by_hand}}}")).corpora) == ["docs", "papers"]
+
+
+def test_add_follows_the_indentation_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers/one.md").write_text(text_about("ledger"))
+    Path("findingaid.yaml").write_text(
+        "store: index\ncorpora:\n  # mine\n     docs: {source: {kind: files, root: papers}}\n"
+    )
+
+    done = run("add", "papers")
+
+    assert done.exit_code == 0, done.output
+    assert list(load().corpora) == ["docs", "papers"]
+
+
+def test_what_another_program_writes_while_files_are_tried_stays(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path("findingaid.yaml")
+    file.write_text("store: index\ncorpora:\n  docs: {source: {kind: files, root: .}}\n")
+    plan = findingaid.FindingAid.plan
+
+    def plan_beside_an_editor(aid: findingaid.FindingAid, corpora: list[str]) -> Report:
+        file.write_text(file.read_text() + "retain: 3\n")
+        return plan(aid, corpora)
+
+    monkeypatch.setattr(findingaid.FindingAid, "plan", plan_beside_an_editor)
+    done = run("add", "My notes")
+
+    assert done.exit_code == 0, done.output
+    assert "retain: 3" in file.read_text()
+    assert list(load().corpora) == ["docs", "my_notes", "skills", "sessions"]
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, StoreError("gone")])
+def test_nothing_is_written_unless_every_file_was_tried(
+    mixed: Path, failure: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findingaid.FindingAid, "plan", Mock(side_effect=failure))
+
+    assert run("init", str(mixed)).exit_code == 1
+    assert not Path("findingaid.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"x\xff.pdf",
+        b"a\\b.pdf",
+        b"a\nb.pdf",
+        b"{a,b}.pdf",
+        b"[a]*.pdf",
+        b" !#.pdf",
+        "é\u0301.pdf".encode(),
+        b"\\xff.pdf",
+    ],
+)
+def test_init_leaves_out_a_file_that_fails_whatever_its_name_is(mixed: Path, name: bytes) -> None:
+    with open(bytes(mixed) + b"/" + name, "wb") as file:
+        file.write(b"%PDF-1.4 cut")
+
+    done = run("init", str(mixed))
+    planned = json.loads(run("plan", "--json").stdout)["corpora"]["my_notes"]
+
+    assert done.exit_code == 0, done.output
+    assert [line for line in done.stdout.splitlines() if "left out: /" in line and ".pdf (" in line]
+    assert (planned["failed"], [note for note in planned["noted"] if "matched nothing" in str(note)]) == ([], [])
+
+
+def test_a_folder_whose_name_no_configuration_can_hold_is_one_line(mixed: Path) -> None:
+    folder = Path(os.fsdecode(b"p\xff"))
+    mixed.rename(folder)
+
+    assert error_of(run("init", str(folder))) == "p\\xff: its name is not valid UTF-8: rename it"
 
 
 def test_a_wrong_command_names_the_nearest_one() -> None:
