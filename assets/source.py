@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
-from findingaid.indexing.indexer import Indexer
 from findingaid_dagster.assets.failures import known_failures
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, keys_in_use
 from findingaid_dagster.assets.partitions import observed_version, stamps_version
 from findingaid_dagster.assets.specs import Translation, source_spec, translated, unchanged
 from findingaid_dagster.internals.events import log_asset_events, logged_data_versions
-from findingaid_dagster.resources import opened
+from findingaid_dagster.resources import in_one_line, opened
 
 # In beta in the pinned dagster; tests/code_location/test_code_location.py tests the behaviour relied on.
 warnings.filterwarnings("ignore", "Function `multi_observable_source_asset`", dg.BetaWarning)
@@ -28,7 +28,8 @@ def source(of: Corpus, resource_key: str, translation: Translation = unchanged) 
         required_resource_keys={resource_key},
     )
     def observe(context: dg.OpExecutionContext) -> Iterator[dg.ObserveResult]:
-        found = changed_partitions(context.instance, opened(context.resources, resource_key).indexer(corpus))
+        with in_one_line(f"{corpus}: "):
+            found = changed_partitions(context.instance, opened(context.resources, resource_key), corpus)
         add_partitions(context.instance, corpus, list(found))
         # Only events that the step logs itself may each have a partition and a version of their own.
         log_asset_events(context, [observation(of, key, version) for key, version in found.items() if version])
@@ -38,13 +39,14 @@ def source(of: Corpus, resource_key: str, translation: Translation = unchanged) 
     return assets
 
 
-def changed_partitions(instance: dg.DagsterInstance, indexer: Indexer) -> dict[str, str]:
+def changed_partitions(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
     """Map each partition that is new or differs from its last observation to its version.
 
-    The version is "" if the source gives none. Known failures do not count as changes. Raises SourceError.
+    The version is "" if the source gives none. Known failures do not count as changes. Raises SourceError as a run of
+    the corpus does, also if the source lists far fewer artifacts than are indexed.
     """
+    indexer, listings = aid.indexer(corpus), aid.open_run().plan(corpus).listed
     skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.name).items()}
-    listings = indexer.corpus.source.discover().listings
     stamps = {
         listing.artifact_id: listing.stamp
         for listing in listings

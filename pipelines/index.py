@@ -243,7 +243,7 @@ def _small(plan: CorpusPlan, previews: bool) -> CorpusPlan:
     """Return a plan without the listings, which its batches carry: the plan itself is passed to the last step."""
     failures, waiting = (filter_failures(failed, previews) for failed in (plan.failures, plan.waiting))
     skipped, notes = filter_skipped(plan.skipped, previews), filter_notes(plan.notes, previews)
-    return replace(plan, stale=(), lost={}, failures=failures, waiting=waiting, skipped=skipped, notes=notes)
+    return replace(plan, stale=(), listed=(), lost={}, failures=failures, waiting=waiting, skipped=skipped, notes=notes)
 
 
 def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:

@@ -71,7 +71,7 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
-        found = _of_each(aid, lambda corpus: changed_partitions(context.instance, aid.indexer(corpus)))
+        found = _of_each(aid, lambda corpus: changed_partitions(context.instance, aid, corpus))
         few = {c: x for c, x in found.items() if not isinstance(x, SourceError) and len(x) <= FEW}
         many = {corpus: changes for corpus, changes in found.items() if corpus not in few}
         new, cursor = _untried(many, context.cursor)

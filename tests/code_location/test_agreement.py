@@ -18,6 +18,8 @@ from dagster._core.loader import LoadingContextForTest
 
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing.checks import checks_of
+from findingaid.model import Discovery
+from findingaid.sources.files import Files
 from findingaid.store import Leases
 from findingaid.store.ledger import LedgerRow
 from findingaid_dagster.assets.corpus import materialize
@@ -239,27 +241,66 @@ def test_partitions_that_keep_failing_are_backfilled_once_for_each_change(locati
     assert backfill_tick(location).startswith("launched backfill")
 
 
-def test_a_source_that_is_away_is_one_failed_run_and_a_failed_tick_of_the_backfills(location: Location) -> None:
-    """They name the option of the job that accepts a loss."""
-    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
-    location.begin()
-    for path in location.cli.docs.iterdir():
-        path.unlink()
+class Away(Files):
+    """Source of a team that raises an error of its own."""
 
-    first = tick(location)
-    (request,) = first.run_requests or ()
-    again = tick(location, first.cursor)
+    def discover(self) -> Discovery:
+        raise ConnectionError("no route to the wiki")
+
+
+@pytest.mark.parametrize("how", ["emptied", "gone", "raises"])
+def test_a_source_that_is_away_is_one_failed_run_of_each_sensor_and_a_failed_tick_and_observation(
+    location: Location, how: str
+) -> None:
+    """They name the option of the job that accepts a loss. Other corpora are observed nevertheless."""
+    away, other = location.cli.settings["corpora"]["docs"], location.cli.folder / "other"
+    other.mkdir()
+    away["backfill_schedule"] = "0 3 * * *"
+    location.cli.settings["corpora"]["other"] = {"source": {"kind": "files", "root": str(other)}}
+    location.begin()
+    if how == "raises":
+        away["source"]["kind"] = f"{__name__}:{Away.__name__}"
+    else:
+        for path in location.cli.docs.iterdir():
+            path.unlink()
+    if how == "gone":
+        location.cli.docs.rmdir()
+    (other / "new.md").write_text(text_about("new"))
+
+    reasons = []
+    for sensor in (tick, look):
+        first = sensor(location)
+        again = sensor(location, first.cursor)
+        of = {corpus for run in first.run_requests or () for corpus in indexed_by(run)}
+        assert "docs" in of
+        assert not any("docs" in indexed_by(run) for run in again.run_requests or ())
+        reasons.append(again.skip_message)
     with pytest.raises(dg.DagsterUserCodeExecutionError) as error:
         backfill_tick(location)
-    location.cli.docs.rmdir()
-    observing = look(location)
+    reasons.append(str(error.value.user_exception))
+    observed = observe_alone(location)
+    reasons.append(str(observed.failure_data_for_node("docs_source").error))
 
-    assert request.run_config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
-    assert [each.run_config for each in observing.run_requests or ()] == [request.run_config]
-    assert [*(again.run_requests or ()), *(look(location, observing.cursor).run_requests or ())] == []
-    for reason in (again.skip_message, error.value.user_exception):
-        assert "`allow_loss: true`" in str(reason)
+    assert [event.partition for event in first.asset_events] == ["new.md"]
+    assert not observed.success
+    why = {"emptied": "`allow_loss: true`", "gone": "no such directory", "raises": "no route to the wiki"}[how]
+    for reason in reasons:
+        assert why in str(reason)
         assert "--allow-loss" not in str(reason)
+
+
+def indexed_by(request: dg.RunRequest) -> list[str]:
+    """Return the corpora that a run is to index."""
+    corpora: list[str] = request.run_config["ops"]["discover"]["config"]["corpora"]
+    return corpora
+
+
+def observe_alone(location: Location) -> dg.ExecuteInProcessResult:
+    """Observe the source of docs, as the UI does."""
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(
+        instance=location.instance, asset_selection=[dg.AssetKey(["docs", "source"])], raise_on_error=False
+    )
 
 
 def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(location: Location) -> None:
