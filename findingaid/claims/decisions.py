@@ -150,7 +150,9 @@ class DecisionLog:
             raise  # the table is lost: rejected claims must not come back as undecided
         with self._lock:
             if dataset.version != self._read[0]:
-                rows = self.store.rows(TABLE, schemas.DECISIONS.names)
+                columns = schemas.DECISIONS.names
+                # Not `Store.rows`, for which a table that was found damaged is empty.
+                rows = self.store.retried(lambda: self.store.dataset(TABLE).to_table(columns=columns))
                 self._read = dataset.version, _parsed(rows)
             return self._read[1]
 

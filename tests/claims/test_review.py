@@ -446,6 +446,25 @@ def test_a_log_that_is_gone_stops_runs_and_shows_no_claim(aid: FindingAid) -> No
     assert aid.claims.show(MODEL.claim_id).review == "rejected"
 
 
+def test_a_damaged_log_shows_no_claim_also_after_its_damage_was_found(aid: FindingAid) -> None:
+    aid.claims.reject(MODEL.claim_id, actor="ann", reason="hearsay")
+    for path in (Path(aid.store.uri) / "decisions.lance" / "data").iterdir():
+        path.write_bytes(path.read_bytes()[:20])
+    other = FindingAid(aid.store, aid.embedder, aid.corpora)
+
+    (problem,) = other.verify()
+
+    assert problem.startswith("table decisions is damaged")
+    for ask in (
+        other.index,
+        other.claims.list,
+        lambda: other.answer("ink"),
+        lambda: other.search("ink", surfaces=["claim"]),
+    ):
+        with pytest.raises(StoreError, match="is damaged"):
+            ask()
+
+
 def test_a_log_that_is_gone_for_good_begins_anew_when_somebody_says_so(aid: FindingAid) -> None:
     aid.claims.reject(MODEL.claim_id, actor="ann", reason="hearsay")
     shutil.rmtree(Path(aid.store.uri) / "decisions.lance")
