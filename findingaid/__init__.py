@@ -12,6 +12,6 @@ no model, no database and no torch.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+from findingaid._version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
