@@ -88,17 +88,19 @@ def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
 def verify(aid: FindingAid, as_json: bool) -> None:
     """Read every table and check that the tables are complete and consistent. Exits with 1 if not.
 
+    It also names the version of findingaid that last wrote to them.
+
     \b
     Examples:
       findingaid verify
       findingaid verify --json
     """
-    problems = aid.verify()
+    problems, writer = aid.verify(), aid.store.written_by()
     if as_json:
-        say_json({"ok": not problems, "problems": problems})
+        say_json({"ok": not problems, "problems": problems, "written_by": writer})
     else:
-        for problem in problems or ["ok"]:
-            say_line(problem)
+        for line in (*(problems or ["ok"]), *([f"written by findingaid {writer}"] if writer else [])):
+            say_line(line)
     if problems:
         sys.exit(1)
 

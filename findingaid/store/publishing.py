@@ -18,7 +18,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from findingaid.errors import StoreError
-from findingaid.store.schemas import OF_RECORDS
+from findingaid.store.schemas import OF_RECORDS, records_problem
 from findingaid.store.tags import BELONGS_TO, KEPT, PUBLISHED, ROLLED_BACK, read_tags
 
 if TYPE_CHECKING:
@@ -139,7 +139,10 @@ class Publisher:
         return self._tags(table).get(f"{BELONGS_TO}{version}")
 
     def rollback(self, version: int | None = None) -> int:
-        """Serve an earlier version, by default the previous one; return it. Raises StoreError when it is not kept."""
+        """Serve an earlier version, by default the previous one; return it.
+
+        Raises StoreError when it is not kept, and when it has another schema, so that nothing could be searched.
+        """
         kept = [v.version for v in self.versions() if not v.served]
         served = self.served()
         earlier = [v for v in kept if served is not None and v < served]
@@ -148,6 +151,8 @@ class Publisher:
             which = "an earlier version" if version is None else f"version {version}"
             known = f"Kept: {', '.join(map(str, kept))}" if kept else "Set `retain` to 2 or more to keep some"
             raise StoreError(f"{which} of the records is not kept. {known}")
+        if refused := records_problem(self._store.dataset("records", target).schema):
+            raise StoreError(f"version {target} has {refused}: serve it with the one that wrote it")
         self.hold()  # first, else the next run would undo a rollback that was killed half-way
         self._serve(target, self._tags())
         return target

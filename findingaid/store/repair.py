@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from findingaid._version import __version__
 from findingaid.errors import ConfigError, StoreError
 from findingaid.model import MAX_DIM
 from findingaid.store import schemas
@@ -54,6 +55,8 @@ def prepare(
             _make(store, table, wanted[table], states[table])
         if "ledger" not in states:
             _forget_versions(store, [table for table in schemas.PER_ARTIFACT if table in states])
+        if store.written_by() != __version__:  # a table that was made now has it
+            store.change("ledger", lambda ledger: ledger.update_schema_metadata({schemas.WRITER_KEY: __version__}))
     repaired = (
         [] if fresh else [f"table {table} was {state} and was rebuilt" for table, state in store.unusable.items()]
     )

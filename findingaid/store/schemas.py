@@ -1,13 +1,28 @@
-"""Schemas of the tables. Raise the version of a schema when it changes; the next run then rebuilds the table."""
+"""Schemas of the tables.
+
+Raise the version of a schema when it changes. Readers refuse records of another version by name, and the next run makes
+such a table anew. What that costs differs:
+
+- Rows of PER_ARTIFACT, `ledger` and `skipped` are written again from the sources and the caches, without a paid call.
+- CACHES, `summaries` and `batches` hold what was paid for: a change pays again, and the changelog has to say so.
+- `usage` and `node_events` lose their history.
+- A table of IRREPLACEABLE is refused. Its change has to come with code that reads the rows of before.
+
+`tests/data/stores` has a store of each release; `tests/store/test_releases.py` opens them all with the code of now.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from findingaid._version import __version__
 from findingaid.identity.hashes import content_hash
 
 VERSION_KEY = b"findingaid.schema"
 DESCRIPTION_KEY = b"description"
+
+WRITER_KEY = "findingaid.version"
+"""Key of the version of findingaid that made a table; of the ledger, of the one that last ran."""
 
 RECORDS_VERSION = "records-8"
 """Part of every records version. Raising it assembles all records again, without a model call."""
@@ -19,7 +34,7 @@ def description(field: pa.Field) -> str:
 
 
 def _schema(version: str, *fields: pa.Field) -> pa.Schema:
-    return pa.schema(fields, metadata={VERSION_KEY: version.encode()})
+    return pa.schema(fields, metadata={VERSION_KEY: version.encode(), WRITER_KEY.encode(): __version__.encode()})
 
 
 def _column(name: str, kind: pa.DataType, about: str, nullable: bool = False) -> pa.Field:
@@ -353,6 +368,14 @@ def records(dim: int) -> pa.Schema:
         _text("embedder_id", "embedder that made the vector"),
         _column("vector", pa.list_(pa.float16(), dim), "vector of length 1"),
     )
+
+
+def records_problem(schema: pa.Schema) -> str:
+    """Return why records with this schema cannot be read; "" if they can."""
+    made = (schema.metadata or {}).get(VERSION_KEY, b"none").decode()
+    if made == RECORDS_VERSION:
+        return ""
+    return f"records of schema {made}, this version of findingaid reads {RECORDS_VERSION}"
 
 
 EDITION = content_hash(RECORDS_VERSION, *(schema.metadata[VERSION_KEY].decode() for schema in FIXED.values()))[:8]

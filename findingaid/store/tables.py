@@ -141,6 +141,14 @@ class Tables:
         with self.damage_errors(), self.storage_errors():
             return read()
 
+    def written_by(self) -> str | None:
+        """Return the version of findingaid that last ran here; None if it was older than 0.2 or is not known."""
+        try:
+            found = (self.dataset("ledger").schema.metadata or {}).get(schemas.WRITER_KEY.encode())
+        except StoreError:
+            return None
+        return found and str(found, "utf-8")
+
     def exists(self) -> bool:
         """Check whether anything was ever written here."""
         try:

@@ -172,7 +172,7 @@ def test_show_gives_an_artifact_in_plan_order_by_either_id(indexed: Cli) -> None
 
 
 def test_verify_exits_with_1_and_names_the_problem(indexed: Cli) -> None:
-    assert indexed.json("verify") == {"ok": True, "problems": []}
+    assert indexed.json("verify") == {"ok": True, "problems": [], "written_by": __version__}
     for path in (indexed.folder / "index" / "surfaces.lance" / "data").iterdir():
         path.unlink()
 

@@ -263,7 +263,7 @@ def test_odd_names_go_all_the_way(cli: Cli) -> None:
     assert cli.run("index").exit_code == 0
     assert {hit["artifact_id"] for hit in cli.json("search", "text that is found", "-k", "10")} == names
     assert {cli.json("show", name)["artifact_id"] for name in names} == names
-    assert cli.json("verify") == {"ok": True, "problems": []}
+    assert cli.json("verify")["ok"]
 
 
 def test_touching_a_file_costs_nothing(cli: Cli) -> None:

@@ -74,7 +74,7 @@ def test_everything_works_and_leaves_nothing_on_this_machine(remote: Cli, monkey
     assert (built["new"], built["failed"]) == (3, [])
     assert (edited["changed"], edited["unchanged"]) == (1, 2)
     assert remote.json("search", "catalogue", "--mode", "lexical")[0]["artifact_id"] == "ledger.md"
-    assert remote.json("verify") == {"ok": True, "problems": []}
+    assert remote.json("verify")["ok"]
     assert {path.name for path in remote.folder.iterdir()} == {"docs", "findingaid.yaml"}
 
 

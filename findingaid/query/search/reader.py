@@ -160,12 +160,8 @@ class Reader:
     _maxima: dict[Term, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made = (self.records.schema.metadata or {}).get(schemas.VERSION_KEY, b"none").decode()
-        if made != schemas.RECORDS_VERSION:
-            raise StoreError(
-                f"the index has records of schema {made}, this version of findingaid reads {schemas.RECORDS_VERSION}:"
-                " run `findingaid index`"
-            )
+        if refused := schemas.records_problem(self.records.schema):
+            raise StoreError(f"the index has {refused}: run `findingaid index`")
 
     def beside(self, table: str) -> LanceDataset:
         """Return the version of one of `schemas.OF_RECORDS` that belongs to these records. Raises StoreError."""
