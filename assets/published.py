@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 
@@ -36,10 +37,11 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
 class LastPublication:
     """Last event of the published records of a corpus; empty if there is none.
 
-    `inputs` maps the assets of others that they were made from to their data versions.
+    `mark` is that of the publish, see `Publisher`. `inputs` maps the assets of others that they were made from to their
+    data versions.
     """
 
-    version: int | None = None
+    mark: str | None = None
     data_version: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,12 +51,10 @@ def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublicatio
     event = instance.get_latest_materialization_event(asset_key(of, PUBLISHED))
     if event is None or event.asset_materialization is None:
         return LastPublication()
-    version, tags = event.asset_materialization.metadata.get("version"), event.asset_materialization.tags or {}
+    mark, tags = event.asset_materialization.metadata.get("published"), event.asset_materialization.tags or {}
     inputs = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
     inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
-    number = version.value if version else None
-    # The version is an int, see `publication`.
-    return LastPublication(number, tags.get("dagster/data_version"), inputs)  # type: ignore[arg-type]
+    return LastPublication(str(mark.value) if mark else None, tags.get("dagster/data_version"), inputs)
 
 
 def publication(
@@ -62,14 +62,15 @@ def publication(
     of: Corpus,
     aid: FindingAid,
     now: Contents,
+    mark: str,
     before: Contents | None,
     inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
-    """Return the event that tells Dagster what readers see `now`, made from `inputs` of others.
+    """Return the event that tells Dagster what readers see `now`, with the mark of the publish and `inputs` of others.
 
     With `before`, the contents that they saw until then, it has the counts of artifacts that differ.
     """
-    counts = {"version": now.version, "artifacts": len(now.artifacts), "dagster/row_count": now.records}
+    counts: dict[str, Any] = {"version": now.version, "artifacts": len(now.artifacts), "dagster/row_count": now.records}
     if before is not None:
         changes = now.since(before)
         counts |= {"new": changes.new, "changed": changes.changed, "deleted": changes.deleted}
@@ -83,7 +84,7 @@ def publication(
         **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
     }
     how = "published" if aid.publisher.rolled_back() is None else "rolled back"
-    metadata = {"by": how, **counts, **event_metadata(of, PUBLISHED, aid.store.uri)}
+    metadata = {"by": how, **counts, "published": mark, **event_metadata(of, PUBLISHED, aid.store.uri)}
     return dg.AssetMaterialization(asset_key(of, PUBLISHED), tags=tags, metadata=metadata)
 
 
@@ -125,14 +126,14 @@ def changed_publications(
 
     `inputs` has, by corpus, the data versions of the assets of others that the published records were made from now.
     """
-    served = aid.publisher.served()
+    served = aid.publisher.mark()  # before the contents are read: a later publish changes it
     events = {name: last_publication(instance, of) for name, of in aid.corpora.items()}
     made = {name: {**last.inputs, **inputs.get(name, {})} for name, last in events.items()}
     due = {*asked, *(name for name, last in events.items() if made[name] != last.inputs)}
-    if served is None or (not due and all(last.version == served for last in events.values())):
+    if served is None or (not due and all(last.mark == served for last in events.values())):
         return []
     return [
-        publication(instance, aid.corpora[corpus], aid, now, before.get(corpus), made[corpus])
+        publication(instance, aid.corpora[corpus], aid, now, served, before.get(corpus), made[corpus])
         for corpus, now in read_published(aid).items()
         if corpus in due or (now.digest != events[corpus].data_version and not _is_held_back(aid, corpus, now))
     ]

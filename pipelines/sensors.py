@@ -102,9 +102,9 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
         description="Materializes CORPUS/published after a publish or rollback outside of Dagster.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        """Report what readers see if another version is served than at the last tick: the cursor remembers it."""
+        """Report what readers see if something else is served than at the last tick: the cursor remembers it."""
         aid = opened(context.resources, resource_key)
-        served = str(aid.publisher.served() if aid.store.exists() else None)
+        served = str(aid.publisher.mark() if aid.store.exists() else None)
         events = [] if served == context.cursor else changed_publications(aid, context.instance)
         now = [f"{event.asset_key.to_user_string()}: {event.metadata['by'].value}" for event in events]
         reason = "; ".join(now) or "readers see what Dagster knows"

@@ -55,10 +55,10 @@ class Publications(InMemorySubscriptionBus):
                 await self.publish(ResourceUpdated(uri=PUBLISHED_URI))
                 await self.publish(ResourcesListChanged())
 
-    async def _served(self) -> int | None:
-        """Return the published version; None if there is none yet, or if the store cannot be reached now."""
+    async def _served(self) -> str | None:
+        """Return the mark of what is published; None if nothing is yet, or if the store cannot be reached now."""
         try:
-            return await self._work.run(self._view.aid.publisher.served, "publications")
+            return await self._work.run(self._view.aid.publisher.mark, "publications")
         except FindingAidError as error:
             log.info("published version unknown: %s", error)
             return None

@@ -53,6 +53,15 @@ class Publisher:
         """Return the version that readers see, or None before the first is published."""
         return self._tags().get(PUBLISHED)
 
+    def mark(self) -> str | None:
+        """Return a value that changes with every publish and rollback, and with the store; None before the first.
+
+        The number of the version alone may be the same in a store that was made anew.
+        """
+        with self._store.damage_errors(), self._store.storage_errors():
+            tag = read_tags(self._records()).get(PUBLISHED)
+        return f"{tag['version']} {tag['updated_at']}" if tag else None
+
     def newest(self) -> int:
         """Return the version made by the last commit."""
         return int(self._records().version)

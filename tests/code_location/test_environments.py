@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -238,6 +239,26 @@ def test_a_rollback_by_the_command_line_is_told_by_a_sensor(location: Location) 
     assert [told["by"] for _, told in events(location)] == ["rolled back", "published", "published"]
     assert found.skip_message == "docs/published: rolled back"
     assert (again.asset_events, again.skip_message) == ([], "readers see what Dagster knows")
+
+
+def test_an_index_that_was_made_anew_is_told_though_its_version_has_the_same_number(location: Location) -> None:
+    location.begin()
+    served, (built,) = location.aid.publisher.served(), events(location)
+    sensor = location.definitions.resolve_sensor_def("published_elsewhere")
+    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
+    with dg.build_sensor_context(location.instance, resources=resources) as context:
+        first = sensor.evaluate_tick(context)
+    location.cli.write("ledger.md", text_about("another ledger"))
+    shutil.rmtree(location.aid.store.uri)
+    assert location.cli.run("index").exit_code == 0
+
+    with dg.build_sensor_context(location.instance, resources=resources, cursor=first.cursor) as context:
+        found = sensor.evaluate_tick(context)
+    assert location.index().success
+
+    assert location.aid.publisher.served() == served
+    assert [len(tick.asset_events) for tick in (first, found)] == [0, 1]
+    assert [version != built[0] for version, _ in events(location)] == [True, False]
 
 
 def test_the_error_of_a_failed_run_names_artifacts_and_reasons_and_the_option_of_the_job(location: Location) -> None:

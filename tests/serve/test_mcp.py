@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -520,6 +520,14 @@ def renewed(session: Session) -> None:
     session.aid.index()
 
 
+def rebuilt(session: Session) -> None:
+    """Make the index anew, in which the same version is published."""
+    before = session.aid.publisher.served()
+    shutil.rmtree(session.aid.store.uri)
+    session.aid.index()
+    assert session.aid.publisher.served() == before
+
+
 def test_subscribers_hear_of_a_new_version_and_do_not_keep_a_server_from_ending(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -555,10 +563,14 @@ def test_subscribers_hear_of_a_new_version_and_do_not_keep_a_server_from_ending(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize("publish", [renewed, rebuilt])
 def test_a_client_of_the_older_specification_can_subscribe_on_standard_streams(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    publish: Callable[[Session], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publications, "SECONDS", 0.05)
+    notes = {"notes": Corpus("notes", MemorySource(TEXTS), Chunked())}
+    session = Session.of(FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), notes))
+    session.aid.index()
     settings = ServeSettings()
     work = WorkerPool.of_one(settings)
     server = Mcp(session, work, settings, subscribable=True).server
@@ -573,7 +585,7 @@ def test_a_client_of_the_older_specification_can_subscribe_on_standard_streams(
 
         async with Client(server, mode="legacy", message_handler=heard) as connected:
             await connected.subscribe_resource("findingaid://published")
-            await anyio.to_thread.run_sync(renewed, session)
+            await anyio.to_thread.run_sync(publish, session)
             with anyio.fail_after(60):
                 await told.wait()
             await connected.unsubscribe_resource("findingaid://published")

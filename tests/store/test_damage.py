@@ -6,14 +6,18 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from findingaid import FindingAid, QueryError, StoreError, TornError
+from findingaid.indexing import pipeline, writer
 from findingaid.reports import NO_CALLS
-from findingaid.store import Store, repair
+from findingaid.store import Store, indexes, repair, upkeep
 from findingaid.store.skipped import skipped_rows
 from findingaid.testing import MemorySource
+from findingaid.text.analyzer import Lexical
 from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
 
@@ -249,3 +253,39 @@ def test_a_damaged_tag_is_a_problem_and_not_a_traceback(of_one: Cli, tmp_path: P
     for command in (["search", "ledger"], ["versions"], ["status"], ["index"]):
         assert error_of(cli.run(*command))
     assert "is damaged" in cli.run("verify").stdout
+
+
+@pytest.mark.parametrize("step", [(pipeline, "cut_artifacts"), (writer, "record_rows"), (upkeep, "compact")])
+def test_a_store_that_is_deleted_under_a_run_is_one_line_and_the_next_run_makes_it_anew(
+    cli: Cli, step: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, name = step
+    does = getattr(of, name)
+
+    def delete_and_do(*given: object, **named: object) -> object:
+        shutil.rmtree(cli.folder / "index")
+        return does(*given, **named)
+
+    cli.write("ledger.md", text_about("ledger"))
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, delete_and_do)
+        done = cli.run("index")
+
+    assert done.exit_code == 1
+    assert str(cli.folder / "index") in error_of(done)
+    assert cli.run("index").exit_code == 0
+    assert cli.run("verify").exit_code == 0
+
+
+def test_records_that_are_deleted_before_lancedb_opens_them_are_a_damaged_store(
+    indexed: FindingAid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = indexes._make
+
+    def delete_and_make(*given: Any) -> None:
+        lose(tmp_path / "index" / "records.lance")
+        make(*given)
+
+    monkeypatch.setattr(indexes, "_make", delete_and_make)
+    with pytest.raises(StoreError, match="is damaged: Table 'records' was not found: run `findingaid verify`"):
+        upkeep.update_indexes(Store(indexed.store.uri, lexical=Lexical(language="German")))
