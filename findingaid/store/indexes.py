@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from findingaid.store import lexical as full_text
@@ -40,10 +41,11 @@ def index_records(table: Indexed, lexical: Lexical) -> None:
 
 
 def _words(table: Indexed, lexical: Lexical) -> None:
+    config = partial(full_text.index_config, lexical)
     if full_text.made_with(table.dataset) == lexical:
-        keep_index(table, full_text.COLUMN, full_text.index_config(lexical))
+        keep_index(table, full_text.COLUMN, config)
         return
-    _make(table, full_text.COLUMN, full_text.index_config(lexical))
+    _make(table, full_text.COLUMN, config)
     table.dataset.update_config({full_text.KEY: full_text.to_json(lexical)})
 
 
@@ -52,26 +54,32 @@ def _vectors(table: Indexed, rows: int) -> None:
 
     After a drop it is tried again when the number of records has grown by the factor GROWN.
     """
-    from lancedb.index import IvfSq
-
-    config = IvfSq(distance_type="cosine", target_partition_size=vectors.PARTITION_ROWS)
     known = vectors.measured(table.dataset)
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return
-    made = keep_index(table, "vector", config)
+    made = keep_index(table, "vector", _vector_index)
     if known and known.probes and not made and rows < MEASURED_AGAIN * known.rows:
         return
     found = vectors.measure(table.dataset)
     if not found.probes and not made:
-        _make(table, "vector", config)
+        _make(table, "vector", _vector_index)
         found = vectors.measure(table.dataset)
     if not found.probes and (index := _index(table.dataset, "vector")):
         table.dataset.drop_index(index.name)
     vectors.write(table.dataset, found)
 
 
-def keep_index(table: Indexed, column: str, config: Any) -> bool:
-    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created."""
+def _vector_index() -> Any:
+    from lancedb.index import IvfSq
+
+    return IvfSq(distance_type="cosine", target_partition_size=vectors.PARTITION_ROWS)
+
+
+def keep_index(table: Indexed, column: str, config: Callable[[], Any]) -> bool:
+    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created.
+
+    Its configuration is made only to create it: importing lancedb takes a third of a second.
+    """
     existing = _index(table.dataset, column)
     if existing is None:
         _make(table, column, config)
@@ -97,10 +105,10 @@ def unindexed(records: LanceDataset) -> Iterator[tuple[str, tuple[int, int]]]:
             yield what, (rows, 0)
 
 
-def _make(table: Indexed, column: str, config: Any) -> None:
+def _make(table: Indexed, column: str, config: Callable[[], Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table.open_lancedb().create_index(column, config=config)
+        table.open_lancedb().create_index(column, config=config())
     table.dataset.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
 
 

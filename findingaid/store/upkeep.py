@@ -102,9 +102,12 @@ def _index_keys(store: Store) -> None:
 
 
 def _index_key(store: Store, name: str, column: str, dataset: lance.LanceDataset) -> None:
-    from lancedb.index import BTree
+    def config() -> Any:
+        from lancedb.index import BTree
 
-    indexes.keep_index(_indexed(store, name, dataset), column, BTree())
+        return BTree()
+
+    indexes.keep_index(_indexed(store, name, dataset), column, config)
 
 
 def unindexed(store: Store) -> dict[str, tuple[int, int]]:

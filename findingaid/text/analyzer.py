@@ -49,6 +49,11 @@ IDENTIFIER = re.compile(
 The lookahead only passes over plain words quickly: four times as fast in prose.
 """
 
+HAS_IDENTIFIER = re.compile(
+    r"[A-Z_](?:(?<=[a-z0-9][A-Z])[A-Za-z]|(?<=[A-Z][A-Z])[a-z]{2}|(?<=[^\W_]_)_*+[^\W_])", re.ASCII
+)
+"""Sign of an identifier. Looking for one first is four times as fast again in a text without any."""
+
 BORDER = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z][A-Za-z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 """Border between two parts of an identifier. An end of one capital or of s, as in PhD and RNAs, is no part."""
 
@@ -58,7 +63,7 @@ LONGEST = 100
 
 def identifiers(text: str) -> Iterator[tuple[re.Match[str], list[str]]]:
     """Yield each identifier of a text with its parts."""
-    for found in IDENTIFIER.finditer(text):
+    for found in IDENTIFIER.finditer(text) if HAS_IDENTIFIER.search(text) else ():
         parts = [part for part in BORDER.split(found[0]) if part]
         if len(parts) > 1 and len(found[0]) <= LONGEST:
             yield found, parts
@@ -76,25 +81,54 @@ def split_identifiers(text: str) -> str:
     return "".join([*pieces, text[last:]])
 
 
-COMPOUND = re.compile(rf"\b\w++(?:[{HYPHENS}]\w++)++")
+class Signed(NamedTuple):
+    """Pattern `whole` of words that a sign connects or ends. Looking for the sign first is ten times as fast."""
+
+    sign: re.Pattern[str]
+    whole: re.Pattern[str]
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield what `whole` finds, as `re.finditer` does."""
+        last = 0
+        for found in self.sign.finditer(text):
+            begin = found.start()
+            while begin > last and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
+                begin -= 1
+            if begin < last:
+                continue
+            match = self.whole.match(text, begin)
+            last = match.end() if match else found.end()
+            if match:
+                yield match
+
+
+COMPOUND = Signed(re.compile(rf"[{HYPHENS}](?<=\w.)(?=\w)"), re.compile(rf"\b\w++(?:[{HYPHENS}]\w++)++"))
 """Word with hyphens, such as e-mail or TX-4021-B."""
 
-ABBREVIATION = re.compile(r"\b[^\W\d_]\.(?:[^\W\d_]\.)*[^\W\d_]\b")
+ABBREVIATION = Signed(
+    re.compile(r"\.(?<=\b[^\W\d_].)(?=[^\W\d_])"), re.compile(r"\b[^\W\d_]\.(?:[^\W\d_]\.)*[^\W\d_]\b")
+)
 """Letters with full stops between, as in U.S.A."""
 
-NUMBER = re.compile(rf"(?<!\w)\d++(?:[{HYPHENS}{DASHES} .,/'’()]{{1,3}}\d++)++(?:[{HYPHENS} ]?[Xx])?(?!\w)")  # noqa: RUF001
+GROUPS = rf"[{HYPHENS}{DASHES} .,/'’()]"  # noqa: RUF001
+NUMBER = Signed(
+    re.compile(rf"{GROUPS}(?<=\d.)(?={GROUPS}{{0,2}}\d)"),
+    re.compile(rf"(?<!\w)\d++(?:{GROUPS}{{1,3}}\d++)++(?:[{HYPHENS} ]?[Xx])?(?!\w)"),
+)
 """Digits in groups: an amount, a phone number, an ISBN."""
 
 THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?:,(?:\d\d,)*\d{3}(?:,\d{3})*|([ .'’])\d{3}(?:\1\d{3})*)(?!\d)")  # noqa: RUF001
 """Amount with its digits in groups, as in 1,250,000 or 1.250.000 or 12,50,000."""
 
-NUMBERED = re.compile(r"\b[A-Z]{2,9} \d++\b", re.ASCII)
+NUMBERED = re.compile(r"[A-Z](?<!\w.)[A-Z]{1,8} \d++\b", re.ASCII)
 """Name with a number, as in RFC 2119 and PEP 8, which people write without the blank, too."""
 
-SIGNED = re.compile(r"(?<![^\s([{<\"'`])[.#@$][^\W_]\w*+|\b__[^\W_]\w*?__\b|\b\w++(?:\+\+|[#%])(?!\w)")
-"""Word of which a sign is a part: C++, C#, .NET, __init__, 50%."""
+PREFIXED = re.compile(r"[.#@$](?<![^\s([{<\"'`].)[^\W_]\w*+")
+DUNDER = re.compile(r"__(?<!\w__)[^\W_]\w*?__\b")
+SUFFIXED = Signed(re.compile(r"[+#%](?<=\w.)(?:(?<!\+)|\+)(?!\w)"), re.compile(r"\b\w++(?:\+\+|[#%])(?!\w)"))
+"""Word of which a sign is a part: .NET, __init__, and C++, C#, 50%."""
 
-COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,64}\b")
+COMMIT = Signed(re.compile(r"[0-9](?:(?<=[a-f].)|(?=[a-f]))"), re.compile(r"(?<!\w)[0-9a-f]{8,64}+(?!\w)"))
 """Hash in hexadecimal digits, such as the name of a commit, of which people give the first digits."""
 
 SHORT_COMMIT = 7
@@ -103,18 +137,22 @@ SHORT_COMMIT = 7
 DIGITS = range(7, 21)
 """Digits of a number that is also found without its separators. With fewer it is a date, a version, a decimal."""
 
-SIGNS = r"[-.,/@:+~#=&%\\]{1,3}"
+SIGN = r"[-.,/@:+~#=&%\\]"
+SIGNS = rf"{SIGN}{{1,3}}"
 VERBATIM = re.compile(rf"\b\w++(?:{SIGNS}\w++)++|\b[^\W_]++(?:_++[^\W_]++)++")
 """Words that only signs separate: a version, an address, a part number."""
 
-ADDRESS = re.compile(rf"\b\w++(?:{SIGNS}\w++){{2,}}+")
+ADDRESS = Signed(
+    re.compile(rf"{SIGN}(?<=\w.)(?={SIGN}{{0,2}}+\w++{SIGNS}\w)"),
+    re.compile(rf"\b\w++(?:{SIGNS}\w++){{2,}}+"),
+)
 """Words with several signs between, which are the same with the same signs only: a.b@c is not a@b.c."""
 
 ACCENT = "\u00c0-\u024f\u1e00-\u1eff"
 ACCENTED = word_with(ACCENT)
 """Word of Latin letters with accents. Stemmers know endings only with their accents, as in información."""
 
-NAME = re.compile(r"\b[A-Z]{2,9}\b", re.ASCII)
+NAME = re.compile(r"[A-Z](?<!\w.)[A-Z]{1,8}(?!\w)", re.ASCII)
 
 NAMED = "\ua78f"
 """Letter that is in no text. At the end of a word it marks a name in capitals, such as IT."""
@@ -178,7 +216,7 @@ def searchable(text: str) -> Searchable:
     others += (word for word in joined if len(word) <= LONGEST and not word.isdigit())
     others += (number for found in NUMBER.finditer(text) for number in _numbers(found[0]))
     exact = [found[0] for found in ADDRESS.finditer(text) if _is_mixed(found[0])]
-    exact += (found[0] for found in SIGNED.finditer(text))
+    exact += (found[0] for form in (PREFIXED, DUNDER, SUFFIXED) for found in form.finditer(text))
     others += (_exact(each) for each in exact if len(each) <= LONGEST)
     others += (found[0][:SHORT_COMMIT] for found in COMMIT.finditer(text))
     others += (f"{name}{NAMED}" for name in NAME.findall(text) if name.lower() in NAMES)

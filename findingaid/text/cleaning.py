@@ -22,8 +22,8 @@ BADGE = re.compile(
 )
 """Part of the address of an image that shows the state of a project."""
 
-MARKUP = re.compile(r"[\[<]|&#?\w+;|\w\*+\w|\w\\[^\w\s]")
-"""Beginning of every element of Markdown that is removed or replaced."""
+MARKUP = re.compile(r"[\[<&*\\](?:(?<=[\[<])|(?<=&)#?\w+;|(?<=\w\*)\**\w|(?<=\w\\)[^\w\s])")
+"""Beginning of every element of Markdown that is removed or replaced. One set of signs comes first, for speed."""
 
 ENTITY = re.compile(r"&#?\w+;")
 
@@ -47,6 +47,9 @@ DATA = re.compile(
     re.MULTILINE,
 )
 """Data in base64, in one run or in lines."""
+
+LONG_RUN = 60
+"""Characters without a blank that data has at least, except behind `data:`."""
 
 DIGEST_CHARACTERS = 128
 """Characters of the longest digest in common use, SHA-512 in hexadecimal."""
@@ -121,7 +124,9 @@ class Noise:
 
 
 def _edits(text: str, media_type: str) -> list[Edit]:
-    found: list[Edit] = [(*match.span(), None) for match in DATA.finditer(text) if _is_data(match[0])]
+    found: list[Edit] = []
+    if "data:" in text or max(map(len, text.split()), default=0) >= LONG_RUN:
+        found += ((*match.span(), None) for match in DATA.finditer(text) if _is_data(match[0]))
     if "\x1b" in text or "\b" in text:
         found += ((*match.span(), "") for match in TERMINAL.finditer(text))
     if not text.isascii():

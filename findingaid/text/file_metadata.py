@@ -13,7 +13,7 @@ from findingaid.text.titles import as_title
 
 COMMA, SPACE_OR_COMMA = re.compile(r","), re.compile(r"[\s,]+")
 
-TAG = re.compile(r"(?<!\S)#([\w/-]{1,200})(?![\w/-])")
+TAG = re.compile(r"#(?<!\S#)([\w/-]{1,200})(?![\w/-])")
 
 
 def file_metadata(markdown: str, name: str) -> tuple[dict[str, Any], Sequence[Note]]:
