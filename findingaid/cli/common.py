@@ -13,6 +13,7 @@ import click
 
 import findingaid
 from findingaid.cli.options import config_option, json_option, set_option
+from findingaid.cli.pandas_later import start_without_pandas
 from findingaid.config.loading import parse_override
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible_line
 from findingaid.explain import explanations
@@ -90,6 +91,7 @@ def replace_file(file: Path, text: str) -> None:
 
 def open_configured() -> findingaid.FindingAid:
     """Return the finding aid that the options of this command describe. Raises ConfigError."""
+    start_without_pandas()
     given = click.get_current_context().params
     overrides = dict(map(parse_override, given["overrides"]))
     executor = {"executor.kind": given["executor"]} if given.get("executor") else {}

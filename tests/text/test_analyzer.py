@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from findingaid.query.search.noise import covered_share
-from findingaid.text.analyzer import LONGEST, Lexical, split_identifiers
+from findingaid.text.analyzer import (
+    ABBREVIATION,
+    ADDRESS,
+    COMMIT,
+    COMPOUND,
+    LONGEST,
+    NUMBER,
+    SUFFIXED,
+    Lexical,
+    Signed,
+    split_identifiers,
+)
 from findingaid.text.words import find_words, found_stems, salient
 
 STYLES = ("getUserName", "get_user_name", "GetUserName", "GET_USER_NAME", "_get_user_name")
@@ -61,3 +74,14 @@ def test_stems_are_found_where_words_are(query: str) -> None:
     wanted = frozenset(salient(query)) | {"nam", "absent"}
     for lexical in (Lexical(), Lexical("German"), Lexical(stem=False)):
         assert found_stems(wanted, text, lexical) == {stem for _, _, stem in find_words(wanted, text, lexical)}
+
+
+@given(st.text(alphabet="aAbBfF09 .,-_+#%@/:\n\u00e9\u2010", max_size=60))
+@pytest.mark.parametrize("signed", [ABBREVIATION, ADDRESS, COMMIT, COMPOUND, NUMBER, SUFFIXED])
+def test_words_found_by_their_sign_are_those_found_at_each_word(signed: Signed, text: str) -> None:
+    if signed is COMMIT:  # at each word, its pattern also finds plain numbers and plain words
+        wanted = [word for word in signed.whole.findall(text) if not word.isdigit() and not word.isalpha()]
+    else:
+        wanted = [found[0] for found in signed.whole.finditer(text)]
+
+    assert [found[0] for found in signed.finditer(text)] == wanted
