@@ -30,6 +30,9 @@ DESCRIPTIONS = {
 }
 """Description of the asset of each stage, with a place for the id of the component that does the work."""
 
+REQUESTED_TAG = "dagster/from_automation_condition"
+"""Tag that Dagster gives the runs of its automation."""
+
 PUBLISHED_DESCRIPTION = (
     "Records that readers see. It is materialized when a publish or a rollback changed them, with numbers of the run."
     " Let downstream assets depend on it. To materialize it alone indexes the whole corpus, as the job `index` does."
@@ -190,16 +193,18 @@ def _column_lineage(of: Corpus, part: str) -> dict[str, list[dg.TableColumnDep]]
     return {column: deps for column, deps in found.items() if deps}
 
 
-def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]:
+def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
     """Return the condition under which Dagster's automation requests a partition.
 
     It requests a partition once for each reason, and all stages in one run. The reason lapses if another run does the
-    work first. A partition that failed is not requested again until it changes.
+    work first, but not with a run that was requested for an earlier reason. A partition that failed is not requested
+    again until it changes.
     """
     condition = dg.AutomationCondition
     if stage is not Stage.ARTIFACTS:
         return condition.asset_matches(asset_key(corpus, Stage.ARTIFACTS), condition.will_be_requested())
-    handled = condition.newly_requested() | condition.newly_updated()
+    by_automation = condition.any_new_update_has_run_tags(tag_keys={REQUESTED_TAG})
+    handled = condition.newly_requested() | (condition.newly_updated() & ~by_automation)
     observed = condition.any_deps_match(condition.data_version_changed()).with_label("the source changed")
     missing = condition.newly_missing()
     lacking = missing.since(handled) & ~condition.execution_failed()

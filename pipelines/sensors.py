@@ -1,5 +1,6 @@
 """Sensors: they observe sources, start runs for what changed, and tell Dagster of publishes by other programs."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
@@ -8,7 +9,9 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity.hashes import content_hash
-from findingaid_dagster.assets import changed_partitions, changed_publications, observation, partitions_of
+from findingaid.model import Stage
+from findingaid.store import Leases
+from findingaid_dagster.assets import asset_key, changed_partitions, changed_publications, observation, partitions_of
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
 from findingaid_dagster.resources import in_dagster, opened
 
@@ -16,6 +19,9 @@ T = TypeVar("T")
 
 FEW = 10
 """Most changes left to the automation conditions, for which Dagster starts a run per range of partitions."""
+
+JUST_NOW = 60
+"""Seconds after a materialization in which automation, which looks every 30 seconds, may not have seen it yet."""
 
 
 def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
@@ -66,12 +72,13 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         """Observe the changed artifacts of the sources, without a run. Read no artifact.
 
         Many changes at once start one run of the index job instead, since automation starts a run per range of
-        partitions. A source that cannot be listed starts one too, which fails and says why.
+        partitions. A source that cannot be listed starts one too, which fails and says why. What changes while a run
+        works on it, or just did, is observed later.
         """
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
-        found = _of_each(aid, lambda corpus: changed_partitions(context.instance, aid, corpus))
+        found = _of_each(aid, lambda corpus: _changes(context.instance, aid, corpus))
         few = {c: x for c, x in found.items() if not isinstance(x, SourceError) and len(x) <= FEW}
         many = {corpus: changes for corpus, changes in found.items() if corpus not in few}
         new, cursor = _untried(many, context.cursor)
@@ -117,6 +124,22 @@ def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object
     """Return the stale and deleted artifacts of a corpus, or None if there are none. Raises SourceError."""
     found = stale_artifacts(instance, aid, corpus)
     return list(found) if any(found) else None
+
+
+def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
+    """Return the changed partitions of a corpus that no run works on, or just did. Raises SourceError.
+
+    Automation would take such a change for the one that the run was for.
+    """
+    if aid.store.exists() and Leases(aid.store).held(corpus):
+        return {}
+    found = changed_partitions(instance, aid, corpus)
+    if not 0 < len(found) <= FEW:
+        return found
+    asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW
+    made = dg.AssetRecordsFilter(asset, asset_partitions=list(found), after_timestamp=since)
+    recent = {record.partition_key for record in instance.fetch_materializations(made, limit=1000).records}
+    return {key: version for key, version in found.items() if key not in recent}
 
 
 def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceError]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from findingaid.store import Leases
 from findingaid.testing import OpenAIServer
+from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.sensors import FEW
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, openai, text_about
@@ -46,8 +48,9 @@ class Ticks:
 
 
 @pytest.fixture
-def ticks(location: Location) -> Ticks:
-    """An automation that was switched on over an index that is up to date."""
+def ticks(location: Location, monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    """An automation that was switched on over an index that is up to date, and has seen its materializations."""
+    monkeypatch.setattr(sensors, "JUST_NOW", 0)
     location.begin()
     ticks = Ticks(location)
     assert ticks.quiet()
@@ -160,10 +163,7 @@ def test_the_sensor_observes_without_a_run_what_changed(location: Location, tick
 
     first = look(location)
     assert ticks.quiet(), "a new partition is requested before its observation is stored, and again after that"
-    for event in first.asset_events:
-        location.instance.report_runless_asset_event(event)
-    for request in first.dynamic_partitions_requests or ():
-        location.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    store(location, first)
     second = look(location)
 
     assert {event.partition for event in first.asset_events} == {"ledger.md", "added.md"}
@@ -178,6 +178,50 @@ def look(location: Location, cursor: str | None = None) -> dg.SensorExecutionDat
     resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
     with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
         return sensor.evaluate_tick(context)
+
+
+def store(location: Location, found: dg.SensorExecutionData) -> None:  # type: ignore[name-defined]
+    """Store what a tick of the sensor found, as the daemon does."""
+    for event in found.asset_events:
+        location.instance.report_runless_asset_event(event)
+    for request in found.dynamic_partitions_requests or ():
+        location.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+
+
+def test_what_changes_while_a_run_works_on_it_or_just_did_is_observed_and_requested_later(
+    location: Location, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.observe()
+    assert ticks.tick() == {"ledger.md"}
+    with Leases(location.aid.store).of_run("a run", location.aid.embedder.id, print).on("docs"):
+        location.cli.write("ledger.md", text_about("a third ledger"))
+        assert look(location).asset_events == []
+    assert location.materialize(STAGES, "ledger.md").success
+    location.cli.write("ledger.md", text_about("a fourth ledger"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sensors, "JUST_NOW", 60)
+        assert look(location).asset_events == []
+    assert ticks.quiet()
+
+    store(location, look(location))
+
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+
+
+def test_a_strategy_that_changes_during_a_run_of_automation_is_requested_for_its_partition_too(
+    location: Location, ticks: Ticks
+) -> None:
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.observe()
+    assert [ticks.tick(), ticks.tick()] == [{"ledger.md"}, set()]
+    assert location.materialize(STAGES, "ledger.md", tags={"dagster/from_automation_condition": "true"}).success
+
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+
+    assert ticks.tick() == FILES
+    assert ticks.quiet()
 
 
 def test_many_changes_start_one_run_of_the_job_and_what_fails_in_it_is_tried_once_for_each_change(

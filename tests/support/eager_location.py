@@ -4,12 +4,14 @@ import os
 
 import dagster as dg
 
+from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.code_location import build_definitions
 
 
 def eager() -> dg.Definitions:
     """Return the definitions of $FINDINGAID_CONFIG, and the sensor of automation that Dagster would add."""
     found = build_definitions(os.environ["FINDINGAID_CONFIG"])
+    sensors.JUST_NOW = 5
     for sensor in found.sensors or ():
         sensor._min_interval = 1  # type: ignore[union-attr]
     automation = dg.AutomationConditionSensorDefinition(

@@ -175,11 +175,16 @@ class Location:
         return sorted(path for path in self.cli.docs.rglob("*") if path.is_file())
 
     def materialize(
-        self, stages: list[str], start: str, end: str | None = None, config: dict[str, bool] | None = None
+        self,
+        stages: list[str],
+        start: str,
+        end: str | None = None,
+        config: dict[str, bool] | None = None,
+        tags: dict[str, str] | None = None,
     ) -> dg.ExecuteInProcessResult:
         """Run the job that the UI launches for one partition or a range: the implicit asset job, tagged."""
         keys = [dg.AssetKey(["docs", stage]) for stage in stages]
-        tags = (
+        partitions = (
             {"dagster/partition": start}
             if end is None
             else {"dagster/asset_partition_range_start": start, "dagster/asset_partition_range_end": end}
@@ -189,7 +194,7 @@ class Location:
             run_config={"ops": {"docs_index": {"config": config}}} if config else None,
             instance=self.instance,
             asset_selection=keys,
-            tags=tags,
+            tags={**partitions, **(tags or {})},
             raise_on_error=False,
         )
 
