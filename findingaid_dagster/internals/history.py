@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -49,7 +50,8 @@ class Pruned:
 def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey], kept: Collection[str]) -> Pruned:
     """Delete the events of all partitions of these assets except those `kept`. Raises ConfigError.
 
-    SQLite's files shrink. Postgres reuses the space after its next vacuum.
+    SQLite's files shrink. Postgres reuses the space after its next vacuum. The index, which says what is left to
+    delete, comes last, so that a removal that was killed is completed by the next one.
     """
     storage = _sql_storage(instance.event_log_storage)
     of_assets = EVENTS.c.asset_key.in_([asset.to_string() for asset in assets])
@@ -59,13 +61,19 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
     if not gone:
         return Pruned()
     events, before = 0, _disk_use(storage)
-    runs: set[str] = set()
     groups = [gone[start : start + KEYS_AT_ONCE] for start in range(0, len(gone), KEYS_AT_ONCE)]
     conditions = [of_assets & EVENTS.c.partition.in_(group) for group in groups]
     has_index_columns = storage.has_asset_key_index_cols()  # by a connection of its own, so before the transaction
     with storage.index_connection() as connection:
+        runs = (connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars() for where in conditions)
+        shards = sorted(_shards(storage, set(chain.from_iterable(runs))))
+    for run in shards:
+        with storage.run_connection(run) as connection:
+            for where in conditions:
+                events += connection.execute(EVENTS.delete().where(where)).rowcount
+        _shrink(storage.path_for_shard(run))
+    with storage.index_connection() as connection:
         for where in conditions:
-            runs.update(connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars())
             tagged = AssetEventTagsTable.c.event_id.in_(select(EVENTS.c.id).where(where))
             connection.execute(AssetEventTagsTable.delete().where(tagged))
             events += connection.execute(EVENTS.delete().where(where)).rowcount
@@ -73,13 +81,8 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
             _renew_latest(storage, connection, asset, has_index_columns)
     for asset in assets:
         storage.wipe_asset_cached_status(asset)
-    for run in sorted(_shards(storage, runs)):
-        with storage.run_connection(run) as connection:
-            for where in conditions:
-                events += connection.execute(EVENTS.delete().where(where)).rowcount
     if isinstance(storage, SqliteEventLogStorage):
-        for shard in [INDEX_SHARD_NAME, *_shards(storage, runs)]:
-            _shrink(storage.path_for_shard(shard))
+        _shrink(storage.path_for_shard(INDEX_SHARD_NAME))
     return Pruned(len(gone), events, max(0, before - _disk_use(storage)))
 
 

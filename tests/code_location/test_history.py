@@ -6,10 +6,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import dagster as dg
 import pytest
 
+from findingaid_dagster.internals import history
 from tests.conftest import Cli, error_of
 from tests.support.location import STAGES, Location, open_location
 
@@ -75,6 +77,21 @@ def test_prune_removes_every_event_of_deleted_artifacts_and_no_other(location: L
     assert location.all_fresh()
     assert location.index().success
     assert location.events() == {(stage, key): 1 for stage in STAGES for key in ("ledger.md", "reader.md")}
+
+
+def test_a_prune_that_was_killed_before_its_last_commit_is_completed_by_the_next(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_two(location)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "_renew_latest", Mock(side_effect=KeyboardInterrupt))
+        location.cli.run("dagster", "prune")
+    left = rows_about(location, GONE)
+    location.cli.run("dagster", "prune")
+
+    assert left["events"]
+    assert rows_about(location, GONE) == Counter()
 
 
 def test_prune_leaves_new_and_failed_artifacts_alone(location: Location) -> None:
