@@ -43,16 +43,16 @@ class FindingAidResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
         Raises ConfigError for a variable that is not set. Without `secrets` those of secrets may be missing, since
         the process that loads the definitions needs none.
         """
-        found = {key: _value(value) for key, value in self._said()}
-        for key, value in found.items():
-            if value is None and (secrets or not is_secret(key)):
-                name = _variable(dict(self._said())[key])
-                raise ConfigError(f"{self.config_path}: {key}: the environment variable {name} is not set")
-        return {key: value for key, value in found.items() if value is not None}
+        said = dict(self._said())
+        for key, value in _leaves(said):
+            if _is_unset(value) and (secrets or not is_secret(key)):
+                raise ConfigError(f"{self.config_path}: {key}: the environment variable {_variable(value)} is not set")
+        found: dict[str, Any] = _value(said)
+        return found
 
     def refuse_shown_secrets(self) -> None:
         """Raise ConfigError if a secret is given as it is, since Dagster shows the configuration of resources."""
-        for key, value in self._said():
+        for key, value in _leaves(dict(self._said())):
             if is_secret(key) and _variable(value) is None:
                 raise ConfigError(
                     f"{self.config_path}: {key}: Dagster shows what a resource is configured with: name the environment"
@@ -71,17 +71,35 @@ def is_secret(key: str) -> bool:
     return not UNSHOWN.isdisjoint(key.split("."))
 
 
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value within mappings and lists, by its dotted name."""
+    if _variable(value) is None and isinstance(value, dict | list):
+        for key, within in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(within, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
 def _variable(value: Any) -> str | None:
     """Return the name of the environment variable that a value names, if it does."""
     if isinstance(value, dg.EnvVar):
         return value.env_var_name
-    return str(value["env"]) if isinstance(value, dict) and value.keys() == {"env"} else None
+    is_named = isinstance(value, dict) and value.keys() == {"env"} and isinstance(value["env"], str)
+    return value["env"] if is_named else None
+
+
+def _is_unset(value: Any) -> bool:
+    name = _variable(value)
+    return name is not None and name not in os.environ
 
 
 def _value(value: Any) -> Any:
-    """Return a value, or that of the environment variable that it names; None if the variable is not set."""
-    name = _variable(value)
-    return value if name is None else os.environ.get(name)
+    """Return a value with the values of its environment variables, without those that are not set."""
+    if (name := _variable(value)) is not None:
+        return os.environ[name]
+    if isinstance(value, dict):
+        return {key: _value(within) for key, within in value.items() if not _is_unset(within)}
+    return [_value(within) for within in value if not _is_unset(within)] if isinstance(value, list) else value
 
 
 def opened(resources: object, key: str) -> FindingAid:

@@ -74,6 +74,7 @@ def test_a_secret_comes_from_the_environment_of_the_run_and_is_not_shown(
         build_definitions(cli.config, synthesizer=SynthesizerConfig(api_key=key)),
         build_definitions(cli.config, {"synthesizer.api_key": key}),
         build_definitions(cli.config, {"synthesizer.api_key": {"env": "WRITER_KEY"}}),
+        build_definitions(cli.config, {"synthesizer": {"kind": "openai", "model": "small", "api_key": key}}),
     ]
     resource = FindingAidResource(config_path=str(cli.config), synthesizer=SynthesizerConfig(api_key=key))
 
@@ -85,7 +86,12 @@ def test_a_secret_comes_from_the_environment_of_the_run_and_is_not_shown(
         config_path=str(cli.config), synthesizer=SynthesizerConfig(default_headers={"X-Key": key})
     )
 
+    nested = FindingAidResource(
+        config_path=str(cli.config), overrides={"synthesizer": {"api_key": {"env": "WRITER_KEY"}, "prices": None}}
+    )
+
     assert resource.settings() == {"synthesizer.api_key": SECRET}
+    assert nested.settings() == {"synthesizer": {"api_key": SECRET, "prices": None}}
     assert headers.settings() == {"synthesizer.default_headers.X-Key": SECRET}
     for definitions in ways:
         assert "WRITER_KEY" in shown(definitions)
@@ -119,6 +125,8 @@ def test_no_file_of_the_instance_or_the_store_has_the_key_of_an_endpoint(
     "given",
     [
         {"overrides": {"synthesizer.api_key": SECRET}},
+        {"overrides": {"synthesizer": {"kind": "openai", "model": "small", "api_key": SECRET}}},
+        {"overrides": {"corpora.docs.source": {"kind": "files", "root": "docs", "storage_options": {"key": SECRET}}}},
         {"synthesizer": SynthesizerConfig(api_key=SECRET)},
         {"store": StoreConfig(storage_options={"aws_secret_access_key": SECRET})},
     ],
