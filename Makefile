@@ -19,7 +19,7 @@ TESTS := not slow
 # The tests start hundreds of processes, each of which would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: index test test-slow test-dagster cases lint dev bench readme docs
+.PHONY: index test test-slow test-dagster cases lint dev bench readme docs release
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made. The
 # documents come first and take less than a minute.
@@ -72,6 +72,16 @@ readme: $(VENV)/.installed
 # The site of docs/, in build/site; a link that leads nowhere is an error.
 docs: $(VENV)/.installed
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/site
+
+# What a release uploads, in dist/. It is installed with the newest packages, by each Python from 3.11 on that PATH has.
+# Nothing is published.
+release: $(VENV)/.installed
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet build twine
+	build/release/bin/python -m build --outdir dist
+	build/release/bin/twine check --strict dist/*
+	UV_CONSTRAINT= PIP_CONSTRAINT= $(BIN)/python -m pytest -n0 tests/test_installation.py tests/store/test_releases.py
 
 # Loaders of other frameworks, for the tests of the source that takes them: apart, since they pin much of what they use.
 LOADERS := langchain-community==0.4.2 llama-index-core==0.14.25 llama-index-readers-file==0.7.0

