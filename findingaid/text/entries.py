@@ -17,20 +17,20 @@ SETTINGS = frozenset({"application/json", "application/toml", "application/yaml"
 
 NAMED = re.compile(
     r"""
-    ^[ \t]*(?:[-*]\s+)?
+    ^[ \t]*(?:[-*][ \t]+)?
     (?P<name>["']?[^\W\d][^:="'\n]{0,60}?["']?)
     [ \t]*(?::[ \t]|=)[ \t]*
-    (?P<value>[^\s\[{|>&].*?),?[ \t\r]*$
+    (?P<value>[^\s\[{|>&].*)$
     """,
     re.MULTILINE | re.VERBOSE,
 )
-"""A line with a name and a value: `retention_days: 45`, `"night_from": "22:30",`, `PORT=8080`."""
+"""A line with a name and a value, up to its end: `retention_days: 45`, `"night_from": "22:30",`, `PORT=8080`."""
 
 LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 """Statement without a full stop that has a label, such as "Password: in the safe"."""
 
 TABLE = re.compile(r"^(?:[ \t]*\|.*\|[ \t\r]*(?:\n|\Z))+", re.MULTILINE)
-RULE = re.compile(r"[\s|:-]*-[\s|:-]*")
+RULE = re.compile(r"(?=[^-]*-)[\s|:-]*")
 CELL_END = re.compile(r"(?<!\\)\|")
 LINE = re.compile(r"[^\r\n]+")
 
@@ -49,8 +49,8 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
         yield from _delimited(text, DELIMITED[media_type], before or text)
     elif media_type in SETTINGS:
         for found in NAMED.finditer(text):
-            name, value = (found[part].strip(QUOTES) for part in ("name", "value"))
-            yield f"{name}: {value}", found.span()
+            value = found["value"].rstrip(" \t\r").removesuffix(",")
+            yield f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}", found.span()
     else:
         yield from _markdown(text, before)
 

@@ -57,11 +57,15 @@ def test_a_long_run_of_blanks_is_read_at_once() -> None:
         f"findingaid.text.file_metadata.file_metadata('# T{BLANKS}x', 'n')[0]['title']",
         f"findingaid.text.cleaning.Noise.of('{BLANKS}x').text",
         f"findingaid.text.cleaning.Noise.of('<b>{BLANKS}x</b>', 'text/markdown').removed(0, {len(BLANKS) + 4})",
+        f"[*findingaid.text.entries.entries('a: b{BLANKS}x', 'text/plain')][0][0]",
+        f"[*findingaid.text.entries.entries('|a|\\n|-{BLANKS.replace(' ', '-')}x|', 'text/markdown')][1][0]",
+        "'x' if findingaid.query.answers.answer_types.stated('how long', '1 ' * 10**5) == 0 else 'y'",
     )
-    code = "import findingaid.text.cleaning, findingaid.text.file_metadata\n"
+    modules = "query.answers.answer_types", "text.cleaning", "text.entries", "text.file_metadata"
+    code = "".join(f"import findingaid.{module}\n" for module in modules)
     code += "".join(f"print({each}[-1])\n" for each in read)
     done = subprocess.run([sys.executable], input=code, check=True, timeout=60, capture_output=True, text=True)
-    assert done.stdout.split() == ["x"] * 3
+    assert done.stdout.split() == ["x"] * 6
 
 
 @pytest.mark.parametrize(

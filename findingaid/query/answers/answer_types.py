@@ -51,9 +51,9 @@ CONDITION = _words(
 
 QUANTITY = re.compile(rf"\d|\b(?:{NUMBERS})\b", re.IGNORECASE)
 FREQUENCY = re.compile(rf"\d|{CONDITION.pattern}|\b(?:often|rarely|seldom|once|twice)\b", re.IGNORECASE)
-DURATION = re.compile(
-    rf"(?:\d|\b(?:{NUMBERS}|an?)\b).*\b(?:{UNITS})\b|\b(?:until|till|forever|ever)\b|{DATE.pattern}", re.IGNORECASE
-)
+COUNT = re.compile(rf"\d|\b(?:{NUMBERS}|an?)\b", re.IGNORECASE)
+UNIT = _words(UNITS)
+END = re.compile(rf"\b(?:until|till|forever|ever)\b|{DATE.pattern}", re.IGNORECASE)
 REASON = _words(
     "because|since|so|as|due to|owing to|in order|to|for|reasons?|caus(?:es?|ed|ing)|therefore|thus|hence|otherwise"
     "|lest|le(?:d|ads?) to|result(?:s|ed|ing)?|why|allows?|means?|by"
@@ -87,6 +87,11 @@ def _states_quantity(question: str, sentence: str) -> float:
     plain = DATE.sub("", sentence)
     known = set(question.casefold().split())
     return float(any(found not in known and QUANTITY.search(found) for found in plain.casefold().split()))
+
+
+def _states_duration(_: str, sentence: str) -> float:
+    count = COUNT.search(sentence)
+    return float(bool((count and UNIT.search(sentence, count.end())) or END.search(sentence)))
 
 
 def _states_person(question: str, sentence: str) -> float:
@@ -123,7 +128,7 @@ TYPES = (
         _states_time,
     ),
     AnswerType("a frequency", _words("how (?:often|frequently)"), _has(FREQUENCY)),
-    AnswerType("a duration", _words("how long"), _has(DURATION)),
+    AnswerType("a duration", _words("how long"), _states_duration),
     AnswerType(
         "a quantity",
         _words(
