@@ -11,6 +11,10 @@ import dagster as dg
 from findingaid.config.building import KNOWN_EXECUTORS
 from findingaid.config.settings import DagsterSettings
 from findingaid.errors import ConfigError
+from findingaid.indexing.workers import TRIES
+
+DELAY = 5
+"""Seconds after which a batch that failed is tried again."""
 
 KINDS = {
     "in_process": "dagster.in_process_executor",
@@ -23,11 +27,14 @@ KINDS = {
 class Execution:
     """Executor that runs the steps of a job, and IO manager that passes data between them.
 
-    `pool` limits the steps at once, `op_tags` are those of every op and step, and `run_tags` those of the runs of jobs.
+    `crashes` has Dagster try a step again whose process died. It is None if the steps share the process of the run,
+    whose interruption Dagster would take for a crash. `pool` limits the steps at once, `op_tags` are those of every op
+    and step, and `run_tags` those of the runs of jobs.
     """
 
     executor: dg.ExecutorDefinition
     io_manager: dg.FilesystemIOManager
+    crashes: dg.RetryPolicy | None = None
     pool: str | None = None
     op_tags: Mapping[str, Any] = field(default_factory=dict)
     run_tags: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +58,8 @@ class Execution:
         except dg.DagsterInvalidConfigError as error:
             raise ConfigError(f"executor: {error.errors[0].message}") from None
         io_manager = dg.FilesystemIOManager(base_dir=scratch)
-        return cls(configured, io_manager, dagster.pool, dagster.op_tags, dagster.run_tags)
+        crashes = None if executor is dg.in_process_executor else dg.RetryPolicy(max_retries=TRIES, delay=DELAY)
+        return cls(configured, io_manager, crashes, dagster.pool, dagster.op_tags, dagster.run_tags)
 
 
 def _executor(kind: object) -> dg.ExecutorDefinition:

@@ -44,7 +44,7 @@ from findingaid_dagster.assets import (
 )
 from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.console import LOGGERS, quiet
-from findingaid_dagster.pipelines.executor import Execution
+from findingaid_dagster.pipelines.executor import DELAY, Execution
 from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
 
@@ -261,7 +261,7 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         with in_one_line():
             yield from _discover(context, config, opened(context.resources, key))
 
-    @operate(name=f"{lead}batch", out=out(), retry_policy=dg.RetryPolicy(max_retries=TRIES, delay=5))
+    @operate(name=f"{lead}batch", out=out(), retry_policy=execution.crashes)
     def batch(context: dg.OpExecutionContext, work: Any) -> Any:
         """Take one batch through all stages and log its events to the instance at once, except those of its records.
 
@@ -272,8 +272,13 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         if isinstance(work, _Build) and context.retry_number == TRIES:
             why = "or its worker was killed: see the log of the run"
             return work.corpus, lost_batch(list(chain.from_iterable(work.batches)), why)
-        with in_one_line():
-            return _build(context, work, opened(context.resources, key))
+        try:
+            with in_one_line():
+                return _build(context, work, opened(context.resources, key))
+        except Exception as error:
+            if isinstance(error, dg.Failure) and not error.allow_retries:
+                raise
+            raise dg.RetryRequested(TRIES, DELAY) from error
 
     @operate(name=f"{lead}finish")
     def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any]) -> None:

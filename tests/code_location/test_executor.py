@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +14,8 @@ import dagster as dg
 import pytest
 
 from findingaid.errors import ConfigError
+from findingaid.model import Raw, SurfacePlan
+from findingaid.strategies.chunked import Chunked
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines.code_location import build_definitions
@@ -100,6 +104,31 @@ def test_steps_hand_their_work_on_in_the_scratch_folder(cli: Cli) -> None:
     assert result.success
     handed_on = {path.parent.name for path in (cli.folder / "scratch" / result.run_id).rglob("*") if path.is_file()}
     assert {"discover", "batches"} <= handed_on
+
+
+@dataclass(frozen=True)
+class Stops(Chunked):
+    """Has the run terminated while it cuts an artifact, as by the UI."""
+
+    tries = 0
+
+    def decompose(self, artifact_id: str, raw: Raw, metadata: Mapping[str, Any]) -> SurfacePlan:
+        type(self).tries += 1
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("not terminated")
+
+
+def test_a_run_that_is_terminated_ends_in_the_middle_of_a_batch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stops, "tries", 0)
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": f"{__name__}:{Stops.__name__}"}
+    cli.write("ledger.md", text_about("ledger"))
+    job = definitions(cli, {"kind": "in_process"}).resolve_job_def("index")
+
+    done = job.execute_in_process(raise_on_error=False)
+
+    (ended,) = [event for event in done.all_events if event.is_job_failure]
+    assert "interrupted" in str(ended.message)
+    assert Stops.tries == 1
 
 
 BATCHES, BATCH_ARTIFACTS = 4, 60
