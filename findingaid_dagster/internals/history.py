@@ -67,11 +67,11 @@ def prune_partitions(instance: dg.DagsterInstance, assets: Sequence[dg.AssetKey]
     with storage.index_connection() as connection:
         runs = (connection.execute(select(EVENTS.c.run_id).where(where).distinct()).scalars() for where in conditions)
         shards = sorted(_shards(storage, set(chain.from_iterable(runs))))
-    for run in shards:
+    for run, path in shards:
         with storage.run_connection(run) as connection:
             for where in conditions:
                 events += connection.execute(EVENTS.delete().where(where)).rowcount
-        _shrink(storage.path_for_shard(run))
+        _shrink(path)
     with storage.index_connection() as connection:
         for where in conditions:
             tagged = AssetEventTagsTable.c.event_id.in_(select(EVENTS.c.id).where(where))
@@ -117,10 +117,11 @@ def _renew_latest(
     connection.execute(AssetKeyTable.update().where(key).values(**values))
 
 
-def _shards(storage: SqlEventLogStorage, runs: Collection[str]) -> Iterator[str]:
-    """Yield the runs whose events are in a database of their own, as SQLite storage has them."""
+def _shards(storage: SqlEventLogStorage, runs: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the runs whose events are in a database of their own, as SQLite storage has them, with its path."""
     if isinstance(storage, SqliteEventLogStorage):
-        yield from (run for run in runs if os.path.exists(storage.path_for_shard(run)))
+        paths = {run: storage.path_for_shard(run) for run in runs}
+        yield from ((run, path) for run, path in paths.items() if os.path.exists(path))
 
 
 def _shrink(path: str) -> None:
