@@ -191,10 +191,14 @@ class Reader:
         """
         self.require_embedder()
         vector = query_vector(self.embedder.embed_query(query))
-        dim = self.records.schema.field("vector").type.list_size
-        if len(vector) != dim:
-            raise StoreError(f"embedder: {changed_dimensions(self.embedder.id, len(vector), dim)}")
+        if len(vector) != self._dim:
+            raise StoreError(f"embedder: {changed_dimensions(self.embedder.id, len(vector), self._dim)}")
         return vector
+
+    @cached_property
+    def _dim(self) -> int:
+        """Dimensions of the records' vectors. Lance takes a millisecond to make a schema."""
+        return int(self.records.schema.field("vector").type.list_size)
 
     def require_embedder(self) -> None:
         """Raise StoreError if another embedder made the index."""
