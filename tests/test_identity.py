@@ -678,13 +678,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, CombinedExtractor())] == [
-        "Chunked-d9169fec1522",
-        "ClaudeSession-1c346964400f",
-        "ClaudeTurn-67bc0c70a2bb",
-        "Package-0e23e0efe9f6",
+        "Chunked-6f65a657601c",
+        "ClaudeSession-7c3f3ce48570",
+        "ClaudeTurn-c0331019ede1",
+        "Package-5cd126c0f823",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-60ce91062e34",
+        "WithSynopsis-b2b9482d07ab",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
         "together-e0c61474471f",

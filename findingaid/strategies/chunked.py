@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -33,6 +34,9 @@ That is enough to keep a split sentence whole in one of the chunks.
 TOKEN_CHARACTERS = 16
 """Characters per token above which a text is too long for a chunk without counting its tokens."""
 
+OPENING = re.compile(r"(?:[ \t]*(?:(?:#{1,6}[ \t]|`{3,}|~{3,})[^\r\n]*)?(?:\r?\n|\r|\Z))+")
+"""Headings of Markdown, and lines that begin or end a block of code, alone."""
+
 Size = Annotated[int, Gt(0)] | None
 Overlap = Annotated[int, Ge(0)] | None
 
@@ -44,7 +48,7 @@ class Chunked:
 
     The size is `max_tokens`, counted by the embedder's own tokenizer; the default is all that the model reads. Or it is
     `chunk_size` in characters, and the model's limit may then cut off the end of a chunk. `overlap` is in the same
-    unit.
+    unit. Headings come into one chunk with words below them.
 
     The artifact's text_type, or else its media_type, decides how the text is cut. Markdown is cut along its structure,
     and its chunks get the path of the `headings` above them. Code is cut where definitions begin, without overlap
@@ -64,7 +68,7 @@ class Chunked:
     kind: SurfaceKind = "chunk"
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.
@@ -114,7 +118,11 @@ class Chunked:
         markdown = media_type == "text/markdown"
         splitter = self._markdown if markdown else self._plain
         parts = code.pieces(self._fits) if code else rows.spans if rows else [(0, len(text))]
-        cut = ((at + i, chunk) for at, end in parts for i, chunk in chunk_indices(splitter, text[at:end], self._size))
+        cut: Iterator[tuple[int, str]] = (
+            (at + i, chunk) for at, end in parts for i, chunk in chunk_indices(splitter, text[at:end], self._size)
+        )
+        if markdown:
+            cut = self._with_next(text, cut)
         if paged:
             cut = (trim_page_ends(start, chunk) for start, chunk in cut)
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
@@ -135,6 +143,22 @@ class Chunked:
                 searched = self._under_title(heading_path(title, own), searched or chunk)
             surfaces.append(Surface(self.kind, chunk, "chunk", own, span, searched))
         return surfaces
+
+    def _with_next(self, text: str, chunks: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        """Join headings and beginnings of code blocks that are a chunk of their own with the next one, if both fit."""
+        above: tuple[int, str] | None = None
+        for start, chunk in chunks:
+            if above:
+                joined = text[above[0] : start + len(chunk)]
+                if self._fits(joined):
+                    start, chunk = above[0], joined
+                else:
+                    yield above
+            above = (start, chunk) if OPENING.fullmatch(chunk) else None
+            if not above:
+                yield start, chunk
+        if above:
+            yield above
 
     def _under_title(self, path: str, text: str) -> str:
         count = len if self.tokenizer is None else self.tokenizer.count_tokens

@@ -414,6 +414,19 @@ def least(): ...
 """
 
 
+@pytest.mark.parametrize("opening", ["## Fees\n\n", "# Desk\n\n## Fees\n\n", "```console\n", "~~~\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_headings_and_fences_are_no_chunk_of_their_own_if_what_is_below_fits(opening: str, end: str) -> None:
+    rows = "".join(f"| {f'the fee of number {i}':56} |\n" for i in range(40))
+    text = f"{opening}| fee |\n| --- |\n{rows}".replace("\n", end)
+
+    first, *others = Chunked(chunk_size=300, overlap=0).cut(text, "text/markdown")
+
+    assert first.text.startswith(opening.split("\n")[0])
+    assert "| fee |" in first.text
+    assert all(len(surface.text) <= 300 for surface in (first, *others))
+
+
 def test_python_is_cut_where_definitions_begin() -> None:
     chunks = Chunked(chunk_size=80, overlap=0).cut(SOURCE, "text/x-python")
 
