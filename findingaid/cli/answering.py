@@ -130,7 +130,7 @@ def _print_answer(found: Answer) -> None:
         _print_cited(found, numbers)
     for name, said in (
         ("not read here, see findingaid status", [found.unread] if found.unread else []),
-        ("gaps", found.gaps),
+        ("not covered", found.gaps),
         ("left out for length", found.cut),
         ("invented by the model", found.invented),
     ):

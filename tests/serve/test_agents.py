@@ -89,6 +89,17 @@ def test_tools_are_the_capabilities_with_their_shapes_and_whether_they_only_read
         assert tools[name].annotations.destructive_hint is False
 
 
+def test_an_agent_finds_each_file_once(session: Session) -> None:
+    asked = {"query": "tokens expire after an hour"}
+    of_agents = replace(session, served=capabilities_of(ServeSettings()))
+
+    found = [hit["artifact_id"] for hit in of_agents.call("search", asked)["hits"]]
+    every = [hit["artifact_id"] for hit in session.call("search", {**asked, "k": 1_000})["hits"]]
+
+    assert len(every) > len(set(every)) > 1
+    assert found == list(dict.fromkeys(every))[: len(found)]
+
+
 def test_a_result_has_room_in_a_models_context_and_says_what_was_cut(address: str) -> None:
     """The SDK's client checks each against the shape that is described."""
     search = {"query": "tokens and rows", "k": 50, "explain": True}
@@ -119,7 +130,7 @@ def test_a_context_pack_keeps_its_budget_with_all_that_is_sent(session: Session,
         assert sent <= pack["tokens"] <= budget
         assert "expire" in str(pack["rendered"])
         assert "pieces" not in pack
-    assert pack["dropped"] == {"duplicate": 4}
+    assert pack["dropped"] == {"duplicate": 2}
 
 
 def test_a_budget_that_the_result_alone_exceeds_is_refused_with_the_least_that_is_not(session: Session) -> None:

@@ -302,11 +302,7 @@ class Answer:
             return "no sentence of the model is supported by its evidence"
         if self.producer:
             return "the model found no answer in its evidence"
-        looked_for = f"looked for: {', '.join(self.terms)}"
-        if not self.relevance:
-            return f"nothing that may be cited covers the question ({looked_for})"
-        best = f"best relevance {percent(self.relevance)}"
-        return f"nothing that may be cited answers the question well enough ({best}; {looked_for})"
+        return f"nothing that was found states it (looked for: {', '.join(self.terms)})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
