@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "init": "starting:init",
         "add": "starting:add",
         "config": "starting:config_group",
+        "doctor": "doctor:doctor",
         "completion": "starting:completion",
         "help": "starting:explain_kinds",
     },

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -100,35 +98,7 @@ def _propose(folder: Path, file: Path, as_json: bool, extends: bool = False) -> 
 
 @click.group(name="config", cls=HelpGroup)
 def config_group() -> None:
-    """Check the configuration, or show every setting and the place that sets it."""
-
-
-@config_group.command()
-@json_option
-@set_option
-@config_option
-@one_line_errors
-def check(config: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Load the configuration and everything it names. Lists no source, opens no table.
-
-    \b
-    Examples:
-      findingaid config check
-      findingaid config check --config other.yaml --set embedder.kind=hash
-    """
-    file = find_file(config)
-    loaded = load(file, dict(map(parse_override, overrides)))
-    if any(corpus.schedule or corpus.backfill_schedule for corpus in loaded.corpora.values()):
-        with suppress(ImportError):  # without Dagster, nothing reads them
-            schedules = importlib.import_module("findingaid_dagster.pipelines.schedules")
-            try:
-                schedules.check_schedules(loaded.corpora.values())
-            except ConfigError as error:
-                raise ConfigError(f"{file}: {error}") from None
-    if as_json:
-        return say_json({"file": str(file), "store": loaded.store, "corpora": list(loaded.corpora)})
-    say(escape(f"{file} is valid. Corpora: {', '.join(loaded.corpora) or 'none'}. Store: {loaded.store}"))
-    return None
+    """Show every setting and the place that sets it. `findingaid doctor` checks them."""
 
 
 @config_group.command(name="show")

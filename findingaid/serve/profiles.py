@@ -26,7 +26,7 @@ AGENT: Mapping[str, Offer] = {
         ("query", "corpora", "where", "detail", "max_tokens", "cursor"),
         ("hits", "next_cursor"),
         "Find passages by meaning and by words. Start here. Each hit is the best passage of a file, with record_id,"
-        " artifact_id, corpus, title, url, score and a snippet; open an id with show. A weak hit may be off the subject."
+        " artifact_id, corpus, title, url, score and a snippet; open an id with show. Weak hits may be off the subject."
         " next_cursor, if there, leads to more.",
         {"detail": "snippet", "per_artifact": True},
     ),

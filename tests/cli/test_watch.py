@@ -43,7 +43,7 @@ def eventually(check: Callable[[], object]) -> None:
 @contextmanager
 def running(cli: Cli, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run a command of findingaid as a process; it is killed at the end if it is still there."""
-    cli.run("config", "check")  # writes the configuration
+    cli.configure()
     command = [sys.executable, "-m", "findingaid", *arguments, "--config", str(cli.config)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
