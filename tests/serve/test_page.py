@@ -158,8 +158,9 @@ class Page:
         self.waits(lambda: "Published" in self.texts("#state")[0], "the state of the index is not known")
 
     def open_filters(self) -> None:
-        if self.one("#more").get_attribute("open") is None:
-            self.one("#more summary").click()
+        for closed in ("#more", "#advanced"):
+            if self.one(closed).get_attribute("open") is None:
+                self.one(f"{closed} > summary").click()
 
     def back_in_sight(self) -> None:
         """The person comes back to this tab."""
@@ -730,10 +731,12 @@ def test_results_come_first_and_active_filters_are_named_in_one_line(page: Page,
     page.open(q="tokens", corpus="docs", mode="lexical")
 
     assert page.run("return document.querySelector('.hit').getBoundingClientRect().top") < highest
-    assert page.labels("#more summary") == ["Filters · docs · by words"]
+    assert page.labels("#more > summary") == ["Filters · docs · by words"]
     assert "score" not in " ".join(page.texts("#hits .facts"))
     page.open()
     page.waits(lambda: ".md 24" in page.labels("#suffixes label"), "the start does not show what is here")
+    page.waits(lambda: "texts to search" in page.text, "the start does not count what is here")
+    assert not page.one("#route").is_displayed()
 
 
 def test_enter_on_a_question_answers_it_and_on_words_only_searches(page: Page) -> None:
@@ -935,7 +938,7 @@ def test_what_artifacts_hold_never_becomes_part_of_the_page(page: Page) -> None:
     for state in ({}, {"answer": "1"}, {"route": "collapsed"}):
         page.open(q='hostile "><img src=x onerror=window.owned=1> tokens', corpus="docs", **state)
         page.one("#state").click()
-        page.run("document.getElementById('more').open = true")
+        page.open_filters()
         page.one("#add").click()
         for details in page.all("#hits summary"):
             page.run("arguments[0].click()", details)

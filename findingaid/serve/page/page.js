@@ -73,6 +73,7 @@ function fill(state) {
   showFacets(counted, state);
   if (!same(told(rows()), state.conditions)) listConditions(state.conditions);
   byId("filtered").textContent = active(state).map((filter) => `· ${line(filter)}`).join(" ");
+  if (MODES[state.mode] || state.route || state.conditions.length) byId("advanced").open = true;
 }
 
 /** Returns the filters of a search in words. */
@@ -125,6 +126,7 @@ async function search(state) {
     byId("hits").replaceChildren();
     byId("found").textContent = "";
     await counting;
+    if (counted && !signal.aborted) byId("found").textContent = `${count(counted.artifacts, "text")} to search`;
   }
   if (signal.aborted) return;
   searched = null;
