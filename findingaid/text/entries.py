@@ -33,6 +33,7 @@ TABLE = re.compile(r"^(?:[ \t]*\|.*\|[ \t\r]*(?:\n|\Z))+", re.MULTILINE)
 RULE = re.compile(r"(?=[^-]*-)[\s|:-]*")
 CELL_END = re.compile(r"(?<!\\)\|")
 LINE = re.compile(r"[^\r\n]+")
+WHOLE_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 LONGEST_TABLE = 100_000
 """Characters above a part of a table in which its first row is looked for."""
@@ -46,7 +47,7 @@ Entry = tuple[str, Span]
 def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
     """Yield the rows and the named values of a text, or of a part of it that follows the text `before`."""
     if media_type in DELIMITED:
-        yield from _delimited(text, DELIMITED[media_type], before or text)
+        yield from _delimited(text, DELIMITED[media_type], before)
     elif media_type in SETTINGS:
         for found in NAMED.finditer(text):
             value = found["value"].rstrip(" \t\r").removesuffix(",")
@@ -55,22 +56,45 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
         yield from _markdown(text, before)
 
 
-def _delimited(text: str, delimiters: str, head: str) -> Iterator[Entry]:
-    first = LINE.search(head)
-    if not first:
-        return
-    delimiter = max(delimiters, key=first[0].count)
-    columns = _cells(first[0], delimiter)
-    for line in LINE.finditer(text):
-        if line[0] != first[0]:
-            yield _statement(columns, _cells(line[0], delimiter)), line.span()
+def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
+    """Yield the rows of a table. They have the names of its columns if it is certain which cell is in which."""
+    if before.count('"') % 2:
+        return  # the part begins within a cell
+    columns = {each: next(_records(before or text, each), ([], None))[0] for each in delimiters}
+    rows = {each: list(_records(text, each)) for each in delimiters}
+    widths = {each: len(columns[each]) for each in delimiters}
+    fits = {each: (sum(len(row) == widths[each] > 1 for row, _ in rows[each]), widths[each]) for each in delimiters}
+    delimiter = max(delimiters, key=lambda each: fits[each])
+    sure = list(fits.values()).count(fits[delimiter]) == 1
+    names = columns[delimiter] if sure else []
+    for cells, span in rows[delimiter]:
+        if cells != columns[delimiter]:
+            shown = cells if sure else [text[slice(*span)]]
+            yield _statement(names if len(names) == len(cells) else [], shown), span
 
 
-def _cells(line: str, delimiter: str) -> Sequence[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return line.split(delimiter)
+def _records(text: str, delimiter: str) -> Iterator[tuple[Sequence[str], Span]]:
+    """Yield the cells of each row that is sound, and its span. Cells in quotes may have line ends."""
+    start = end = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal end
+        for line in WHOLE_LINE.finditer(text):
+            end = line.end()
+            yield line[0]
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    while True:
+        cells: Sequence[str] = []
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            pass
+        if cells:
+            yield cells, (start, start + len(text[start:end].rstrip("\r\n")))
+        start = end
 
 
 def _markdown(text: str, before: str) -> Iterator[Entry]:

@@ -42,6 +42,24 @@ def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
     assert {text[slice(*span)]: words for words, span in entries(text, media_type)} == found
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('a,b,c\r\n"X","sold\r\nnow Y, 9",12\r\nZ,,3\r\n', ["a: X; b: sold now Y, 9; c: 12", "a: Z; c: 3"]),
+        ("a;b, d;c\n1;2,5;3\n", ["a: 1; b, d: 2,5; c: 3"]),
+        ("a;b, c\n1;2,5\n", ["1;2,5"]),  # by commas too, each row has two cells
+        ("a,b,c\n1,2\n1,2,3,4\n1,2,3\n", ["1; 2", "1; 2; 3; 4", "a: 1; b: 2; c: 3"]),
+        ('a,b\n1,"2" x\n"3\n', []),
+    ],
+)
+def test_a_cell_never_has_the_name_of_another_column(text: str, found: list[str]) -> None:
+    assert [words for words, _ in entries(text, "text/csv")] == found
+
+
+def test_a_part_that_begins_within_a_cell_states_nothing() -> None:
+    assert list(entries('now Y, 9",12\n', "text/csv", 'a,b,c\nX,"sold ')) == []
+
+
 def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
     assert list(entries("Bo,4\n", "text/csv", "name,cost\nAnn,3\n")) == [("name: Bo; cost: 4", (0, 4))]
     above = "# Costs\n\n| name | cost |\n| --- | --- |\n| Ann | 3 |\n"
