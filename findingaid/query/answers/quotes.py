@@ -41,6 +41,10 @@ LEAST_WORDS, LONGEST = 3, 600
 """Minimum words and maximum characters of a sentence. A shorter one says nothing, a longer one is a passage."""
 
 
+BLANKS = 100
+"""Maximum number of blanks that the chunk of a hit may lack at the begin or end of a line."""
+
+
 @dataclass(frozen=True)
 class Quote:
     """Sentence of an indexed text that may answer a question.
@@ -192,17 +196,29 @@ def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
 
 def _sentences_of_hit(hit: Hit, artifact: Artifact | None) -> Iterator[_Sentence]:
     metadata = artifact.metadata if artifact else {}
+    raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
     start = hit.span[0] if hit.span else 0
     before = ""
     for sentence in sentences_of(hit.text, metadata):
-        if _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
-            span = (start + sentence.span[0], start + sentence.span[1])
+        span = (start + sentence.span[0], start + sentence.span[1])
+        whole = ENDS.search(sentence.text) or not hit.span or _is_end_of_line(raw, span[1])
+        if whole and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
             yield _Sentence(hit, sentence.text, span, "" if sentence.first else before)
         before = sentence.text
-    above = artifact.raw[:start] if artifact and isinstance(artifact.raw, str) else ""
-    for text, (first, last) in entries(hit.text, media_type(metadata), above):
-        if LETTERS.search(text) and len(text) <= LONGEST:
-            yield _Sentence(hit, text, (start + first, start + last))
+    for text, (first, last) in entries(hit.text, media_type(metadata), raw[:start]):
+        span = (start + first, start + last)
+        whole = not hit.span or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
+        if whole and LETTERS.search(text) and len(text) <= LONGEST:
+            yield _Sentence(hit, text, span)
+
+
+def _is_begin_of_line(raw: str, at: int) -> bool:
+    """Return whether a line of a text begins at a place, but for blanks. The chunk of a hit may begin within one."""
+    return raw[max(0, at - BLANKS) : at].rstrip(" \t")[-1:] in "\r\n"
+
+
+def _is_end_of_line(raw: str, at: int) -> bool:
+    return raw[at : at + BLANKS].lstrip(" \t")[:1] in "\r\n"
 
 
 def _says_something(text: str, metadata: Mapping[str, Any]) -> bool:

@@ -34,7 +34,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FindingAid]:
 
     def build(texts: dict[str, str], **changed: Any) -> FindingAid:
         strategy = changed.pop("strategy", Chunked(chunk_size=400, overlap=0))
-        corpus = Corpus("docs", MemorySource(texts), strategy, **changed)
+        corpus = Corpus("docs", changed.pop("source", None) or MemorySource(texts), strategy, **changed)
         aid = FindingAid(Store(str(tmp_path_factory.mktemp("index"))), embedder, {"docs": corpus})
         aid.index()
         return aid
@@ -159,3 +159,28 @@ def test_a_row_of_a_table_and_an_item_with_a_label_are_quoted(make: Callable[...
 
     assert (row.text, text[slice(*row.span)]) == ("tag: readers; moves: after checks", "| readers | after checks |")
     assert item.text == "Password of the router: in the safe"
+
+
+CUT = {
+    "text/csv": (
+        "thing,price\nThe large copper pump for the old deep well,it costs 1 200 SEK with taxes\n",
+        "it costs 1",
+    ),
+    "application/yaml": ("backups: kept for 30 days unless the owner asks for 10 years in all\n", "for 30 days unless"),
+    "text/markdown": ("Backups: kept for 30 days unless the owner asks for 10 years in all\n", "for 30 days unless"),
+}
+
+
+@pytest.mark.parametrize("media_type", CUT)
+def test_a_row_or_value_that_its_chunk_cuts_off_is_not_quoted_as_if_it_were_whole(
+    media_type: str, make: Callable[..., FindingAid]
+) -> None:
+    text, cut = CUT[media_type]
+    source = MemorySource({"a": text}, metadata={"a": {"media_type": media_type}})
+    aid = make({}, source=source, strategy=Chunked(chunk_size=57, overlap=0))
+    question = "what does the copper pump cost" if "pump" in text else "how long are backups kept"
+
+    answer = aid.answer(question)
+
+    assert any(cut in hit.text for hit in aid.search(question))
+    assert cut not in answer.answer
