@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,73 +21,59 @@ MEASURED_AGAIN = 1.1
 """The vector index is measured again when the number of records has grown by this factor."""
 
 
-@dataclass(frozen=True)
-class Indexed:
-    """Table whose indexes are kept. Only creating one opens the table through lancedb, which takes much longer."""
-
-    dataset: LanceDataset
-    open_lancedb: Callable[[], Any]
+Make = Callable[["LanceDataset"], object]
+"""Function that creates one index of a table."""
 
 
-def index_records(table: Indexed, lexical: Lexical) -> None:
+def index_records(records: LanceDataset, lexical: Lexical) -> None:
     """Create or extend the indexes of the records."""
-    rows = table.dataset.count_rows()
+    rows = records.count_rows()
     if rows:
-        _words(table, lexical)
+        _words(records, lexical)
     if rows >= vectors.INDEX_ROWS:
-        _vectors(table, rows)
+        _vectors(records, rows)
 
 
-def _words(table: Indexed, lexical: Lexical) -> None:
-    config = partial(full_text.index_config, lexical)
-    if full_text.made_with(table.dataset) == lexical:
-        keep_index(table, full_text.COLUMN, config)
+def _words(records: LanceDataset, lexical: Lexical) -> None:
+    if full_text.made_with(records) == lexical:
+        keep_index(records, full_text.COLUMN, partial(full_text.make_index, lexical=lexical))
         return
-    _make(table, full_text.COLUMN, config)
-    table.dataset.update_config({full_text.KEY: full_text.to_json(lexical)})
+    full_text.make_index(records, lexical)
+    records.update_config({full_text.KEY: full_text.to_json(lexical)})
 
 
-def _vectors(table: Indexed, rows: int) -> None:
+def _vectors(records: LanceDataset, rows: int) -> None:
     """Create or extend the vector index. Drop it if its recall is too low, after rebuilding one that was extended.
 
     After a drop it is tried again when the number of records has grown by the factor GROWN.
     """
-    known = vectors.measured(table.dataset)
+    known = vectors.measured(records)
     if known and not known.probes and rows < vectors.GROWN * known.rows:
         return
-    made = keep_index(table, "vector", _vector_index)
+    made = keep_index(records, "vector", vectors.make_index)
     if known and known.probes and not made and rows < MEASURED_AGAIN * known.rows:
         return
-    found = vectors.measure(table.dataset)
+    found = vectors.measure(records)
     if not found.probes and not made:
-        _make(table, "vector", _vector_index)
-        found = vectors.measure(table.dataset)
-    if not found.probes and (index := _index(table.dataset, "vector")):
-        table.dataset.drop_index(index.name)
-    vectors.write(table.dataset, found)
+        vectors.make_index(records)
+        found = vectors.measure(records)
+    if not found.probes and (index := _index(records, "vector")):
+        records.drop_index(index.name)
+    vectors.write(records, found)
 
 
-def _vector_index() -> Any:
-    from lancedb.index import IvfSq
-
-    return IvfSq(distance_type="cosine", target_partition_size=vectors.PARTITION_ROWS)
-
-
-def keep_index(table: Indexed, column: str, config: Callable[[], Any]) -> bool:
-    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created.
-
-    Its configuration is made only to create it: importing lancedb takes a third of a second.
-    """
-    existing = _index(table.dataset, column)
+def keep_index(table: LanceDataset, column: str, make: Make) -> bool:
+    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created."""
+    existing = _index(table, column)
     if existing is None:
-        _make(table, column, config)
+        make(table)
         return True
-    outside, limit = _outside(table.dataset, existing)
+    outside, limit = _outside(table, existing)
     if outside <= limit:
         return False
     # Each pass adds a segment to a vector index; merging keeps their number, and so the cost of a search, constant.
-    table.dataset.optimize.optimize_indices(index_names=[existing.name], num_indices_to_merge=100)
-    table.dataset.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
+    table.optimize.optimize_indices(index_names=[existing.name], num_indices_to_merge=100)
+    table.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
     return False
 
 
@@ -103,13 +87,6 @@ def unindexed(records: LanceDataset) -> Iterator[tuple[str, tuple[int, int]]]:
             yield what, _outside(records, index)
         elif wanted[column]:
             yield what, (rows, 0)
-
-
-def _make(table: Indexed, column: str, config: Callable[[], Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table.open_lancedb().create_index(column, config=config())
-    table.dataset.checkout_latest()  # type: ignore[no-untyped-call]  # lance leaves it untyped
 
 
 def _index(dataset: LanceDataset, column: str) -> Any | None:

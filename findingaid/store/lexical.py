@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from findingaid.text.analyzer import Lexical
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 KEY = "findingaid.full_text"
 """Key of the index settings in the configuration of the records table, which is versioned with the table."""
 
-EDITION = 3
-"""Part of the index settings. Raise it when the words in `findingaid.text.analyzer` change, to rebuild the index."""
+EDITION = 4
+"""Part of the index settings. Raise it when the words of the index change, to rebuild it."""
 
 COLUMN = "lexical"
 """Column of the records that is indexed."""
@@ -27,14 +27,14 @@ LONGEST_WORD = 1_000
 """Bytes of the longest word that is indexed. Hashes and German compounds are longer than the 40 of Lance's default."""
 
 
-def index_config(lexical: Lexical) -> Any:
-    """Return the index configuration for lancedb.
+def make_index(records: LanceDataset, lexical: Lexical) -> None:
+    """Create the index, in place of an earlier one.
 
     Stop words are indexed, for phrases and for queries of stop words alone, unless only Lance knows which they are.
     """
-    from lancedb.index import FTS
-
-    return FTS(
+    records.create_scalar_index(
+        COLUMN,
+        "INVERTED",
         base_tokenizer=TOKENIZER,
         language=lexical.language,
         stem=lexical.stem,

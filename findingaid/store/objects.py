@@ -61,8 +61,8 @@ LOOK = "look at the disk or the mount, then run again"
 SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 """End of the message with which Rust, and so Lance, reports an operating-system error."""
 
-OF_LANCE = re.compile(r"\.rs:\d+|LanceError|^Table '\w+' was not found")
-"""Marks of an error of Lance: a place in its source, the name of its error type, or a table that is gone."""
+OF_LANCE = re.compile(r"\.rs:\d+|LanceError")
+"""Marks of an error of Lance: a place in its source, or the name of its error type."""
 
 
 def refusal(error: BaseException, folder: str = "") -> str | None:

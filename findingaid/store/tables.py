@@ -1,7 +1,7 @@
 """Tables of a store, for reading: opened on demand in a folder or a bucket, in the newest or the published version.
 
-Reads and writes go through pylance: its `Update` replaces rows in one version, and its import takes half the time
-of lancedb's. Table handles are never kept, so that every read starts from the latest version.
+Reads and writes go through pylance, whose `Update` replaces rows in one version. Table handles are never kept, so that
+every read starts from the latest version.
 """
 
 from __future__ import annotations

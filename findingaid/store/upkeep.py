@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from findingaid.errors import UnreachableError
 from findingaid.store import fields, indexes, lexical, schemas
@@ -102,12 +102,7 @@ def _index_keys(store: Store) -> None:
 
 
 def _index_key(store: Store, name: str, column: str, dataset: lance.LanceDataset) -> None:
-    def config() -> Any:
-        from lancedb.index import BTree
-
-        return BTree()
-
-    indexes.keep_index(_indexed(store, name, dataset), column, config)
+    indexes.keep_index(dataset, column, lambda table: table.create_scalar_index(column, "BTREE"))
 
 
 def unindexed(store: Store) -> dict[str, tuple[int, int]]:
@@ -123,16 +118,7 @@ def is_full_text_current(store: Store) -> bool:
 
 
 def _index_records(store: Store, dataset: lance.LanceDataset) -> None:
-    indexes.index_records(_indexed(store, "records", dataset), store.lexical)
-
-
-def _indexed(store: Store, name: str, dataset: lance.LanceDataset) -> indexes.Indexed:
-    def open_lancedb() -> Any:
-        import lancedb
-
-        return lancedb.connect(store.uri, storage_options=store.options or None).open_table(name)
-
-    return indexes.Indexed(dataset, open_lancedb)
+    indexes.index_records(dataset, store.lexical)
 
 
 def _drop_indexes(dataset: lance.LanceDataset) -> None:

@@ -71,6 +71,11 @@ def refine(depth: int) -> int:
     return 10 if depth <= NEAREST else 3
 
 
+def make_index(records: LanceDataset) -> None:
+    """Create the index, in place of an earlier one."""
+    records.create_index("vector", "IVF_SQ", metric="cosine", target_partition_size=PARTITION_ROWS, replace=True)
+
+
 def measured(records: LanceDataset) -> Measured | None:
     """Return the measurement of a version's index; None if none was made."""
     found = records.config().get(KEY)

@@ -14,7 +14,7 @@ import pytest
 from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.indexing import pipeline, writer
 from findingaid.reports import NO_CALLS
-from findingaid.store import Store, indexes, repair, upkeep
+from findingaid.store import Store, lexical, repair, upkeep
 from findingaid.store.skipped import skipped_rows
 from findingaid.testing import MemorySource
 from findingaid.text.analyzer import Lexical
@@ -277,15 +277,15 @@ def test_a_store_that_is_deleted_under_a_run_is_one_line_and_the_next_run_makes_
     assert cli.run("verify").exit_code == 0
 
 
-def test_records_that_are_deleted_before_lancedb_opens_them_are_a_damaged_store(
+def test_records_that_are_deleted_before_their_index_is_made_are_a_damaged_store(
     indexed: FindingAid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = indexes._make
+    make = lexical.make_index
 
     def delete_and_make(*given: Any) -> None:
         lose(tmp_path / "index" / "records.lance")
         make(*given)
 
-    monkeypatch.setattr(indexes, "_make", delete_and_make)
-    with pytest.raises(StoreError, match="is damaged: Table 'records' was not found: run `findingaid verify`"):
+    monkeypatch.setattr(lexical, "make_index", delete_and_make)
+    with pytest.raises(StoreError, match=r"is damaged: .*records\.lance.*: run `findingaid verify`"):
         upkeep.update_indexes(Store(indexed.store.uri, lexical=Lexical(language="German")))

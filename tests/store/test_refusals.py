@@ -14,7 +14,6 @@ from pathlib import Path
 
 import filelock  # noqa: F401  # before the tests give up their rights, with which no module could be read
 import lance.file
-import lancedb.index  # noqa: F401
 import pytest
 import yaml
 
