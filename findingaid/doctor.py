@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from findingaid.aid import FindingAid
     from findingaid.protocols import Source
 
-PACKAGES = ("pylance", "lancedb", "dagster")
+PACKAGES = ("pylance", "dagster")
 """Packages whose versions decide what works together."""
 
 FEW = 3
