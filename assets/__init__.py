@@ -27,7 +27,7 @@ from findingaid_dagster.assets.partitions import read_partitions
 from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
-from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.assets.sync import missing_partitions, sync
 
 __all__ = [
     "FAILED_TAG",
@@ -56,6 +56,7 @@ __all__ = [
     "log_failed",
     "log_remarks",
     "may_quote",
+    "missing_partitions",
     "named",
     "observation",
     "partition_key",

@@ -70,10 +70,11 @@ def sync(
     if again is None:
         # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
         known = logged_data_versions(instance, asset_key(of, Stage.RECORDS), asked)
+        wiped = missing_partitions(instance, of, partitions) if keys is None else set()
         partitions = {
             key: found
             for key, found in partitions.items()
-            if found.version(Stage.RECORDS) != known.get(key) or key in observed.union(*failed.values())
+            if found.version(Stage.RECORDS) != known.get(key) or key in observed.union(wiped, *failed.values())
         }
     due = _due(instance, of, partitions, observed, failed, again)
     if not visible:
@@ -90,6 +91,16 @@ def sync(
         if len(told) > LOGGED_AT_ONCE:
             context.log.info(f"{of.name}: told Dagster of {start + len(part):,} of {len(told):,} partitions")
     _log_unsettled(context, of, partitions, due, again, previews)
+
+
+def missing_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:
+    """Return the partitions that Dagster shows as missing at a stage whose output is there, as after a wipe."""
+    logged = {stage: latest_event_ids(instance, asset_key(of, stage)) for stage in of.stages}
+    return {
+        key
+        for key, partition in partitions.items()
+        if any(key not in ids and partition.has_output(stage) for stage, ids in logged.items())
+    }
 
 
 def _read_all(context: dg.OpExecutionContext, indexer: Indexer) -> dict[str, Partition]:

@@ -9,7 +9,7 @@ from findingaid.corpus import Corpus, Schedule
 from findingaid.errors import ConfigError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Stage
-from findingaid_dagster.assets import add_partitions, asset_key, keys_in_use, read_partitions
+from findingaid_dagster.assets import add_partitions, asset_key, keys_in_use, missing_partitions, read_partitions
 from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts, logged_data_versions
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
@@ -108,7 +108,7 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     """Return the keys of the partitions to build, each with a hash of the stamps and versions for which it is built.
 
     They have artifacts that are stale, new or failed, or records that Dagster does not know, as after a run outside of
-    it, or Dagster shows them as failed. Raises SourceError.
+    it, or Dagster shows them as failed or missing. Raises SourceError.
     """
     indexer, (stale, deleted) = aid.indexer(corpus), stale_artifacts(instance, aid, corpus)
     keys, found = keys_in_use(instance, indexer.corpus, len(stale)), dict[str, str]()
@@ -120,12 +120,13 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
         known = logged_data_versions(instance, asset_key(indexer.corpus, Stage.RECORDS))
         failed = set().union(*(failed_attempts(instance, asset_key(indexer.corpus, x)) for x in indexer.corpus.stages))
-        gone = set(map(keys.key_of, deleted))
+        gone, partitions = set(map(keys.key_of, deleted)), read_partitions(indexer, keys)
+        shown = failed | missing_partitions(instance, indexer.corpus, partitions)
         found |= {
             key: content_hash(found.get(key), partition.version(Stage.RECORDS))
-            for key, partition in read_partitions(indexer, keys).items()
+            for key, partition in partitions.items()
             if key not in gone
             and not any(row.failed_stage for row in partition.rows)
-            and (partition.version(Stage.RECORDS) != known.get(key) or key in failed)
+            and (partition.version(Stage.RECORDS) != known.get(key) or key in shown)
         }
     return found

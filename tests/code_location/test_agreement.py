@@ -327,6 +327,20 @@ def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(l
     assert backfill_tick(location) == UNCHANGED
 
 
+def test_what_was_wiped_in_dagster_is_backfilled_or_logged_again_by_the_job(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
+    location.begin()
+    location.instance.wipe_assets([dg.AssetKey(["docs", "surfaces"])])
+    assert {stage for _, stages in location.stale().items() for stage in stages} >= {"surfaces"}
+
+    assert backfill_tick(location).endswith("of 4 stale, missing or failed partitions of docs")
+    end_backfills(location)
+    assert location.index().success
+
+    assert location.all_fresh()
+    assert backfill_tick(location) == UNCHANGED
+
+
 def test_a_materialization_with_another_embedder_publishes_beside_what_fails(location: Location) -> None:
     location.begin()
     location.cli.write("ledger.md", BINARY)

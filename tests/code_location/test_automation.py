@@ -48,9 +48,8 @@ class Ticks:
 
 
 @pytest.fixture
-def ticks(location: Location, monkeypatch: pytest.MonkeyPatch) -> Ticks:
-    """An automation that was switched on over an index that is up to date, and has seen its materializations."""
-    monkeypatch.setattr(sensors, "JUST_NOW", 0)
+def ticks(location: Location) -> Ticks:
+    """An automation that was switched on over an index that is up to date."""
     location.begin()
     ticks = Ticks(location)
     assert ticks.quiet()

@@ -28,6 +28,7 @@ from findingaid.identity.hashes import text_hash
 from findingaid.sources import files
 from findingaid_dagster.assets import checks, partitions_of, plots
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
+from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.conftest import PLAIN, Cli, text_about
 from tests.paths import ROOT
@@ -60,6 +61,7 @@ def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str =
     monkeypatch.setattr(ScriptDirectory, "from_config", read_migrations)
     monkeypatch.setattr(BatchingSqliteEventLog, "_initdb", copy_tables)
     monkeypatch.setattr(files, "_listing", listing_by_time)
+    monkeypatch.setattr(sensors, "JUST_NOW", 0)  # as if automation had looked since the last run
     for name in ("bars", "histogram"):
         monkeypatch.setattr(checks, name, drawn_once(name))
     monkeypatch.setenv("DAGSTER_HOME", str(home))
