@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +98,11 @@ def kind_of(error: type[FindingAidError]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", error.__name__.removesuffix("Error")).lower()
 
 
-def input_error(name: str, error: ValidationError) -> InputError:
-    """Convert a validation error to a one-line InputError about the first invalid value."""
+def input_error(name: str, error: ValidationError, known: Iterable[str]) -> InputError:
+    """Convert a validation error to a one-line InputError about the first invalid value; `known` are the inputs."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join([name, *(brief(str(part)).strip("'") for part in first["loc"])])
+    if first["type"] in {"extra_forbidden", "missing"} and len(first["loc"]) == 1:
+        problem = "is missing" if first["type"] == "missing" else "is not an input"
+        return InputError(f"{where} {problem}: {name} takes {', '.join(known)}")
     return InputError(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}")

@@ -76,7 +76,7 @@ class Session(View):
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
-            raise input_error(name, error) from None
+            raise input_error(name, error, capability.input_schema()["properties"]) from None
         view = replace(self, aid=self.aid.pinned())
         with self._discreet():
             if where := getattr(asked, "where", None):

@@ -177,6 +177,8 @@ def test_a_skipped_file_is_said_to_be_skipped_and_a_search_says_why_nothing_is_i
     assert said == "nothing found, since nothing is indexed. docs: skipped 1 .gif: not text\n"
     for command in ("why", "show"):
         assert error_of(files.run(command, "a.gif")) == "docs/a.gif is skipped: not text"
+        assert error_of(files.run(command, "docs/a.gif")) == "docs/a.gif is skipped: not text"
+        assert error_of(files.run(command, str(files.docs / "a.gif"))) == "docs/a.gif is skipped: not text"
 
 
 def test_a_search_says_why_nothing_is_published(files: Cli) -> None:

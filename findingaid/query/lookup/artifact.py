@@ -118,10 +118,14 @@ def read_artifact(
 
 
 def why_absent(store: Store, artifact_id: str, corpora: Sequence[str] | None) -> str:
-    """Return a line on the artifact of this id if it is skipped or failed in one of these corpora, else ""."""
-    rows = (Ledger(store).rows(corpus, [artifact_id]).get(artifact_id) for corpus in corpora or ())
-    failed = (f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure)
-    return SkippedArtifacts(store).why(artifact_id, corpora) or next(failed, "")
+    """Return a line on the artifact of this id, or `CORPUS/ID`, if it is skipped or failed in one of these corpora."""
+    corpus, _, printed = artifact_id.partition("/")
+    for wanted, within in ((artifact_id, corpora), (printed, [name for name in corpora or () if name == corpus])):
+        rows = (Ledger(store).rows(name, [wanted]).get(wanted) for name in within or ())
+        failed = (f"failed: {row.corpus}/{row.failure}" for row in rows if row and row.failure)
+        if why := SkippedArtifacts(store).why(wanted, within) or next(failed, ""):
+            return why
+    return ""
 
 
 def refuse_other_version(key: tuple[str, str], published: str, wanted: str | None) -> None:
