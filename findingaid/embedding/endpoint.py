@@ -114,7 +114,8 @@ class OpenAIEmbedder(EndpointParameters):
             raise EmbedError(
                 f"{self._where}: expected a vector of the same length for each of {len(texts)} texts", "parse"
             )
-        return np.asarray([by_index[place] for place in places], np.float32)
+        with np.errstate(over="ignore"):  # infinite then, and refused
+            return np.asarray([by_index[place] for place in places], np.float32)
 
     def _body(self, texts: Sequence[str]) -> dict[str, Any]:
         # An empty text is an error for most servers.

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.corpus import Corpus, Quality
-from findingaid.embedding.validation import query_vector
 from findingaid.errors import CasesError, ConfigError, QueryError, one_line
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.metrics import SupportsSearch, evaluate_search, load_cases
@@ -343,7 +342,7 @@ class Checker:
         for record in self.newest.to_table(columns=["record_id", "artifact_id", "text"], filter=where).to_pylist():
             record_id, artifact_id, text = record.values()
             try:
-                vector = query_vector(self.embedder.embed_query(text))
+                vector = reader.embed(text)
             except Exception as error:  # noqa: BLE001  # it may raise anything
                 LOGGER.warning(
                     "%s: check %s: not made, as the embedder fails: %s", corpus.name, FINDS.name, one_line(error)

@@ -255,6 +255,19 @@ def test_a_model_replaced_under_its_name_is_one_line_with_the_remedy(server: Ope
     assert mended.search("Pier 3 is open.", mode="dense", k=1)[0].artifact_id == "c.md"
 
 
+def test_a_run_without_new_texts_says_that_the_model_was_replaced_and_what_to_do(
+    server: OpenAIServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = {"a.md": "Pier 1 is open."}
+    made(tmp_path, server, texts).index()
+    server.dimensions = 24
+
+    assert made(tmp_path, server, texts).index(force=True).ok
+
+    (said,) = (message for message in caplog.messages if "check finds_itself: not made" in message)
+    assert re.search(r"gives vectors of 24 dimensions, .* have 32: .*embedder\.dimensions: 24", said)
+
+
 def test_dimensions_are_asked_for_once_in_a_store(server: OpenAIServer, tmp_path: Path) -> None:
     texts = {"a.md": "Pier 1 is open."}
     made(tmp_path, server, texts).index()
