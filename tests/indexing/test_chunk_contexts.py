@@ -22,7 +22,7 @@ from tests.conftest import ReadyMade
 
 Make = Callable[..., FindingAid]
 MARK = "The chunk of this document:"
-CHUNKS = 4
+CHUNKS = 3
 """Chunks of the two documents of the source."""
 
 TEXT = "# Ledger\n\nIt is exact and short. " + "It balances every day. " * 8

@@ -154,7 +154,7 @@ def test_a_profile_offers_inputs_of_the_capability_and_takes_the_others_too(sess
 
     for name, offer in AGENT.items():
         assert set(offer.inputs) <= set(agent.capabilities[name].input.model_fields)
-        assert set(offer.defaults) <= set(offer.inputs)
+        assert set(offer.defaults) <= set(agent.capabilities[name].input.model_fields)
         assert set(offer.outputs) <= properties(agent.capabilities[name].adapter.json_schema(mode="serialization"))
     assert len(agent.call("search", {"query": "tokens", "k": 2})["hits"]) == 2
     assert agent.call("search", {"query": "tokens", "detail": None, "max_tokens": None, "cursor": None, "where": None})
