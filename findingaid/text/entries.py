@@ -51,7 +51,8 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
     elif media_type in SETTINGS:
         for found in NAMED.finditer(text):
             value = found["value"].rstrip(" \t\r").removesuffix(",")
-            yield f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}", found.span()
+            end = found.start() + len(found[0].rstrip())
+            yield f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}", (found.start(), end)
     else:
         yield from _markdown(text, before)
 

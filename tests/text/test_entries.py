@@ -31,7 +31,7 @@ VALUES = {
         (TABLE, "text/markdown", ROWS),
         (YAML, "application/yaml", VALUES),
         ('{\n  "night": "22:30",\n  "all": {\n', "application/json", {'  "night": "22:30",': "night: 22:30"}),
-        ("PORT=8080\nsee https://a.example\n", "text/plain", {"PORT=8080": "PORT: 8080"}),
+        ("PORT=8080 \r\nsee https://a.example\r\n", "text/plain", {"PORT=8080": "PORT: 8080"}),
         ("no table\n", "text/markdown", {}),
         ("", "text/csv", {}),
     ],
