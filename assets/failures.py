@@ -13,6 +13,9 @@ from findingaid_dagster.internals.events import failed_attempts, log_planned, ta
 FAILED_TAG = "findingaid/failed"
 """Tag of a failed run that names the first failures; the list of runs shows it, and alerts can read it."""
 
+RETRY_TAG = "dagster/retry_on_asset_or_op_failure"
+"""Tag by which an instance with run retries tries a failed run again only if its process died."""
+
 NAMED = 5
 """Number of failures that the error of a run names."""
 
@@ -24,11 +27,15 @@ HELD = "readers keep the version that was rolled back to: the job publish_index 
 def fail_run(
     context: dg.OpExecutionContext, lead: str, problems: Sequence[str], metadata: Mapping[str, Any] | None = None
 ) -> dg.Failure:
-    """Tag the run with its first failures, one line each, and return the error to raise, which names them too."""
+    """Tag the run with its first failures, one line each, and return the error to raise, which names them too.
+
+    Run retries of the instance would repeat the failure and its alarm, unless the run has that tag already.
+    """
     more = "; …" if len(problems) > NAMED else ""
     named = "; ".join(problems[:NAMED]) + more
     cut = named if len(named) <= TAG_CHARACTERS else f"{named[:TAG_CHARACTERS]}…"
-    tag_run(context.instance, context.run_id, {FAILED_TAG: cut})
+    retry = context.run.tags.get(RETRY_TAG, "false")
+    tag_run(context.instance, context.run_id, {FAILED_TAG: cut, RETRY_TAG: retry})
     return dg.Failure(f"{lead}: {named}", metadata, allow_retries=False)
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.events import RunFailureReason
 from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.loader import LoadingContextForTest
 
 from findingaid.identity.hashes import text_hash
@@ -325,6 +327,19 @@ def test_what_dagster_shows_as_failed_is_backfilled_or_logged_again_by_the_job(l
     assert location.failed() == set()
     assert location.events() - before == {("records", "ledger.md"): 1}
     assert backfill_tick(location) == UNCHANGED
+
+
+@pytest.mark.parametrize(("given", "again"), [({}, False), ({"dagster/retry_on_asset_or_op_failure": "true"}, True)])
+def test_run_retries_of_an_instance_repeat_no_failure_unless_the_run_asks_for_it(
+    location: Location, given: dict[str, str], again: bool
+) -> None:
+    location.cli.write("ledger.md", BINARY)
+
+    assert not location.index(tags={"dagster/max_retries": "2", **given}).success
+
+    (run,) = location.instance.get_runs()
+    assert auto_reexecution_should_retry_run(location.instance, run, RunFailureReason.STEP_FAILURE) == again
+    assert auto_reexecution_should_retry_run(location.instance, run, RunFailureReason.UNEXPECTED_TERMINATION)
 
 
 def test_what_was_wiped_in_dagster_is_backfilled_or_logged_again_by_the_job(location: Location) -> None:
