@@ -30,7 +30,7 @@ def doctor(aid: FindingAid, as_json: bool) -> None:
       findingaid doctor --config other.yaml --set embedder.kind=hash
     """
     found = []
-    for each in (_configuration(aid), *examine(aid)):
+    for each in (examine_configuration(aid), *examine(aid)):
         found.append(each)
         if not as_json:
             mark = "[red]no[/red]" if each.problem else "ok"
@@ -41,7 +41,7 @@ def doctor(aid: FindingAid, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _configuration(aid: FindingAid) -> Examined:
+def examine_configuration(aid: FindingAid) -> Examined:
     """Examine the times of schedules, which only Dagster can read; all else was checked as the file was loaded."""
     if any(corpus.schedule or corpus.backfill_schedule for corpus in aid.corpora.values()):
         with suppress(ImportError):

@@ -11,7 +11,8 @@ import click
 from rich.markup import escape
 
 import findingaid
-from findingaid.cli.common import one_line_errors, replace_file
+from findingaid.cli.common import common, one_line_errors, replace_file
+from findingaid.cli.doctor import examine_configuration
 from findingaid.cli.options import HelpGroup, config_option, json_option, set_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.config.loading import FILE_NAME, find_file, load, parse_override
@@ -98,7 +99,25 @@ def _propose(folder: Path, file: Path, as_json: bool, extends: bool = False) -> 
 
 @click.group(name="config", cls=HelpGroup)
 def config_group() -> None:
-    """Show every setting and the place that sets it. `findingaid doctor` checks them."""
+    """Check the configuration, or show every setting and the place that sets it."""
+
+
+@config_group.command()
+@common
+def check(aid: findingaid.FindingAid, as_json: bool) -> None:
+    """Load the configuration and everything it names. Lists no source, opens no table; `findingaid doctor` does.
+
+    \b
+    Examples:
+      findingaid config check
+      findingaid config check --config other.yaml --set embedder.kind=hash
+    """
+    found = examine_configuration(aid)
+    if found.problem:
+        raise ConfigError(found.problem)
+    if as_json:
+        return say_json({"file": str(aid.config), "store": aid.store.uri, "corpora": list(aid.corpora)})
+    return say(escape(f"{aid.config} is valid. Corpora: {', '.join(aid.corpora) or 'none'}. Store: {aid.store.uri}"))
 
 
 @config_group.command(name="show")

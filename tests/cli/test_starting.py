@@ -312,6 +312,16 @@ def test_without_any_configuration_the_error_names_init(tmp_path: Path, monkeypa
     assert "create one with `findingaid init`" in error_of(run("status"))
 
 
+def test_config_check_builds_everything_that_the_configuration_names(cli: Cli) -> None:
+    good = cli.run("config", "check")
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": -1}
+    bad = cli.run("config", "check")
+
+    assert good.exit_code == 0
+    assert "is valid. Corpora: docs. Store: " in good.stdout
+    assert "chunk_size" in error_of(bad)
+
+
 def test_config_show_names_the_place_of_every_setting(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINDINGAID__RETAIN", "3")
     cli.settings["corpora"]["docs"]["synopsis"] = True
