@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from findingaid import __version__
 from findingaid.errors import FindingAidError, one_line
 from findingaid.llm.endpoint import Endpoint
-from findingaid.store.repair import inspect
+from findingaid.store.repair import problem
+from findingaid.store.schemas import records_problem
+from findingaid.store.tables import NOT_THERE
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -46,7 +48,7 @@ def examine(aid: FindingAid) -> Iterator[Examined]:
     for name, corpus in aid.corpora.items():
         yield _of(f"corpus {name}", partial(_listed, corpus.source))
     endpoints = {(each.where, model): each for each, model in _endpoints(aid, DEEP)}
-    if not any(each is getattr(aid.embedder, "endpoint", None) for each in endpoints.values()):
+    if not isinstance(getattr(aid.embedder, "endpoint", None), Endpoint):
         yield _of("embedder", lambda: f"{aid.embedder.id}, {len(aid.embedder.embed_query('a test')):,} dimensions")
     for (where, model), endpoint in endpoints.items():
         yield _of(f"model {model}", partial(_served, endpoint, model, where))
@@ -111,12 +113,15 @@ def _served(endpoint: Endpoint, model: str, where: str) -> str:
 
 
 def _state(aid: FindingAid) -> str:
+    """Return the state of the store. Raises FindingAidError for a table that cannot be read."""
     store = aid.store
-    if not store.exists():
-        store.require_folder()
+    store.require_folder()
+    problems = [found for table in store.tables if (found := problem(store, table))]
+    if len(problems) == len(store.tables) and all(NOT_THERE in found for found in problems):
         return f"{store.uri}: nothing is indexed yet: run `findingaid index`"
-    if damaged := inspect(store, aid.embedder.dim):
-        found = ", ".join(f"{table} is {state}" for table, state in damaged.items())
-        raise FindingAidError(f"{store.uri}: {found}: run `findingaid index`, which rebuilds what it can")
+    if not problems and (refused := records_problem(store.dataset("records").schema)):
+        problems = [f"it has {refused}"]
+    if problems:
+        raise FindingAidError(f"{'; '.join(problems[:FEW])}: run `findingaid index`, which rebuilds what it can")
     writer = store.written_by()
     return f"{store.uri}: every table opens" + (f", written by findingaid {writer}" if writer else "")

@@ -136,8 +136,7 @@ class Registry(Generic[T]):
         if not isinstance(params, Mapping):
             raise ConfigError(f"{where}.params: expected keys and values, got {params!r}")
         made = self._make(self.member(name, where), rest | dict(params), where, base)
-        if not isinstance(made, self._protocol):
-            wanted = [m for m in protocol_members(self._protocol) if not hasattr(made, m)]
+        if wanted := self._lacking(made):
             raise ConfigError(
                 f"{where}.{self.key}: {name!r} is not a valid {self.family}: it has no {', '.join(wanted)}"
             )
@@ -160,7 +159,15 @@ class Registry(Generic[T]):
 
     def is_member(self, value: Any) -> bool:
         """Check whether a value is an instance of this family."""
-        return isinstance(value, self._protocol) and not isinstance(value, type)
+        return not self._lacking(value) and not isinstance(value, type)
+
+    def _lacking(self, value: Any) -> list[str]:
+        """Return the members of the protocol that a value does not have.
+
+        `isinstance` would read each of them before Python 3.12, and the dimensions of some embedders are a request.
+        """
+        of = protocol_members(self._protocol)
+        return [m for m in of if inspect.getattr_static(value, m, None) is None and not hasattr(value, m)]
 
     def _make(self, member: Any, params: dict[str, Any], where: str, base: Path | None) -> T:
         fields = parameters(member) if dataclasses.is_dataclass(member) else None

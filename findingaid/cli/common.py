@@ -61,7 +61,8 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             raise OneLine(error) from error
         except OSError as error:
             if reason := refusal(error):
-                raise OneLine(UnreachableError(f"{error.filename or 'a file'}: {reason}")) from error
+                place = f"{error.filename}: " if error.filename else ""
+                raise OneLine(UnreachableError(f"{place}{reason}")) from error
             raise
 
     return run

@@ -34,6 +34,8 @@ PROBE = "dimensions"
 
 def _decoded(embedding: Any) -> Any:
     """Return the numbers of a vector in base64, the form that some servers use whatever was asked for."""
+    if isinstance(embedding, list) and bool in map(type, embedding):
+        raise ValueError("true and false are no numbers")
     if not isinstance(embedding, str):
         return embedding
     try:

@@ -71,19 +71,29 @@ def test_a_server_is_asked_for_its_models_alone(cli: Cli, key: str, models: list
     assert not server.completions
 
 
-def test_an_endpoint_that_is_away_and_a_damaged_table_are_named_beside_what_is_well(cli: Cli) -> None:
+@pytest.mark.parametrize("table", ["records", "ledger"])
+def test_an_endpoint_that_is_away_and_a_damaged_table_are_named_beside_what_is_well(cli: Cli, table: str) -> None:
     cli.write("a.md", "Text.")
     cli.run("index")
     with OpenAIServer() as server:
         summarized(cli, server, model="m")
-    next((cli.folder / "index" / "records.lance" / "data").iterdir()).unlink()
+    next((cli.folder / "index" / f"{table}.lance" / "data").iterdir()).unlink()
 
     found = examined(cli, 1)
 
     assert "no answer from 127.0.0.1" in found["model m"][1]
-    assert "records is damaged" in found["store"][1]
+    assert table in found["store"][1]
     assert "run `findingaid index`" in found["store"][1]
     assert found["corpus docs"] == ("1 listed", "")
+
+
+def test_an_embedder_at_an_endpoint_is_asked_for_nothing(cli: Cli, server: OpenAIServer) -> None:
+    cli.write("a.md", "Text.")
+    server.models = ["m"]
+    cli.settings["embedder"] = {"kind": "openai", "model": "m", "base_url": server.base_url}
+
+    assert [*examined(cli, 0)] == ["configuration", "versions", "corpus docs", "model m", "store"]
+    assert {request.path for request in server.requests} == {"/v1/models"}
 
 
 def test_a_file_that_is_not_valid_is_refused_in_one_line(cli: Cli) -> None:

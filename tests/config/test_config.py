@@ -15,6 +15,7 @@ from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis.extractive import Extractive
+from findingaid.testing import OpenAIServer
 from tests.paths import ROOT
 
 GOOD: dict[str, Any] = {
@@ -353,3 +354,13 @@ def test_a_key_that_yaml_merges_in_may_be_said_again(tmp_path: Path) -> None:
 def test_an_override_with_a_key_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not YAML: 'kind' is a duplicate key"):
         parse_override("embedder={kind: hash, kind: other}")
+
+
+def test_a_configuration_is_opened_without_a_request(tmp_path: Path, server: OpenAIServer) -> None:
+    file = tmp_path / "findingaid.yaml"
+    embedder = {"kind": "openai", "model": "m", "base_url": server.base_url}
+    file.write_text(yaml.safe_dump({**GOOD, "embedder": embedder}))
+
+    load(file)
+
+    assert not server.requests

@@ -224,6 +224,7 @@ def test_a_server_without_the_words_of_its_model_gets_what_is_meant(server: Open
         [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 0.0]}],
         [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": None}],
         [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": "words"}],
+        [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [True]}],
         None,
     ],
 )
