@@ -314,7 +314,8 @@ class Fresh:
         python = str(self.folder / "bin" / "python")
         pinned = {"UV_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
         arguments = ["pip", "install", "--quiet", "--only-binary=:all:", *what]
-        for command in (["uv", *arguments, "--python", python], [python, "-m", *arguments]):
+        uv = [sys.executable, "-m", "uv", *arguments, "--python", python]
+        for command in (uv, [python, "-m", *arguments]):
             done = self._run(command, env={**pinned, **os.environ})
             if done.returncode == 0:
                 return

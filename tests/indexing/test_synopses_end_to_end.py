@@ -159,7 +159,7 @@ def test_a_change_asks_again_for_exactly_what_it_touches(project: Project) -> No
     assert after_closing == {"ok": 3, "skipped": 1}
     assert of_the_thin == ["ledger", "reader", "vector"]
     assert opened == ["short"]
-    assert project.run("verify") == "ok\n"
+    assert project.run("verify").splitlines()[0] == "ok"
 
 
 FAULTS = {
@@ -227,4 +227,4 @@ def test_a_build_ended_half_way_and_resumed_asks_twice_for_next_to_nothing(
     # The group being collected, and results that arrive while the previous group is written.
     assert 0 <= twice <= 0.01 * CALLS + 2 * GROUP + concurrency
     assert project.json("status")[0]["synopses"] == {Outcome.OK.value: CALLS}
-    assert project.run("verify") == "ok\n"
+    assert project.run("verify").splitlines()[0] == "ok"
