@@ -6,15 +6,18 @@ import importlib
 import sys
 from contextlib import suppress
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
 
-from findingaid.aid import FindingAid
 from findingaid.cli.common import common
 from findingaid.cli.printing import say, say_json
 from findingaid.doctor import Examined, examine
 from findingaid.errors import ConfigError, visible_line
+
+if TYPE_CHECKING:
+    from findingaid.aid import FindingAid
 
 
 @click.command()

@@ -56,6 +56,8 @@ def test_a_source_that_lists_nothing_and_one_that_is_away_are_named(cli: Cli) ->
         ("right", ["another"], "does not list it, but another: correct `model`"),
         ("wrong", ["m"], "the endpoint does not know the API key"),
         ("right", [], ""),
+        ("right", ["m:latest"], ""),
+        ("right", ["m:70b"], "does not list it, but m:70b"),
     ],
 )
 def test_a_server_is_asked_for_its_models_alone(cli: Cli, key: str, models: list[str], problem: str) -> None:
