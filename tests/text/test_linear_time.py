@@ -49,6 +49,26 @@ def test_every_pattern_that_sees_text_ends_soon_on_runs_of_its_own_characters() 
     subprocess.run([sys.executable, "-c", SHAPES], check=True, timeout=420)
 
 
+EVERY = r"""
+import pkgutil, re
+from importlib import import_module
+import findingaid
+
+UNITS = ["a", "A", "1", "é", "中", "a ", "a\n", "a\r\n", "# a\r\n", "- a\n", "a.", "1,", "1 ", "a-", "A. ", "aA"]
+UNITS += ["\r\n", *" \t\r\n-_.,#`|'()[]{}<>/:=*~+%@&;!?\\\"", "](", "[a](", "|-", "<!--", "<a ", "a@b.", "/*"]
+modules = [each.name for each in pkgutil.walk_packages(findingaid.__path__, "findingaid.")]
+named = [each for name in modules if "__main__" not in name for each in vars(import_module(name)).values()]
+for pattern in {each for each in named if isinstance(each, re.Pattern) and isinstance(each.pattern, str)}:
+    for unit in UNITS:
+        for head, end in ("", "\0"), ("# a", "x"):
+            pattern.search(text := head + unit * 40 + end), pattern.fullmatch(text)
+"""
+
+
+def test_no_pattern_takes_twice_the_time_for_each_character_more() -> None:
+    subprocess.run([sys.executable, "-c", EVERY], check=True, timeout=60)
+
+
 BLANKS = " " * 10**6
 
 
