@@ -178,15 +178,18 @@ class Embeddings:
 
     def _forget(self, vector: NDArray[Any]) -> None:
         """Delete a vector that tells nothing from the cache, whatever texts it was stored for."""
+        self._store.drop("embeddings", "key", self._store.retried(lambda: self._stored_for(vector)))
+        self._vectors = {h: kept for h, kept in self._vectors.items() if not same_rows(kept[None], vector)[0]}
+
+    def _stored_for(self, vector: NDArray[Any]) -> list[str]:
+        """Return the keys of the cache with this vector."""
         where = equals("producer_id", self.embedder.id)
-        wrong: list[str] = []
+        keys: list[str] = []
         for batch in self._store.dataset("embeddings").to_batches(columns=["key", "vector"], filter=where):
             fits = pc.equal(pc.list_value_length(batch["vector"]), self.dim)
-            keys, found = batch["key"].filter(fits), batch["vector"].filter(fits)
-            matrix = found.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dim)
-            wrong += keys.filter(pa.array(same_rows(matrix, vector))).to_pylist()
-        self._store.drop("embeddings", "key", wrong)
-        self._vectors = {h: kept for h, kept in self._vectors.items() if not same_rows(kept[None], vector)[0]}
+            matrix = batch["vector"].filter(fits).flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dim)
+            keys += batch["key"].filter(fits).filter(pa.array(same_rows(matrix, vector))).to_pylist()
+        return keys
 
     def _again(self, texts: Mapping[str, str], error: Exception, asked: int) -> None:
         """Embed texts again that failed among `asked` texts; a text that fails alone has failed."""

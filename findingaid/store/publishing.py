@@ -90,22 +90,17 @@ class Publisher:
 
     def versions(self) -> list[Version]:
         """Return the published versions that are kept, newest first."""
-        with self._store.storage_errors():
-            return self._versions()
+        return self._store.retried(self._versions)
 
     def _versions(self) -> list[Version]:
         tags = self._tags()
         wanted = {v for name, v in tags.items() if name == PUBLISHED or name.startswith(KEPT)}
-        written: dict[Any, Any] = {v["version"]: v["timestamp"] for v in self._records().versions()}
-        return [
-            Version(
-                version,
-                written[version].astimezone(UTC).isoformat(timespec="seconds"),
-                int(self._store.dataset("records", version).count_rows()),
-                version == tags[PUBLISHED],
-            )
-            for version in sorted(wanted, reverse=True)
-        ]
+        return [self._version(version, version == tags[PUBLISHED]) for version in sorted(wanted, reverse=True)]
+
+    def _version(self, version: int, served: bool) -> Version:
+        records = self._store.dataset("records", version)
+        written: Any = records.get_version()["timestamp"]
+        return Version(version, written.astimezone(UTC).isoformat(timespec="seconds"), records.count_rows(), served)
 
     def publish(self, tables: Mapping[str, lance.LanceDataset] | None = None) -> int:
         """Serve the records of `tables`, see `Store.newest_tables`, with those beside them; return the served version.

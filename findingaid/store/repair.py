@@ -142,11 +142,14 @@ def _state(store: Store, table: str, schema: pa.Schema, least: int = 0) -> str |
 def _known_versions(store: Store) -> dict[str, int]:
     """Map each table of PER_ARTIFACT to the newest version that the ledger names; {} without a usable ledger."""
     newest = dict.fromkeys(schemas.PER_ARTIFACT, 0)
-    columns = [f"v_{table}" for table in newest]
-    with suppress(StoreError, OSError, RuntimeError, ValueError):
-        for batch in store.dataset("ledger").scanner(columns=columns).to_batches():
+
+    def look() -> None:
+        for batch in store.dataset("ledger").scanner(columns=[f"v_{table}" for table in newest]).to_batches():
             for table in newest:
                 newest[table] = max(newest[table], pc.max(batch[f"v_{table}"]).as_py() or 0)
+
+    with suppress(StoreError, OSError, RuntimeError, ValueError):
+        store.retried(look)
     return newest
 
 

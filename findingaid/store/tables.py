@@ -42,6 +42,9 @@ NOT_THERE = "was not found"
 
 NO_TAG = f"tag {PUBLISHED} does not exist"
 
+MANIFEST = ".manifest"
+"""In Lance's error about a version that was there when it was looked up and is not when it is opened."""
+
 READS = 4
 """Tries of a read, which fails when the maintenance of another process drops the version."""
 
@@ -50,6 +53,10 @@ LOOKUP = 5_000
 
 CACHE_BYTES = 128 * 2**20
 """Most memory for each of the two caches of a caching view: of metadata and of indexes."""
+
+
+class _DroppedError(StoreError):
+    """Another process dropped the newest version of a table, after it committed a newer one, as it was opened."""
 
 
 class Tables:
@@ -97,16 +104,24 @@ class Tables:
 
     def dataset(self, table: str, version: str | int | None = None) -> lance.LanceDataset:
         """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened."""
+        self.require_folder()
+        for _ in range(READS - 1):
+            with suppress(_DroppedError):
+                return self._opened(table, version)
+        return self._opened(table, version)
+
+    def _opened(self, table: str, version: str | int | None) -> lance.LanceDataset:
         import lance
 
-        self.require_folder()
         try:
             with self.storage_errors():
                 return lance.dataset(
                     self.path(table), version=version, storage_options=self.options or None, session=self._session
                 )
         except (ValueError, OSError, RuntimeError) as error:
-            raise StoreError(f"table {table} of {self.uri} cannot be opened: {self.said(error)}") from None
+            dropped = isinstance(error, ValueError) and MANIFEST in str(error) and not isinstance(version, int)
+            raised = _DroppedError if dropped else StoreError
+            raise raised(f"table {table} of {self.uri} cannot be opened: {self.said(error)}") from None
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Return rows of a table, in no particular order."""
@@ -124,10 +139,9 @@ class Tables:
         return self._read(table, lambda dataset: select_rows(dataset, column, wanted, columns, where))
 
     def count(self, table: str, where: str | None = None) -> int:
-        with self.damage_errors(), self.storage_errors():
-            return 0 if table in self.unusable else int(self.dataset(table).count_rows(where))
+        return 0 if table in self.unusable else int(self._read(table, lambda dataset: dataset.count_rows(where)))
 
-    def _read(self, table: str, read: Callable[[lance.LanceDataset], pa.Table]) -> pa.Table:
+    def _read(self, table: str, read: Callable[[lance.LanceDataset], T]) -> T:
         return self.retried(lambda: read(self.dataset(table)))
 
     def retried(self, read: Callable[[], T]) -> T:

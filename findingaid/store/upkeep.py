@@ -69,7 +69,7 @@ def _compact(store: Store, dataset: lance.LanceDataset) -> None:
 
 
 def _clean_up(store: Store, dataset: lance.LanceDataset) -> None:
-    if store.remote and len(dataset.versions()) == 1:  # on a disk, `_has_more` has looked
+    if store.remote and len(dataset.version_refs()) == 1:  # on a disk, `_has_more` has looked
         return
     kept = REMOTE_VERSIONS_FOR if store.remote else timedelta(0)  # on one machine, writers take turns
     dataset.cleanup_old_versions(older_than=kept, error_if_tagged_old_versions=False)

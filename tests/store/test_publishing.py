@@ -149,6 +149,26 @@ def test_tags_are_read_while_another_run_removes_some(aid: FindingAid) -> None:
         removing.result()
 
 
+def test_tables_are_opened_counted_and_listed_while_another_run_drops_their_versions(aid: FindingAid) -> None:
+    """Lance looks up a version before it reads its files; on the way the maintenance of another run drops it."""
+    done = threading.Event()
+    served = [version for version in aid.versions() if version.served]
+
+    def commit_and_drop() -> None:
+        for _ in range(60):
+            aid.store.dataset("records").update({"text": "text"})  # a version that nobody published
+            upkeep.drop_old_versions(aid.store)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        dropping = pool.submit(commit_and_drop)
+        while not done.is_set() and not dropping.done():
+            assert [version for version in aid.versions() if version.served] == served
+            assert aid.store.count("records", "text <> ''") == served[0].records
+            assert aid.store.exists()
+        dropping.result()
+
+
 # -- other runs between the checks and the publishing ------------------------------------------------------
 
 
