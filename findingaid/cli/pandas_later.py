@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
 import pyarrow as pa
@@ -39,16 +38,17 @@ class _Announced(MetaPathFinder):
     """Finder of pandas that tells pyarrow, whose conversions of data frames and series then work as always."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "pandas" or self not in sys.meta_path:
+        if name != "pandas":
             return None
-        sys.meta_path.remove(self)
-        found = find_spec(name)
+        others = [finder.find_spec for finder in sys.meta_path if finder is not self]
+        found = next((spec for find in others if (spec := find(name, path, target))), None)
         if found is None or found.loader is None:
             return None
         run = found.loader.exec_module
 
         def run_and_tell(module: ModuleType) -> None:
             run(module)
+            sys.meta_path.remove(self)  # not before: others only ask whether there is pandas
             pa.lib._pandas_api.pd  # noqa: B018  # reading it makes pyarrow look again
 
         found.loader.exec_module = run_and_tell  # type: ignore[method-assign]  # of this import alone
