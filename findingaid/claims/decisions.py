@@ -22,7 +22,7 @@ from findingaid.claims.model import Action, Claim, Evidence, Truth
 from findingaid.errors import QueryError, StoreError, brief, one_line
 from findingaid.identity.hashes import content_hash, text_hash, to_json
 from findingaid.store import Lease, Leases, Store, schemas
-from findingaid.store.tables import NOT_THERE
+from findingaid.store.tables import NOT_THERE, identity
 
 TABLE = "decisions"
 
@@ -137,7 +137,7 @@ class DecisionLog:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._read: tuple[int, Sequence[Decision]] = (0, ())
+        self._read: tuple[str, Sequence[Decision]] = ("", ())
         self._lock = threading.Lock()
 
     def all(self) -> Sequence[Decision]:
@@ -149,11 +149,11 @@ class DecisionLog:
                 return ()
             raise  # the table is lost: rejected claims must not come back as undecided
         with self._lock:
-            if dataset.version != self._read[0]:
+            if (now := identity(dataset)) != self._read[0]:
                 columns = schemas.DECISIONS.names
                 # Not `Store.rows`, for which a table that was found damaged is empty.
                 rows = self.store.retried(lambda: self.store.dataset(TABLE).to_table(columns=columns))
-                self._read = dataset.version, _parsed(rows)
+                self._read = now, _parsed(rows)
             return self._read[1]
 
     def close(self, claims: Collection[str]) -> None:

@@ -16,6 +16,7 @@ from findingaid.query.search.summary_claims import SUMMARIZES
 from findingaid.serve.inputs import SearchInput
 from findingaid.serve.truncation import count_fitting
 from findingaid.serve.view import View
+from findingaid.store.tables import identity
 from findingaid.text.excerpts import excerpt
 
 SNIPPET_CHARS = 300
@@ -23,7 +24,7 @@ SNIPPET_CHARS = 300
 PAGING = frozenset({"cursor", "offset", "k", "detail", "max_tokens"})
 """Inputs that may differ from page to page of one search."""
 
-CURSOR = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})\.([0-9a-f]{8})")
+CURSOR = re.compile(r"([0-9]{1,9})\.([0-9a-f]{8})\.([0-9a-f]{8})")
 
 
 def position(view: View, asked: SearchInput) -> int:
@@ -37,7 +38,7 @@ def position(view: View, asked: SearchInput) -> int:
         raise QueryError(
             "cursor: not of this search: pass the next_cursor of the page before, with the same query and filters"
         )
-    if int(parsed[2]) != _version(view):
+    if parsed[2] != _version(view):
         raise QueryError(
             "cursor: another version of the index is published since the page before, in which other hits may come"
             " before this one: search again without it"
@@ -49,8 +50,8 @@ def _cursor(view: View, asked: SearchInput, start: int) -> str:
     return f"{start}.{_version(view)}.{_digest(asked)}"
 
 
-def _version(view: View) -> int:
-    return view.aid.searcher.read(lambda reader: int(reader.records.version))
+def _version(view: View) -> str:
+    return view.aid.searcher.read(lambda reader: identity(reader.records)[:8])
 
 
 def _digest(asked: SearchInput) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from findingaid.errors import StoreError, UnreachableError
+from findingaid.identity.hashes import content_hash
 from findingaid.store import schemas
 from findingaid.store.allocator import limit_arenas
 from findingaid.store.locks import locked
@@ -295,6 +296,12 @@ class Tables:
     def path(self, table: str) -> str:
         """Return the URI of a table."""
         return f"{self.uri}/{table}.lance"
+
+
+def identity(dataset: lance.LanceDataset) -> str:
+    """Return an id of a version of a table: its number alone comes again when the table is restored or made anew."""
+    parts = (fragment.metadata for fragment in dataset.get_fragments())
+    return content_hash(dataset.version, [([file.path for file in p.files], str(p.deletion_file)) for p in parts])
 
 
 def select_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -250,6 +251,20 @@ def test_processes_that_decide_at_once_do_not_fork_the_chain(log: DecisionLog) -
     assert [d.seq for d in log.all()] == list(range(1, 31))
     assert not list(broken(log.all()))
     assert {d.actor for d in log.all()} == {"ann", "bob", "cyd"}
+
+
+def test_a_log_that_was_restored_from_a_backup_is_read_anew(log: DecisionLog) -> None:
+    """It may have as many versions again as the one that was read."""
+    backup, table = Path(f"{log.store.uri}.backup"), Path(log.store.uri)
+    shutil.copytree(table, backup)
+    decide(log, verdict("approve", "aaaa"))
+    read = log.all()
+
+    shutil.rmtree(table)
+    shutil.copytree(backup, table)
+    decide(DecisionLog(Store(log.store.uri)), verdict("reject", "aaaa"))
+
+    assert [decision.action for decision in (*read, *log.all())] == [Action.APPROVE, Action.REJECT]
 
 
 def test_maintenance_loses_no_decision_and_a_damaged_log_is_never_made_anew(log: DecisionLog) -> None:

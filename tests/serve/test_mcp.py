@@ -335,6 +335,27 @@ def test_pages_go_on_after_what_they_had_also_if_a_run_publishes_between_two(tmp
         session.call("search", {**search, "cursor": cursor})
 
 
+def test_a_cursor_is_refused_in_an_index_that_was_made_anew(tmp_path: Path) -> None:
+    """Its versions have the same numbers."""
+    session = Session.of(indexed(tmp_path, "harbours"))
+    search = {"query": "harbours", "k": 2}
+    cursor = session.call("search", search)["next_cursor"]
+    version = session.aid.publisher.served()
+
+    shutil.rmtree(tmp_path / "index")
+    assert indexed(tmp_path, "mills").publisher.served() == version
+
+    with pytest.raises(QueryError, match="cursor: another version of the index is published"):
+        session.call("search", {**search, "cursor": cursor})
+
+
+def indexed(folder: Path, subject: str) -> FindingAid:
+    source = MemorySource({f"{n}.md": f"Chapter {n} on {subject}" for n in range(5)})
+    aid = FindingAid(Store(str(folder / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    return aid
+
+
 # -- addresses -------------------------------------------------------------------------------------
 
 
