@@ -299,7 +299,7 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         name=f"{lead}index",
         executor_def=execution.executor,
         config=config,
-        run_tags=execution.run_tags,
+        tags=execution.run_tags,  # not run_tags, which Dagster leaves out of runs from its UI and command line
         logger_defs=LOGGERS,
     )
 

@@ -72,7 +72,7 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
         return alone.to_job(
             executor_def=execution.executor,
             config=quiet(name, config),
-            run_tags=execution.run_tags,
+            tags=execution.run_tags,  # not run_tags, which Dagster leaves out of runs from its UI and command line
             logger_defs=LOGGERS,
         )
 

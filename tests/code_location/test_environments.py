@@ -13,6 +13,7 @@ import findingaid
 from findingaid.errors import ConfigError
 from findingaid.testing import OpenAIServer, faults
 from findingaid_dagster.pipelines.code_location import build_definitions
+from findingaid_dagster.pipelines.stale import STORE_TAG
 from findingaid_dagster.resources import (
     EmbedderConfig,
     FindingAidResource,
@@ -183,7 +184,10 @@ def test_pool_and_tags_of_the_configuration_are_those_of_steps_and_runs(cli: Cli
     assert {batch.pool, asset.op.pool} == {"models"}  # type: ignore[union-attr]
     assert "dagster-k8s/config" in batch.tags
     assert "dagster-k8s/config" in asset.op.tags
-    assert job.run_tags["team"] == "search"
+    for of in (job, definitions.resolve_job_def("publish_index")):
+        # The UI and `dagster job launch` take these, schedules and sensors the others.
+        assert (of.tags["team"], of.run_tags["team"]) == ("search", "search")
+        assert of.tags.keys() == of.run_tags.keys() == {"team", STORE_TAG}
 
 
 def run(location: Location, job: str, **config: object) -> dg.ExecuteInProcessResult:
