@@ -208,8 +208,11 @@ def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
     observed = condition.any_deps_match(condition.data_version_changed()).with_label("the source changed")
     missing = condition.newly_missing()
     lacking = missing.since(handled) & ~condition.execution_failed()
+    recoded = condition.code_version_changed()
+    # A run that was under way then has the code of before: that it ends does not do.
+    outdated = recoded.since(handled) | (recoded & condition.in_progress()).since(condition.newly_requested())
     # Wait a tick before acting on a missing partition: the job adds partitions just before it logs their events.
-    remade = ((lacking | condition.code_version_changed().since(handled)) & ~missing).with_label("missing, or new code")
+    remade = ((lacking | outdated) & ~missing).with_label("missing, or new code")
     stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in corpus.stages]
     due = reduce(or_, stages, observed.since(handled))
     return (due & ~condition.in_progress()).with_label("upkeep")

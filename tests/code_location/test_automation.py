@@ -223,6 +223,29 @@ def test_a_strategy_that_changes_during_a_run_of_automation_is_requested_for_its
     assert ticks.quiet()
 
 
+def test_a_strategy_that_is_deployed_during_a_run_of_a_partition_is_requested_for_it_when_the_run_ends(
+    location: Location, ticks: Ticks
+) -> None:
+    """The run was started in the UI or by a backfill, and still had the strategy before."""
+    run = location.instance.create_run_for_job(
+        location.definitions.resolve_implicit_global_asset_job_def(),
+        asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
+        tags={"dagster/partition": "ledger.md"},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    before, after = location.cli.settings["corpora"]["docs"].get("strategy"), {"name": "WholeText"}
+    location.cli.settings["corpora"]["docs"]["strategy"] = after
+    assert ticks.tick() == FILES - {"ledger.md"}
+
+    location.cli.settings["corpora"]["docs"]["strategy"] = before
+    assert location.materialize(STAGES, "ledger.md").success
+    location.instance.report_run_canceled(run)
+    location.cli.settings["corpora"]["docs"]["strategy"] = after
+
+    assert ticks.tick() == {"ledger.md"}
+    assert ticks.quiet()
+
+
 def test_many_changes_start_one_run_of_the_job_and_what_fails_in_it_is_tried_once_for_each_change(
     location: Location, ticks: Ticks
 ) -> None:
