@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from findingaid import __version__
 from findingaid.errors import FindingAidError, one_line
 from findingaid.llm.endpoint import Endpoint
+from findingaid.query.search.reader import Reader
 from findingaid.store.repair import problem
-from findingaid.store.schemas import records_problem
 from findingaid.store.tables import NOT_THERE
 
 if TYPE_CHECKING:
@@ -116,15 +116,14 @@ def _served(endpoint: Endpoint, model: str, where: str) -> str:
 
 
 def _state(aid: FindingAid) -> str:
-    """Return the state of the store. Raises FindingAidError for a table that cannot be read."""
+    """Return the state of the store. Raises FindingAidError if a table cannot be read, or no search can use them."""
     store = aid.store
     store.require_folder()
     problems = [found for table in store.tables if (found := problem(store, table))]
     if len(problems) == len(store.tables) and all(NOT_THERE in found for found in problems):
         return f"{store.uri}: nothing is indexed yet: run `findingaid index`"
-    if not problems and (refused := records_problem(store.dataset("records").schema)):
-        problems = [f"it has {refused}"]
     if problems:
         raise FindingAidError(f"{'; '.join(problems[:FEW])}: run `findingaid index`, which rebuilds what it can")
+    aid.searcher.read(Reader.require_embedder)
     writer = store.written_by()
     return f"{store.uri}: every table opens" + (f", written by findingaid {writer}" if writer else "")

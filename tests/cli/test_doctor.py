@@ -89,6 +89,17 @@ def test_an_endpoint_that_is_away_and_a_damaged_table_are_named_beside_what_is_w
     assert found["corpus docs"] == ("1 listed", "")
 
 
+def test_an_index_that_no_search_can_use_is_not_well(cli: Cli) -> None:
+    cli.write("a.md", "Text.")
+    cli.run("index")
+    cli.settings["embedder"] = {"kind": "hash", "dim": 48}
+
+    assert "the index was made with embedder hash-" in examined(cli, 1)["store"][1]
+
+    (cli.folder / "index" / "records.lance" / "_refs" / "tags" / "published.json").unlink()
+    assert "nothing is published" in examined(cli, 1)["store"][1]
+
+
 def test_an_embedder_at_an_endpoint_is_asked_for_nothing(cli: Cli, server: OpenAIServer) -> None:
     cli.write("a.md", "Text.")
     server.models = ["m"]
