@@ -66,9 +66,12 @@ def install(client: str, only_print: bool, config: str | None) -> None:
     server = {**before, **server} if isinstance(before, dict) else server  # its environment stays
     text = json.dumps({**given, of.key: {**servers, NAME: server}}, indent=2, ensure_ascii=False) + "\n"
     if only_print:
-        return click.echo(text, nl=False)
+        click.echo(text, nl=False)
+        return
     replace_file(file, text)
-    return say_line(f"Wrote {file}: {client} starts `findingaid serve mcp` for {found}")
+    say_line(f"Wrote {file}: {client} starts `findingaid serve mcp` for {found}")
+    if before and before != server:
+        say_line(f"In place of: {json.dumps(before, ensure_ascii=False)}")
 
 
 def _command() -> str:

@@ -66,7 +66,7 @@ def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
     widths = {each: len(columns[each]) for each in delimiters}
     fits = {each: (sum(len(row) == widths[each] > 1 for row, _ in rows[each]), widths[each]) for each in delimiters}
     delimiter = max(delimiters, key=lambda each: fits[each])
-    sure = list(fits.values()).count(fits[delimiter]) == 1
+    sure = list(fits.values()).count(fits[delimiter]) == 1 or all(each == rows[delimiter] for each in rows.values())
     names = columns[delimiter] if sure else []
     for cells, span in rows[delimiter]:
         if cells != columns[delimiter]:

@@ -53,6 +53,15 @@ def test_other_servers_and_settings_of_the_client_stay(cli: Cli, home: Path, cli
     assert said[key]["findingaid"]["args"] == ["serve", "mcp", "--config", str(cli.config)]
 
 
+def test_the_entry_of_another_index_that_is_replaced_is_named(cli: Cli, home: Path) -> None:
+    said = [cli.run("mcp", "install", "claude").stdout for _ in range(2)]
+    file = home / ".mcp.json"
+    file.write_text(file.read_text().replace(str(cli.config), "/other/findingaid.yaml"))
+
+    assert not any("In place of" in each for each in said)
+    assert '"/other/findingaid.yaml"' in cli.run("mcp", "install", "claude").stdout.partition("In place of")[2]
+
+
 TWICE = '{"mcpServers": {"a": {}}, "mcpServers": {"b": {}}}'
 
 

@@ -50,6 +50,8 @@ def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
         ("a;b, c\n1;2,5\n", ["1;2,5"]),  # by commas too, each row has two cells
         ("a,b,c\n1,2\n1,2,3,4\n1,2,3\n", ["1; 2", "1; 2; 3; 4", "a: 1; b: 2; c: 3"]),
         ('a,b\n1,"2" x\n"3\n', []),
+        ("product\nBoiler Y\n", ["product: Boiler Y"]),
+        ("product\nBoiler Y, new\nPump\n", ["Boiler Y, new", "Pump"]),
     ],
 )
 def test_a_cell_never_has_the_name_of_another_column(text: str, found: list[str]) -> None:
