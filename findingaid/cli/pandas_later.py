@@ -16,7 +16,7 @@ def start_without_pandas() -> None:
 
     It asks once, and has no switch. When somebody else imports pandas later, pyarrow is told.
     """
-    if "pandas" in sys.modules:
+    if "pandas" in sys.modules or any(isinstance(finder, _Announced) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, hidden := _Hidden())
     try:

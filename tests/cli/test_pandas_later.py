@@ -37,7 +37,7 @@ def test_values_of_pandas_that_is_imported_later_are_converted_as_always() -> No
 
 def test_libraries_that_ask_whether_there_is_pandas_do_not_count_as_its_import() -> None:
     pytest.importorskip("pandas")
-    code = "from importlib.util import find_spec; find_spec('pandas'); import pandas as pd;"
+    code = "start_without_pandas(); from importlib.util import find_spec; find_spec('pandas'); import pandas as pd;"
 
     assert printed(f"{code} print(pa.array(pd.Series([1, None])).null_count)") == "1"
 
