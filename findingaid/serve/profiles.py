@@ -27,7 +27,7 @@ AGENT: Mapping[str, Offer] = {
         ("hits", "next_cursor"),
         "Find passages by meaning and by words. Start here. Each hit is the best passage of a file, with record_id,"
         " artifact_id, corpus, title, url, score and a snippet; open an id with show. Weak hits may be off the subject."
-        " next_cursor, if there, leads to more.",
+        " next_cursor, if there, leads to more; per_artifact=false finds further passages of the same files.",
         {"detail": "snippet", "per_artifact": True},
     ),
     "show": Offer(

@@ -27,7 +27,7 @@ from findingaid.serve.errors import STATUS, kind_of
 from findingaid.serve.jsonl import answer_requests
 from findingaid.serve.mcp import tool_of
 from findingaid.serve.openapi import openapi_document
-from findingaid.serve.profiles import capabilities_of
+from findingaid.serve.profiles import AGENT, capabilities_of
 from findingaid.serve.session import Session
 from findingaid.serve.truncation import truncate, without_empty
 from findingaid.store import Store
@@ -98,6 +98,10 @@ def test_an_agent_finds_each_file_once(session: Session) -> None:
 
     assert len(every) > len(set(every)) > 1
     assert found == list(dict.fromkeys(every))[: len(found)]
+    within = {**asked, "where": f"artifact_id = '{found[0]}'"}
+    assert len(of_agents.call("search", within)["hits"]) == 1
+    assert "per_artifact=false" in AGENT["search"].description
+    assert len(of_agents.call("search", {**within, "per_artifact": False})["hits"]) > 1
 
 
 def test_a_result_has_room_in_a_models_context_and_says_what_was_cut(address: str) -> None:
