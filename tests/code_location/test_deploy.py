@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import re
 import socket
@@ -11,8 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib.metadata import entry_points, version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -23,6 +26,8 @@ import yaml
 from dagster._core.instance.config import dagster_instance_config
 from dagster._core.launcher import DefaultRunLauncher, WorkerStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._daemon.monitoring import concurrency
+from dagster._time import get_current_datetime
 from packaging.requirements import Requirement
 
 from findingaid.config.loading import load
@@ -34,6 +39,7 @@ from tests.support.deployment import until
 from tools.layout import CODE_LOCATION
 
 DEPLOY = ROOT / "deploy"
+FREE_SLOTS = "free_slots_after_run_end_seconds"
 BIN = Path(sys.executable).parent
 
 
@@ -113,6 +119,25 @@ def test_the_instance_is_valid_and_of_the_classes_it_names() -> None:
     for part in ("run_launcher", "run_coordinator"):
         named = config[part]
         assert hasattr(importlib.import_module(named["module"]), named["class"])
+
+
+@pytest.mark.parametrize("folder", [DEPLOY, ROOT / ".dagster"], ids=lambda folder: folder.name)
+def test_an_instance_frees_the_place_in_a_pool_of_a_run_that_was_killed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitoring = yaml.safe_load((folder / "dagster.yaml").read_text())["run_monitoring"]
+    with dg.instance_for_test(temp_dir=str(tmp_path), overrides={"run_monitoring": monitoring}) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots("models", 1)
+        run = instance.create_run_for_job(dg.GraphDefinition("killed").to_job(), status=dg.DagsterRunStatus.STARTED)
+        storage.claim_concurrency_slot("models", run.run_id, "batch")
+        instance.report_run_failed(run)
+        later = get_current_datetime() + timedelta(seconds=monitoring[FREE_SLOTS] + 1)
+        monkeypatch.setattr(concurrency, "get_current_datetime", lambda: later)
+
+        list(concurrency.execute_concurrency_slots_iteration(SimpleNamespace(instance=instance), logging.getLogger()))
+
+        assert storage.get_concurrency_info("models").active_slot_count == 0
 
 
 def test_the_storage_can_be_built_with_what_is_installed() -> None:
@@ -247,7 +272,9 @@ def test_values_are_set_for_keys_of_the_chart_only() -> None:
 
     assert VALUES.keys() == CHART
     assert list(launcher["config"]) == [launcher["type"][0].lower() + launcher["type"][1:]]
-    assert VALUES["dagsterDaemon"]["runMonitoring"]["enabled"]
+    monitoring = VALUES["dagsterDaemon"]["runMonitoring"]
+    assert monitoring["enabled"]
+    assert monitoring["freeSlotsAfterRunEndSeconds"] == read("dagster.yaml")["run_monitoring"][FREE_SLOTS]
 
 
 def test_the_server_on_kubernetes_is_that_of_compose_and_has_what_the_chart_has() -> None:
