@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 UNINDEXED_SHARE = 0.02
 UNINDEXED_ROWS = 2_000
-"""Rows that may stay outside of an index and are scanned: this share of it, and at least this many."""
+"""Rows that may stay outside of an index and are scanned: this share of it, and at least this many.
+
+They are never more than the rows inside, by which words are weighed.
+"""
 
 MEASURED_AGAIN = 1.1
 """The vector index is measured again when the number of records has grown by this factor."""
@@ -63,7 +66,7 @@ def _vectors(records: LanceDataset, rows: int) -> None:
 
 
 def keep_index(table: LanceDataset, column: str, make: Make) -> bool:
-    """Create an index, or extend it once enough rows are outside to slow a search; return True if it was created."""
+    """Create an index, or extend it once many rows are outside; return True if it was created."""
     existing = _index(table, column)
     if existing is None:
         make(table)
@@ -99,4 +102,5 @@ def _outside(dataset: LanceDataset, index: Any) -> tuple[int, int]:
     covered = set().union(*(segment.fragment_ids for segment in index.segments))
     fragments = dataset.get_fragments()
     outside = sum(fragment.count_rows() for fragment in fragments if fragment.fragment_id not in covered)
-    return outside, max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * (dataset.count_rows() - outside)))
+    inside = dataset.count_rows() - outside
+    return outside, min(inside, max(UNINDEXED_ROWS, int(UNINDEXED_SHARE * inside)))

@@ -77,6 +77,18 @@ def test_a_word_is_a_stop_word_before_and_after_the_index_is_extended(
     assert found(aid, word) in (set(), {"old", "new"})
 
 
+def test_words_weigh_the_same_in_an_index_that_has_grown_as_in_one_made_at_once(tmp_path: Path) -> None:
+    texts = {f"{n:02}": f"ledger {'zebra' if n % 9 == 1 else 'row'} number {n}" for n in range(40)}
+    of_words(tmp_path / "index", Lexical(), dict([*texts.items()][:3])).index()
+    aids = [of_words(tmp_path / name, Lexical(), texts) for name in ("index", "whole")]
+    for aid in aids:
+        aid.index()
+
+    for query in ("zebra", "ledger", "zebra row"):
+        one, other = ({hit.artifact_id: hit.score for hit in aid.search(query, 50, mode="lexical")} for aid in aids)
+        assert one == pytest.approx(other)
+
+
 def test_a_changed_setting_makes_the_index_anew_and_nothing_else(tmp_path: Path) -> None:
     first = of_words(tmp_path / "index", Lexical(language="Finnish"))
     first.index()
