@@ -10,7 +10,7 @@ from findingaid_dagster.assets.disclosure import (
     keeps_history,
     may_quote,
 )
-from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, known_failures, log_failed
+from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, forget_failure, known_failures, log_failed
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
     Keys,
@@ -47,6 +47,7 @@ __all__ = [
     "filter_notes",
     "filter_report",
     "filter_skipped",
+    "forget_failure",
     "has_artifact_partitions",
     "keeps_history",
     "keys_in_use",

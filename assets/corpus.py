@@ -30,7 +30,7 @@ from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, may_quote
-from findingaid_dagster.assets.failures import HELD, fail_run, log_failed
+from findingaid_dagster.assets.failures import HELD, fail_run, forget_failure, log_failed
 from findingaid_dagster.assets.keys import (
     PUBLISHED,
     Keys,
@@ -104,6 +104,7 @@ def corpus_assets(
         awaited = [stage for stage in stages if asset_key(indexer.corpus, stage) in after]
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
+        forget_failure(op_context)
         with in_one_line(f"{corpus}: "):
             if stages:
                 done = materialize(op_context, aid, corpus, keys, stages, config, at_once=not awaited)

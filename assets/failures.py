@@ -39,6 +39,12 @@ def fail_run(
     return dg.Failure(f"{lead}: {named}", metadata, allow_retries=False)
 
 
+def forget_failure(context: dg.OpExecutionContext) -> None:
+    """Empty the tag with failures that a re-execution took over from the run before; Dagster cannot remove it."""
+    if context.run.tags.get(FAILED_TAG):
+        tag_run(context.instance, context.run_id, {FAILED_TAG: ""})
+
+
 def log_failed(context: dg.OpExecutionContext, indexer: Indexer, failures: Iterable[Failure]) -> None:
     """Have Dagster show the partitions of artifacts as failed, once this run has failed.
 

@@ -27,6 +27,7 @@ from findingaid_dagster.assets import (
     filter_notes,
     filter_report,
     filter_skipped,
+    forget_failure,
     has_artifact_partitions,
     keeps_history,
     keys_of,
@@ -96,6 +97,11 @@ class IndexConfig(dg.Config):
 PARTITION_TAG = "dagster/partition"
 RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 """Tags by which Dagster names the partitions of a run."""
+
+RESUMED_TAG = "dagster/is_resume_retry"
+"""Tag that Dagster gives a re-execution from failure, which takes the results of the earlier steps as they were."""
+
+RESUMED = " (from failure, not all are tried again: re-execute all steps)"
 
 
 def _partition_of(tags: Mapping[str, str], config: IndexConfig) -> str | None:
@@ -225,7 +231,8 @@ def _log_report(context: dg.OpExecutionContext, report: Report) -> None:
     if problems := list(report.problems()):
         published = "" if report.unpublished else "everything else is published, but "
         told = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done}
-        raise fail_run(context, f"{published}{len(problems)} failed", problems, told)
+        resumed = RESUMED if RESUMED_TAG in context.run.tags else ""
+        raise fail_run(context, f"{published}{len(problems)} failed{resumed}", problems, told)
     context.add_output_metadata(done)
 
 
@@ -258,6 +265,7 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
     @operate(name=f"{lead}discover", out={"plans": out(), "batches": dg.DynamicOut(io_manager_key=steps_key(key))})
     def discover(context: dg.OpExecutionContext, config: IndexConfig) -> Iterator[Any]:
         """List every source, compare it with the ledger, and emit stale and deleted artifacts in batches."""
+        forget_failure(context)
         with in_one_line():
             yield from _discover(context, config, opened(context.resources, key))
 
@@ -283,6 +291,7 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
     @operate(name=f"{lead}finish")
     def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any]) -> None:
         """Maintain, check and publish the tables, log the published records, and fail if anything failed."""
+        forget_failure(context)
         with in_one_line():
             report = _finish(context, plans, done, opened(context.resources, key))
         _log_report(context, report)

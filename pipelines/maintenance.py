@@ -9,7 +9,14 @@ from functools import partial
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid_dagster.assets import fail_run, keeps_history, prune_history, publications, read_published
+from findingaid_dagster.assets import (
+    fail_run,
+    forget_failure,
+    keeps_history,
+    prune_history,
+    publications,
+    read_published,
+)
 from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.pipelines.console import LOGGERS, quiet
 from findingaid_dagster.pipelines.executor import Execution
@@ -42,6 +49,7 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
     @operate(name=f"{lead}verify")
     def verify(context: dg.OpExecutionContext) -> None:
         """Read every table and check that the tables are complete and consistent."""
+        forget_failure(context)
         with in_one_line():
             problems = opened(context.resources, key).verify()
         if problems:

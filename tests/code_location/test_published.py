@@ -194,3 +194,21 @@ def test_an_artifact_that_became_unreadable_is_materialized_by_no_run(location: 
     assert (failure.kind, failure.runs) == ("binary", 2)
     for run in location.instance.get_runs(limit=2):
         assert "ledger.md: run `findingaid status --failed` for the reason [artifacts: binary" in run.tags[FAILED_TAG]
+
+
+def test_a_run_that_repeats_a_failed_one_does_not_name_its_failures(location: Location) -> None:
+    """Dagster gives it the tags of the run before; from failure, that is the last step with the earlier results."""
+    location.begin()
+    location.cli.write("ledger.md", b"\x00binary")
+    assert not location.index(tags={"dagster/is_resume_retry": "true"}).success
+    (failed,) = location.instance.get_runs(limit=1)
+    (error,) = [record.event_log_entry.dagster_event for record in location.instance.get_records_for_run(
+        failed.run_id, of_type=dg.DagsterEventType.STEP_FAILURE).records]  # fmt: skip
+    assert "(from failure, not all are tried again: re-execute all steps)" in str(error)
+    location.cli.write("ledger.md", text_about("another ledger"))
+    inherited = {FAILED_TAG: failed.tags[FAILED_TAG]}
+
+    assert location.materialize(STAGES, "ledger.md", tags=inherited).success
+    assert location.index(tags=inherited).success
+
+    assert [run.tags[FAILED_TAG] for run in location.instance.get_runs(limit=2)] == [""] * 2
