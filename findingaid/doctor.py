@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 PACKAGES = ("pylance", "dagster")
 """Packages whose versions decide what works together."""
 
-LATEST = ":latest"
-"""End of a name with which Ollama lists a model, and without which it takes it, too."""
+LISTED = re.compile(r"\Amodels/|:latest\Z")
+"""Parts of a name with which Gemini and Ollama list a model, and without which they take it, too."""
 
 FEW = 3
 """Problems that are named at most."""
@@ -110,7 +111,7 @@ def _served(endpoint: Endpoint, model: str, where: str) -> str:
         raise FindingAidError(mask_secrets(interpret_exception(error, where).message, endpoint.secrets)) from None
     if not names:
         return f"{where} answers; it does not list its models"
-    if model not in names.union(name.removesuffix(LATEST) for name in names):
+    if model not in names.union(LISTED.sub("", name) for name in names):
         raise FindingAidError(f"{where} does not list it, but {', '.join(sorted(names)[:5])}: correct `model`")
     return f"{where} has it"
 

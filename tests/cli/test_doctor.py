@@ -57,6 +57,7 @@ def test_a_source_that_lists_nothing_and_one_that_is_away_are_named(cli: Cli) ->
         ("wrong", ["m"], "the endpoint does not know the API key"),
         ("right", [], ""),
         ("right", ["m:latest"], ""),
+        ("right", ["models/m"], ""),
         ("right", ["m:70b"], "does not list it, but m:70b"),
     ],
 )
