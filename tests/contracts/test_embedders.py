@@ -197,6 +197,21 @@ def test_a_folder_named_like_a_well_known_model_gets_its_prompts(tmp_path: Path)
     assert own.id != embedder.id
 
 
+@pytest.mark.parametrize("megabytes", [1, 100])
+def test_a_layer_in_the_middle_of_a_models_weights_changes_its_id(tmp_path: Path, megabytes: int) -> None:
+    """Whoever trains a few layers and freezes the others writes a file with the same size, begin and end."""
+    weights, layer = tmp_path / "model.safetensors", megabytes << 14
+    with weights.open("wb") as file:
+        file.truncate(megabytes << 20)
+    before = SentenceEmbedder(model=str(tmp_path)).id
+
+    with weights.open("r+b") as file:
+        file.seek(megabytes << 19)
+        file.write(b"x" * layer)
+
+    assert SentenceEmbedder(model=str(tmp_path)).id != before
+
+
 @pytest.mark.parametrize(
     ("model", "query", "document"),
     [
