@@ -26,6 +26,9 @@ SHORTEST_SECRET = 3
 Shorter parts of a URL are not secrets, and redacting them would leave no readable text.
 """
 
+NO_ANSWER = "no answer"
+"""Beginning of the cause when a server cannot be reached, or is silent."""
+
 CAUSES = (
     (r"NoSuchBucket|ContainerNotFound", "the bucket does not exist"),
     (
@@ -40,12 +43,16 @@ CAUSES = (
     ),
     (r"status code: 30\d|PermanentRedirect", "the bucket is in another region: set `region` in `storage_options`"),
     (r"HTTP error: builder error", "an endpoint without TLS needs `allow_http: true` in `storage_options`"),
-    (r"^FileNotFoundError|(status code: |: )404( |, message)", "there is no such file or folder"),
-    (r"^\w*TimeoutError", "no answer in time"),
+    (
+        r"^FileNotFoundError|(status code: |: )404( |, message)|\] No such file or directory",
+        "there is no such file or folder",
+    ),
+    (r"^\w*Timeout\w*:|: timed out", f"{NO_ANSWER} in time"),
     (r"(status code: |: )(?P<code>5\d\d)( |, message)", r"the server fails with \g<code>: try again later"),
     (
-        r"HTTP error|^Client(Connector|OS)\w*Error|^Connection\w*Error|^ServerDisconnectedError|^gaierror",
-        "no answer: is the host right, running and reachable?",
+        r"HTTP error|^Client(Connector|OS)\w*Error|^Connect\w*Error|^ServerDisconnectedError|^gaierror"
+        r"|^NoValidConnectionsError",
+        f"{NO_ANSWER}: is the host right, running and reachable?",
     ),
 )
 """Map error messages of file systems, prefixed with their type, to the cause in plain words. The first match wins."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 ENTRIES = 2_000_000
 """Most files and folders of one listing."""
@@ -24,12 +30,39 @@ ANSWER_SECONDS = 60.0
 SLOWEST = 50_000
 """Longest time that a server may take to begin an answer, and the least bytes a second of the rest."""
 
+SILENT = 5
+"""Pages or files in a row without an answer after which the server is taken to be down."""
+
 PAGE_BYTES = 20_000_000
 """Largest page of links."""
 
 ARCHIVE_BYTES = 2_000_000_000
 UNPACKED_BYTES = 20_000_000_000
 """Largest archive that is downloaded, and most bytes that one may unpack to."""
+
+
+def answer_in_time(ask: Callable[[], T], received: Callable[[], int] = int, seconds: float | None = None) -> T:
+    """Return the answer of a server whose client may wait without end.
+
+    Raises TimeoutError when it takes longer than `seconds`, by default ANSWER_SECONDS, and the time that the bytes
+    `received` so far may take. The client is then left behind in a daemon thread, which the process does not wait for.
+    """
+    patience = ANSWER_SECONDS if seconds is None else seconds
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001  # raised again in the calling thread
+            answer.set_exception(error)
+
+    begun = time.monotonic()
+    threading.Thread(target=run, daemon=True).start()
+    while (left := begun + patience + received() / SLOWEST - time.monotonic()) > 0:
+        wait((answer,), left)
+        if answer.done():
+            return answer.result()
+    raise TimeoutError(f"no answer within {patience:.0f} s")
 
 
 @dataclass

@@ -8,7 +8,8 @@ from typing import Any
 
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
-from findingaid.sources.addresses import Address, reason
+from findingaid.sources.addresses import NO_ANSWER, Address, reason
+from findingaid.sources.limits import SILENT
 from findingaid.sources.local import too_large
 from findingaid.sources.patterns import shown_name
 from findingaid.sources.tree_filter import TreeFilter
@@ -24,6 +25,7 @@ class Remote:
         self._options = options
         self._tree: Tree | None = None
         self._sizes: dict[str, int] = {}
+        self._silent = 0  # files in a row that got no answer
         self._opening = threading.Lock()
 
     def discover(self, wanted: TreeFilter) -> Discovery:
@@ -35,7 +37,7 @@ class Remote:
             raise
         except Exception as error:  # noqa: BLE001  # a file system may raise anything
             raise SourceError(f"source.root: {self.address.shown}: {self._reason(error)}") from None
-        self._tree = opened
+        self._tree, self._silent = opened, 0
         self._sizes = {entry.path: entry.size for entry in listed.entries}
         failures = [
             Failure(path, "artifacts", "unreadable", f"folder cannot be listed: {self._reason(error)}")
@@ -67,7 +69,9 @@ class Remote:
         return Listing(entry.path, entry.stamp, entry.size, changed)
 
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
-        """Return a file's bytes. Raises ReadError."""
+        """Return a file's bytes. Raises ReadError; after SILENT files in a row without an answer, none is asked for."""
+        if self._silent >= SILENT:
+            raise ReadError(f"not asked for, since {SILENT} files in a row got no answer", "timeout")
         if ".." in artifact_id.split("/"):
             raise ReadError("the name leads out of the root", "outside_root")
         try:
@@ -77,7 +81,10 @@ class Remote:
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from None
         except Exception as error:  # noqa: BLE001  # a file system may raise anything; it fails this artifact alone
-            raise ReadError(f"cannot be read: {self._reason(error)}", _kind(error)) from None
+            why = self._reason(error)
+            self._silent = self._silent + 1 if why.startswith(NO_ANSWER) else 0
+            raise ReadError(f"cannot be read: {why}", _kind(error)) from None
+        self._silent = 0
         if max(size, len(content)) > max_bytes:
             raise too_large(size, max_bytes)
         return content

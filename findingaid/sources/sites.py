@@ -34,7 +34,7 @@ from findingaid.sources.documents import (
     read_plain,
     with_converter,
 )
-from findingaid.sources.limits import ANSWER_SECONDS, SLOWEST
+from findingaid.sources.limits import ANSWER_SECONDS, SILENT, SLOWEST
 from findingaid.sources.media_types import MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
@@ -66,9 +66,6 @@ REDIRECTS = 10
 SITEMAPS = 1_000
 SITEMAP_BYTES = 50_000_000
 """Most redirects of a page, most sitemaps of a site, and the largest of them, as the protocol of sitemaps has it."""
-
-SILENT = 5
-"""Pages in a row without an answer after which the server is taken to be down."""
 
 KEPT_BYTES = 100_000_000
 """Most bytes of pages that are kept from the listing until they are read."""

@@ -35,9 +35,11 @@ from findingaid.sources.limits import (
     FOLDERS,
     PAGE_BYTES,
     SAME_ABOVE,
+    SECONDS,
     SLOWEST,
     UNPACKED_BYTES,
     ListingLimits,
+    answer_in_time,
 )
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 from findingaid.sources.tree_filter import TreeFilter
@@ -57,6 +59,9 @@ The limit is generous because some servers report times in minutes, and clocks d
 """
 
 RACY_SECONDS_HERE = 2
+
+BLOCK = 2**20
+"""Bytes to ask for at a time."""
 
 DEEPEST = 100
 """Maximum depth of nested folders."""
@@ -91,7 +96,7 @@ CLIENT_OPTIONS = frozenset(
 )
 """Object-storage options that configure the HTTP client rather than the storage."""
 
-CHECKSUMS = ("e_tag", "ETag", "etag", "md5Hash", "content_md5", "checksum", "sha", "hex", "blob_id")
+CHECKSUMS = ("e_tag", "ETag", "md5Hash", "content_md5", "checksum", "sha", "hex", "blob_id")
 """Keys under which file systems report a checksum, that is, a value that changes whenever a file's content does."""
 
 TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modify", "last_write_time")
@@ -164,6 +169,8 @@ def tree(address: Address, options: Mapping[str, Any]) -> Tree:
             return Bucket(address, options)
         if scheme in WEB:
             return Web(address, options)
+        if scheme in {"webdav", "dav"}:
+            return WebDav(address, options)
         if scheme == "git":
             return Git(inside)
         return FileSystem(address, options)
@@ -252,17 +259,37 @@ class FileSystem:
     most_folders = FOLDERS
     """Most folders to list, since each takes a request."""
 
+    patient = False
+    """Whether answers may take any time, since nobody else gives them, or since their time is limited elsewhere."""
+
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         from fsspec.core import url_to_fs
 
         self._at_once = readers(address)
         # fsspec reuses instances, and these cache their listings: one from an earlier run would show no changes.
-        self._fs, self._root = url_to_fs(str(address), **options, skip_instance_cache=True)
+        # YAML has lists alone; a pair of name and password is mostly asked for as a tuple.
+        arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+        self._fs, self._root = self._ask(partial(url_to_fs, str(address), **arguments, skip_instance_cache=True))
+
+    def _ask(self, ask: Callable[..., T], *args: Any, **limits: Any) -> T:
+        """Return what a method of the file system returns, within `limits`, see `answer_in_time`."""
+        asked = partial(ask, *args)
+        return asked() if self.patient else answer_in_time(asked, **limits)
+
+    def _copy(self, path: str, into: IO[bytes], most: int) -> None:
+        """Write the first `most` bytes of a file to another."""
+
+        def copy() -> None:
+            with self._fs.open(path, "rb") as there:
+                while block := there.read(min(BLOCK, most - into.tell())):
+                    into.write(block)
+
+        self._ask(copy, received=into.tell)
 
     def listed(self, wanted: TreeFilter) -> Listed:
         if self._is_file:
             name = self._name
-            return Listed([self._entry(name, self._fs.info(self._root))] if wanted.file(name) else [])
+            return Listed([self._entry(name, self._ask(self._fs.info, self._root))] if wanted.file(name) else [])
         listed, limits = Listed(), ListingLimits(self.most_folders)
         names: dict[str, frozenset[str]] = {}
         level = [""]
@@ -291,16 +318,23 @@ class FileSystem:
         return listed
 
     def size(self, path: str) -> int | None:
-        size: int | None = _found(self._root, path, self._fs.info).get("size")
+        size: int | None = self._ask(self._fs.info, self._path(path)).get("size")
         return size
 
     def payload(self, path: str, most: int) -> bytes:
-        content: bytes = _found(self._root, path, partial(self._fs.cat_file, start=0, end=most))
-        return content
+        content = io.BytesIO()
+        self._copy(self._path(path), content, most)
+        return content.getvalue()
+
+    def _path(self, path: str) -> str:
+        return self._root if self._is_file else _below(self._root, path)
 
     def opened(self) -> tuple[IO[bytes], str]:
-        file: IO[bytes] = self._fs.open(self._root, "rb")
-        return file, stamp_of(self._fs.info(self._root))
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller reads it for as long as it needs
+        self._copy(self._root, file, ARCHIVE_BYTES + 1)
+        _check_archive(file.tell())
+        file.seek(0)
+        return file, stamp_of(self._ask(self._fs.info, self._root))
 
     @property
     def _name(self) -> str:
@@ -308,7 +342,7 @@ class FileSystem:
 
     @cached_property
     def _is_file(self) -> bool:
-        return bool(self._fs.info(self._root)["type"] != "directory")
+        return bool(self._ask(self._fs.info, self._root)["type"] != "directory")
 
     def _folder(self, prefix: str, limits: ListingLimits) -> dict[str, Mapping[str, Any]] | BaseException:
         """Return the entries of a folder by their paths below the root, or the exception if it cannot be listed.
@@ -325,7 +359,7 @@ class FileSystem:
 
     def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
         folder = _below(self._root, prefix.rstrip("/"))
-        for info in self._fs.ls(folder, detail=True):
+        for info in self._ask(partial(self._fs.ls, detail=True), folder, seconds=SECONDS):
             if (name := info["name"].rstrip("/")).strip("/") != folder.strip("/"):
                 yield prefix + _name(name) + "/" * (info["type"] == "directory"), info
 
@@ -359,11 +393,23 @@ def _without_headers_elsewhere(names: Iterable[str]) -> Any:
     return trace
 
 
+class WebDav(FileSystem):
+    """Folder of a WebDAV server. Its client takes a path for a part of an address, where "%20" is a space."""
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        super().__init__(address, options)
+        client = self._fs.client
+        join = client.join_url
+        client.join_url = lambda path, *arguments, **named: join(quote(path), *arguments, **named)
+
+
 class Web(FileSystem):
     """The page of links that a web server shows for a folder, with the pages of the folders below it; or one file.
 
     Paths are as on the server's disk: %20 in the URL is a space in the path.
     """
+
+    patient = True
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         import aiohttp
@@ -568,6 +614,7 @@ class Archive(FileSystem):
     """Contents of a .zip or .tar, which is a local file or lies in another tree."""
 
     most_folders = ENTRIES
+    patient = True
 
     def __init__(self, scheme: str, inside: str, outside: Path | Address, options: Mapping[str, Any]) -> None:
         import fsspec
@@ -693,15 +740,19 @@ def _refuse_cut(tar: tarfile.TarFile) -> None:
 
 
 def stamp_of(info: Mapping[str, Any]) -> str:
-    """Return a stamp from a file's metadata: a checksum, else time and size, else ""."""
+    """Return a stamp from a file's metadata: a checksum, else time and size, else "".
+
+    The `etag` of a WebDAV server is trusted no more than time and size, from which servers mostly derive it.
+    """
     if checksum := next((info[name] for name in CHECKSUMS if info.get(name)), None):
         return str(checksum)
+    tag = info.get("etag") or ""
     written = next((info[name] for name in TIMES if info.get(name)), None)
     if written is None:
-        return ""
+        return str(tag)
     seconds = _seconds(written)
     racy = seconds is None or time.time() - seconds < RACY_SECONDS
-    return f"{info.get('size')}:{written}" + "?" * racy
+    return f"{info.get('size')}:{written}{tag and f':{tag}'}" + "?" * racy
 
 
 def _seconds(told: Any) -> float | None:

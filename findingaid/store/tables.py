@@ -44,7 +44,7 @@ NOT_THERE = "was not found"
 NO_TAG = f"tag {PUBLISHED} does not exist"
 
 MANIFEST = ".manifest"
-"""In Lance's error about a version that was there when it was looked up and is not when it is opened."""
+"""In Lance's error when another process dropped the newest version, for a newer one, while it was being opened."""
 
 READS = 4
 """Tries of a read, which fails when the maintenance of another process drops the version."""
@@ -54,10 +54,6 @@ LOOKUP = 5_000
 
 CACHE_BYTES = 128 * 2**20
 """Most memory for each of the two caches of a caching view: of metadata and of indexes."""
-
-
-class _DroppedError(StoreError):
-    """Another process dropped the newest version of a table, after it committed a newer one, as it was opened."""
 
 
 class Tables:
@@ -105,24 +101,20 @@ class Tables:
 
     def dataset(self, table: str, version: str | int | None = None) -> lance.LanceDataset:
         """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened."""
-        self.require_folder()
-        for _ in range(READS - 1):
-            with suppress(_DroppedError):
-                return self._opened(table, version)
-        return self._opened(table, version)
-
-    def _opened(self, table: str, version: str | int | None) -> lance.LanceDataset:
         import lance
 
-        try:
-            with self.storage_errors():
-                return lance.dataset(
-                    self.path(table), version=version, storage_options=self.options or None, session=self._session
-                )
-        except (ValueError, OSError, RuntimeError) as error:
-            dropped = isinstance(error, ValueError) and MANIFEST in str(error) and not isinstance(version, int)
-            raised = _DroppedError if dropped else StoreError
-            raise raised(f"table {table} of {self.uri} cannot be opened: {self.said(error)}") from None
+        self.require_folder()
+        for tries_left in reversed(range(READS)):
+            try:
+                with self.storage_errors():
+                    return lance.dataset(
+                        self.path(table), version=version, storage_options=self.options or None, session=self._session
+                    )
+            except (ValueError, OSError, RuntimeError) as error:
+                dropped = isinstance(error, ValueError) and MANIFEST in str(error) and not isinstance(version, int)
+                if not (dropped and tries_left):
+                    raise StoreError(f"table {table} of {self.uri} cannot be opened: {self.said(error)}") from None
+        raise AssertionError
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Return rows of a table, in no particular order."""

@@ -6,9 +6,11 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,7 @@ from findingaid.protocols import ConcurrentSource
 from findingaid.query.lookup.freshness import NO_STAMPS, Freshness
 from findingaid.sources.addresses import Address
 from findingaid.sources.files import Files
+from findingaid.sources.limits import SILENT
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
 from findingaid.sources.trees import RACY_SECONDS
@@ -34,8 +37,9 @@ from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
 from tests.support.location import open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
+from tests.support.shares import Sftp, Share, Smb, WebDav
 
-KINDS = ("s3", "http", "zip", "tar", "git", "memory")
+KINDS = ("s3", "http", "zip", "tar", "git", "memory", "webdav", "sftp", "smb")
 
 
 class Reading(Files):
@@ -49,7 +53,7 @@ class Reading(Files):
         return sorted(self.__dict__.pop("seen", []))
 
 
-STAMPED = (S3, Http, Zip, Git)
+STAMPED = (S3, Http, Zip, Git, WebDav, Sftp, Smb)
 """Places where what did not change is not read again."""
 
 every_kind = pytest.mark.parametrize("place", KINDS, indirect=True)
@@ -122,6 +126,66 @@ def test_ids_and_contents_are_those_of_the_same_files_in_a_folder(place: Place, 
     assert len(names) == len(place.files)
     assert stamps(there).keys() == names
     assert [there.read(name) for name in names] == [here.read(name) for name in names]
+
+
+@pytest.mark.parametrize("place", ["webdav", "sftp", "smb"], indirect=True)
+def test_a_name_that_looks_like_part_of_an_address_is_read_as_itself(place: Place) -> None:
+    names = {"20%25/100% (1).md", "20%/100% (1).md", "per%20cent.md", "per cent.md"}
+    if not isinstance(place, Smb):  # no names of files in Windows
+        names |= {"a#b.md", "why?.md"}
+    for name in names:
+        place.put(name, f"text of {name}")
+
+    source = source_of(place)
+
+    assert stamps(source).keys() == names | set(NAMES)
+    assert {source.read(name).raw for name in names} == {f"text of {name}" for name in names}
+
+
+def test_a_server_that_falls_silent_is_given_up_and_asked_anew_by_the_next_run(
+    share: Callable[[type[Share]], Share], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = share(Sftp)
+    assert isinstance(server, Sftp)
+    for number in range(SILENT + 2):
+        server.put(f"{number}.md", f"text of {number}")
+    source = source_of(server)
+    names = sorted(stamps(source))
+    monkeypatch.setattr("findingaid.sources.limits.ANSWER_SECONDS", 0.1)
+    awake = threading.Event()
+    server.loop.call_soon_threadsafe(awake.wait)
+
+    said = []
+    for name in names:
+        with pytest.raises(ReadError) as raised:
+            source.read(name)
+        said.append(str(raised.value))
+    awake.set()
+    monkeypatch.undo()
+
+    assert (
+        said
+        == ["cannot be read: no answer in time"] * SILENT
+        + [f"not asked for, since {SILENT} files in a row got no answer"] * 2
+    )
+    assert stamps(source).keys() == set(names)
+    assert source.read(names[0]).raw == "text of 0"
+
+
+def test_a_server_that_is_silent_from_the_beginning_is_named(
+    share: Callable[[type[Share]], Share], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = share(Smb)
+    assert isinstance(server, Smb)
+    server.put("a.md", "text")
+    source = source_of(server)
+    monkeypatch.setattr("findingaid.sources.limits.ANSWER_SECONDS", 0.2)
+    os.killpg(server.server.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(SourceError, match=f"^source.root: {server.root}: no answer in time$"):
+            source.discover()
+    finally:
+        os.killpg(server.server.pid, signal.SIGCONT)
 
 
 @every_kind
@@ -479,7 +543,8 @@ ANSWERS = {
     "zip://::nowhere.zip": "there is no such file or folder",
     "git:///nowhere:main@": "Repository not found at /nowhere",
     "nonsense://x": "Protocol not known: nonsense",
-    "sftp://someone@example.org/x": 'SFTPFileSystem requires "paramiko" to be installed',
+    "sftp://127.0.0.1:9/x": "no answer: is the host right, running and reachable?",
+    "gdrive://someone@example.org/x": "Please install gdrive_fs for access to Google Drive",
 }
 
 
