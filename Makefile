@@ -12,7 +12,8 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 OLDEST_DAGSTER := 1.13.6
 
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
-WORKERS := auto
+# Three for two cores, since tests wait for servers, clocks and processes a quarter of the time.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
 # TESTS="slow or not slow" runs all of them at once.
 TESTS := not slow
