@@ -31,7 +31,8 @@ SLOWEST = 50_000
 """Longest time that a server may take to begin an answer, and the least bytes a second of the rest."""
 
 SILENT = 5
-"""Pages or files in a row without an answer after which the server is taken to be down."""
+SILENT_SECONDS = 60.0
+"""Pages or files in a row without an answer after which the server is taken to be down, and for how long."""
 
 PAGE_BYTES = 20_000_000
 """Largest page of links."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
 from findingaid.sources.addresses import NO_ANSWER, Address, reason
-from findingaid.sources.limits import SILENT
+from findingaid.sources.limits import SILENT, SILENT_SECONDS
 from findingaid.sources.local import too_large
 from findingaid.sources.patterns import shown_name
 from findingaid.sources.tree_filter import TreeFilter
@@ -25,7 +26,8 @@ class Remote:
         self._options = options
         self._tree: Tree | None = None
         self._sizes: dict[str, int] = {}
-        self._silent = 0  # files in a row that got no answer
+        self._silent = 0  # files in a row that got no answer, the last of them at this time
+        self._silent_at = 0.0
         self._opening = threading.Lock()
 
     def discover(self, wanted: TreeFilter) -> Discovery:
@@ -69,8 +71,11 @@ class Remote:
         return Listing(entry.path, entry.stamp, entry.size, changed)
 
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
-        """Return a file's bytes. Raises ReadError; after SILENT files in a row without an answer, none is asked for."""
-        if self._silent >= SILENT:
+        """Return a file's bytes. Raises ReadError.
+
+        After SILENT files in a row without an answer, none is asked for until the next listing, or SILENT_SECONDS.
+        """
+        if self._silent >= SILENT and time.monotonic() < self._silent_at + SILENT_SECONDS:
             raise ReadError(f"not asked for, since {SILENT} files in a row got no answer", "timeout")
         if ".." in artifact_id.split("/"):
             raise ReadError("the name leads out of the root", "outside_root")
@@ -83,6 +88,7 @@ class Remote:
         except Exception as error:  # noqa: BLE001  # a file system may raise anything; it fails this artifact alone
             why = self._reason(error)
             self._silent = self._silent + 1 if why.startswith(NO_ANSWER) else 0
+            self._silent_at = time.monotonic()
             raise ReadError(f"cannot be read: {why}", _kind(error)) from None
         self._silent = 0
         if max(size, len(content)) > max_bytes:

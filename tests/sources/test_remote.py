@@ -142,7 +142,7 @@ def test_a_name_that_looks_like_part_of_an_address_is_read_as_itself(place: Plac
     assert {source.read(name).raw for name in names} == {f"text of {name}" for name in names}
 
 
-def test_a_server_that_falls_silent_is_given_up_and_asked_anew_by_the_next_run(
+def test_a_server_that_falls_silent_is_given_up_and_asked_anew_after_a_while_and_by_the_next_run(
     share: Callable[[type[Share]], Share], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = share(Sftp)
