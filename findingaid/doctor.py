@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from findingaid.protocols import Source
 
 PACKAGES = ("pylance", "dagster")
-"""Packages whose versions decide what works together."""
+"""Packages whose versions have to fit the store and each other."""
 
 LISTED = re.compile(r"\Amodels/|:latest\Z")
 """Parts of a name with which Gemini and Ollama list a model, and without which they take it, too."""

@@ -27,7 +27,7 @@ def start_without_pandas() -> None:
 
 
 class _Hidden(MetaPathFinder):
-    """Finder by which there is no pandas."""
+    """Finder that hides pandas."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         if name == "pandas":
