@@ -98,6 +98,7 @@ def _watch(aid: FindingAid, chosen: Mapping[str, Corpus], every: float, as_json:
 def _start_anew(every: float) -> NoReturn:
     """Replace this process by one that reads all files anew, once they are valid; say why they are not."""
     command, told = [sys.executable, *sys.orig_argv[1:]], ""
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # that of a module saved twice in a second would be taken for the newer
     check = [*command, "--check"]
     while (done := subprocess.run(check, stdin=subprocess.DEVNULL, capture_output=True, text=True)).returncode:  # noqa: S603  # its own program
         if done.stderr != told:

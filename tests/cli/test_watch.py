@@ -180,6 +180,10 @@ def test_edited_code_is_read_anew_and_what_it_indexed_is_not_taken_back(
         eventually(lambda: lines() == {"first alpha"})
         helper.write_text("MARK = 'second'\n")
         eventually(lambda: lines() == {"second alpha"})
+        saved = helper.stat().st_mtime_ns
+        helper.write_text("MARK = 'SECOND'\n")
+        os.utime(helper, ns=(saved, saved // 10**9 * 10**9 + (saved + 1) % 10**9))
+        eventually(lambda: lines() == {"SECOND alpha"})
         helper.write_text("MARK = (")
         while "SyntaxError" not in (watch.stdout.readline() if watch.stdout else ""):
             assert watch.poll() is None
