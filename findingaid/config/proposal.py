@@ -17,7 +17,7 @@ from pathspec import PathSpec
 from findingaid.errors import ConfigError, ReadError
 from findingaid.model import Failure, Listing
 from findingaid.reports import format_counts, suffix_of
-from findingaid.sources.documents import converter_id, format_of
+from findingaid.sources.documents import OCR, PICTURES, converter_id, format_of
 from findingaid.sources.files import HEAD_BYTES, Files, head_of
 from findingaid.sources.patterns import escape, pattern_of, shown_name
 from findingaid.sources.skills import FILE as SKILL_FILE
@@ -118,6 +118,8 @@ class ProposedConfig:
         yield f"      root: {quote_yaml(self.root)}"
         if self.skipped:
             yield f"      # skipped, since they are {NOT_TEXT}: {format_counts(self.skipped)}"
+        if self.skipped.keys() & PICTURES or any(OCR in why for why in self.reasons.values()):
+            yield "      # ocr: true  # reads the text of scans and pictures: pip install 'findingaid[ocr]'"
         if self.excluded:
             yield "      exclude:"
             for pattern in self.excluded:
@@ -166,7 +168,9 @@ def propose_config(folder: Path, base: Path) -> ProposedConfig:
 def _reasons(failures: Iterable[Failure]) -> dict[str, str]:
     """Map the patterns of files that failed to the reasons."""
     return {
-        pattern_of(f.artifact_id): f.message.partition(": exclude it")[0].removesuffix(" or exclude it")
+        pattern_of(f.artifact_id): f.message.partition(": exclude it")[0]
+        .removesuffix(" or exclude it")
+        .removesuffix(",")
         for f in failures
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from findingaid.claims.extraction import HINTS
@@ -20,6 +21,7 @@ from findingaid.protocols import ConcurrentSource, EdgeExtractor, Embedder, Resu
 from findingaid.store.artifacts import artifact_version
 from findingaid.strategies.base import shown_text, validate_surface_kind
 from findingaid.strategies.with_synopsis import WithSynopsis, contexts
+from findingaid.text.structure import LAYOUT, Layout
 
 
 def read_artifacts(source: Source, works: Sequence[ArtifactWork], before: Mapping[str, Artifact], watch: Watch) -> None:
@@ -72,7 +74,7 @@ def cut_artifacts(
         watch.at(Stage.SURFACES.value, work.artifact_id)
         artifact = work.payload
         try:
-            plan = strategy.decompose(artifact.artifact_id, artifact.raw, artifact.metadata)
+            plan = _with_layout(artifact, strategy.decompose(artifact.artifact_id, artifact.raw, artifact.metadata))
             _check_surfaces(artifact, plan)
             work.bytes = check_rows(artifact, plan)
             work.edges = edges_of(extractor, artifact, plan.filter_fields)
@@ -84,6 +86,18 @@ def cut_artifacts(
         work.hashes = [text_hash(surface.searched or surface.text) for surface in kept]
         if of is not None:
             _prepare_synopsis(of, work, work.plan)
+
+
+def _with_layout(artifact: Artifact, plan: SurfacePlan) -> SurfacePlan:
+    """Return a plan in which each surface has the places of its own recognized lines, in place of all of them."""
+    if LAYOUT not in artifact.metadata or not isinstance(artifact.raw, str):
+        return plan
+    layout = Layout.of(artifact.raw, artifact.metadata[LAYOUT])
+    placed = [
+        replace(each, metadata={**each.metadata, **layout.fields(*each.span)}) if each.span else each
+        for each in plan.surfaces
+    ]
+    return SurfacePlan({name: value for name, value in plan.filter_fields.items() if name != LAYOUT}, placed)
 
 
 def _check_surfaces(artifact: Artifact, plan: SurfacePlan) -> None:

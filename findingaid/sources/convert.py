@@ -1,6 +1,7 @@
 """Converter process that turns documents into text; findingaid.sources.documents starts and watches it.
 
-It reads a line of JSON, [suffix, bytes, max_bytes, seconds], then the document. It answers with a line of JSON.
+It reads a line of JSON, [suffix, bytes, max_bytes, seconds], then the document. It answers with a line of JSON, and
+before it with an empty line for each page whose text it recognized, since the next one has as much time.
 
 It limits its own memory and processor time. It ends with the process that started it, also in the middle of a document.
 """
@@ -27,6 +28,7 @@ from datetime import UTC
 from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
 from email.utils import formataddr, getaddresses, parsedate_to_datetime
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -35,7 +37,8 @@ import orjson
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
-from findingaid.sources.documents import ATTACHED, FORMATS, WORKBOOKS, Converted
+from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
+from findingaid.sources.ocr import SEEN_PIXELS, SEEN_SCALE, Recognition, open_picture, picture_page
 from findingaid.sources.office import make_readable
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
@@ -151,7 +154,7 @@ NO_TEXT = "run OCR on it, or exclude it"
 
 def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
     """Return a document's text and metadata. Raises ReadError for any defect of the document, and MemoryError."""
-    name, _, is_text = FORMATS[suffix]
+    name, _, is_text, _ = FORMATS[suffix]
     if not payload and not is_text:
         raise ReadError(f"an empty file, not a valid {name}: exclude it", "parse")
     try:
@@ -185,7 +188,7 @@ def _alternative(image: re.Match[str]) -> str:
     return "" if image[2] == f"{named}.jpg" or IMAGE_NAME.search(image[1]) else image[1]
 
 
-def _pdf(payload: bytes, max_bytes: int) -> Converted:
+def _pdf(payload: bytes, max_bytes: int, scans: Recognition | None = None) -> Converted:
     import pypdfium2
 
     if b"%PDF-" not in payload[:END_BYTES]:
@@ -202,25 +205,51 @@ def _pdf(payload: bytes, max_bytes: int) -> Converted:
     with closing(document):
         with suppress(pypdfium2.PdfiumError):  # a form that cannot be read leaves the text of the pages
             document.init_forms()
-        pages = [_read_page(document, i) for i in range(len(document))]
+        pages = [_read_page(document, i, scans) for i in range(len(document))]
         said = document.get_metadata_dict()
         notes = {
-            "pages without text, only images (run OCR)": sum(page.scanned for page in pages),
+            f"pages without text, only images ({OCR})": sum(page.scanned for page in pages),
             "comments, not read": sum(page.comments for page in pages),
             ATTACHED: max(0, pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)),
             "an XFA form, whose fields are not read": document.get_formtype() in XFA_FORMS,
         }
     if not any(page.text for page in pages):
-        raise ReadError(f"no text on its pages ({len(pages)}), only images or nothing: {NO_TEXT}", "no_text")
+        remedy = "exclude it" if scans else f"{OCR}, or exclude it"
+        raise ReadError(f"no text on its pages ({len(pages)}), only images or nothing: {remedy}", "no_text")
     return Converted(
         PAGE_BREAK.join(page.text for page in pages),
         {
             "title": _said(said.get("Title"), NO_TITLES),
             "author": _said(said.get("Author"), NO_AUTHORS),
             "n_pages": len(pages),
+            **(scans.metadata if scans else {}),
         },
-        _left_out(notes),
+        [*_left_out(notes), *(scans.notes if scans else ())],
     )
+
+
+def _scan(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a PDF, and recognize the text of its scanned pages."""
+    return _pdf(payload, max_bytes, Recognition(page_done))
+
+
+def _picture(payload: bytes, _: int) -> Converted:
+    """Recognize the text of a picture, and of each page of a TIFF."""
+    try:
+        picture = open_picture(payload)
+    except OSError:
+        return _plain_text(payload)
+    with picture:
+        n_frames = getattr(picture, "n_frames", 1)
+        n_pages = n_frames if picture.format == "TIFF" else 1
+        scans = Recognition(page_done)
+        pages = [scans.read(i + 1, partial(picture_page, picture, i)) for i in range(n_pages)]
+        moving = n_frames - 1 if picture.format in {"PNG", "WEBP"} else 0
+    if not any(pages):
+        raise ReadError("pictures in which no text was recognized", "no_text")
+    own = {"n_pages": n_pages if n_pages > 1 else 0}
+    notes = [*scans.notes, *_left_out({"further pictures of an animation, not read": moving})]
+    return Converted(PAGE_BREAK.join(pages), own | scans.metadata, notes)
 
 
 XFA_FORMS = (2, 3)
@@ -238,7 +267,7 @@ class _Page(NamedTuple):
     comments: int
 
 
-def _read_page(document: Any, i: int) -> _Page:
+def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
     import pypdfium2
 
     with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
@@ -252,7 +281,16 @@ def _read_page(document: Any, i: int) -> _Page:
             others = text or images or pypdfium2.raw.FPDFPage_CountObjects(page) == 0
             scanned = bool(images) and (not text or area > IMAGE_SHARE * page.get_width() * page.get_height())
             scanned = scanned or not others  # letters that are drawn as lines
-        return _Page("\n".join(filter(None, [text, *added])), scanned and not added, comments)
+        scanned = scanned and not added
+        if scanned and scans:
+            return _Page(scans.read(i + 1, partial(_show, page), text), False, comments)
+        return _Page("\n".join(filter(None, [text, *added])), scanned, comments)
+
+
+def _show(page: Any) -> tuple[Any, float]:
+    """Return a page as a picture, and how many of its pixels are a point."""
+    scale = min(SEEN_SCALE, (SEEN_PIXELS / max(1.0, page.get_width() * page.get_height())) ** 0.5)
+    return page.render(scale=scale).to_pil().convert("RGB"), scale
 
 
 def _area(image: Any) -> float:
@@ -646,6 +684,8 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".mhtml": _mail,
     ".odt": _odt,
     ".rtf": _rtf,
+    SCAN: _scan,
+    PICTURE: _picture,
     **dict.fromkeys(WORKBOOKS, _workbook),
 }
 
@@ -716,12 +756,23 @@ Request = tuple[str, bytes, int, float]
 """A document's suffix, its payload, the most bytes of its text, and the seconds that it may take."""
 
 
+def page_done() -> None:
+    """Give the next page of a document as much time as the last; `serve` tells the parent process so."""
+
+
 def serve(requests: BinaryIO, answers: BinaryIO) -> NoReturn:
     """Answer requests one after the other, until the process ends with their end."""
     received: SimpleQueue[Request] = SimpleQueue()
     threading.Thread(target=_receive, args=(requests, received), daemon=True).start()
     while True:
         suffix, payload, max_bytes, seconds = received.get()
+
+        def renew_time(seconds: float = seconds) -> None:
+            _limit_time(seconds)
+            answers.write(PAGE_DONE)
+            answers.flush()
+
+        globals()["page_done"] = renew_time
         _limit_time(seconds)
         answers.write(answer(suffix, payload, max_bytes) + b"\n")
         answers.flush()

@@ -48,6 +48,9 @@ SECONDS_A_MEGABYTE = 10.0
 A PDF of 1,000 pages takes a second; a Word document takes a second per megabyte of its text.
 """
 
+PAGE_DONE = b"\n"
+"""Line before the answer, by which a converter says that a page was recognized. The next one has as much time."""
+
 IDLE_SECONDS = 30.0
 """Idle time after which the process ends. It holds some 150 MB, and takes 2 s to start."""
 
@@ -68,12 +71,13 @@ LATE_SECONDS = 600
 class Format(NamedTuple):
     """Document format of a file suffix. The installed versions of `converters` determine the extracted text.
 
-    `is_text` says whether a file can be indexed as it is if the converters are not installed.
+    `is_text` says whether a file can be indexed as it is if the converters are not installed. `extra` installs them.
     """
 
     name: str
     converters: tuple[str, ...]
     is_text: bool = False
+    extra: str = "documents"
 
 
 MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_text=True)
@@ -85,6 +89,10 @@ WEB_PAGE = "page.web-page"
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 SPREADSHEET = Format("spreadsheet", ("python-calamine", "defusedxml", "markitdown"))
+
+PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+SCAN, PICTURE = ".scanned-pdf", ".scanned-picture"
+"""Suffixes given to a PDF and a picture whose text is to be recognized (OCR)."""
 
 FORMATS: Mapping[str, Format] = {
     ".pdf": Format("PDF", ("pypdfium2",)),
@@ -102,6 +110,8 @@ FORMATS: Mapping[str, Format] = {
     ".odt": Format("OpenDocument text", ("markitdown", "markdownify", "lxml")),
     ".rtf": Format("RTF document", ("striprtf",)),
     ".ipynb": Format("Jupyter notebook", ("markitdown",), is_text=True),
+    SCAN: Format("PDF", ("pypdfium2", "rapidocr"), extra="ocr"),
+    PICTURE: Format("picture", ("rapidocr",), extra="ocr"),
 }
 
 
@@ -110,6 +120,9 @@ ATTACHED = "attached files, not read"
 
 EXPORT = "not read: export it as PDF"
 ARCHIVE = "an archive, not read: unpack it, or make it the root of a source"
+
+OCR = "set ocr: true, and pip install 'findingaid[ocr]'"
+"""Remedy for scans and pictures."""
 
 NOT_READ: Mapping[str, str] = {
     ".doc": "not read: save it as DOCX",
@@ -121,11 +134,12 @@ NOT_READ: Mapping[str, str] = {
     ".mobi": "not read: convert it to EPUB",
     ".azw3": "not read: convert it to EPUB",
     **dict.fromkeys((".djvu", ".key", ".numbers", ".odg", ".one", ".pages", ".pub", ".vsd", ".vsdx", ".xps"), EXPORT),
+    **dict.fromkeys(PICTURES, f"pictures, not read: {OCR}"),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".tar.gz", ".tar.bz2", ".tar.xz"), ARCHIVE),
 }
 """Suffixes of formats that no converter reads, and the way out. A file of such a name that is text is read."""
 
-NOT_READ_REVISION = "1"
+NOT_READ_REVISION = "2"
 """Version of these reasons, which is in the stamps of such files."""
 
 GZIP = ".gz"
@@ -145,6 +159,14 @@ def format_of(name: str) -> Format | None:
     if f".{name.rpartition('.')[2].lower()}" not in FORMATS:  # most files, in half the time
         return None
     return FORMATS.get(os.path.splitext(name)[1].lower())
+
+
+def as_scan(name: str) -> str:
+    """Return the name by which the text of a file is recognized, if it is a PDF or a picture, also a compressed one."""
+    stem = name[: -len(GZIP)] if is_compressed(name) else name
+    base, suffix = os.path.splitext(stem)
+    kind = SCAN if suffix.lower() == ".pdf" else PICTURE if suffix.lower() in PICTURES else suffix
+    return f"{base}{kind}{name[len(stem) :]}"
 
 
 def reason_not_read(name: str) -> str:
@@ -218,7 +240,7 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> Converted | N
         if found.is_text:
             return None
         raise ReadError(
-            f"a {found.name}, and no converter is installed: pip install 'findingaid[documents]', or exclude it",
+            f"a {found.name}, and no converter is installed: pip install 'findingaid[{found.extra}]', or exclude it",
             "no_converter",
         )
     answer = _converters(os.getpid()).convert(os.path.splitext(name)[1].lower(), payload, max_bytes)
@@ -348,25 +370,29 @@ class Converter:
         requests: Any = process.stdin  # both are pipes
         answers: Any = process.stdout
         most = self.seconds + SECONDS_A_MEGABYTE * len(payload) / 1e6
-        seconds = most if until is None else max(0.0, min(most, until - time.monotonic()))
         late = threading.Event()
 
         def stop() -> None:
             late.set()
             _kill(process)
 
-        watch = threading.Timer(seconds, stop)
-        watch.daemon = True
-        watch.start()
-        line = b""
-        try:
-            with suppress(OSError):  # the process is gone, and gives no answer
-                requests.write(orjson.dumps([suffix, len(payload), max_bytes, seconds]) + b"\n")
-                requests.write(payload)
-                requests.flush()
-                line = answers.readline()
-        finally:
-            watch.cancel()
+        line, sent = PAGE_DONE, False
+        while line == PAGE_DONE:
+            seconds = most if until is None else max(0.0, min(most, until - time.monotonic()))
+            watch = threading.Timer(seconds, stop)
+            watch.daemon = True
+            watch.start()
+            line = b""
+            try:
+                with suppress(OSError):  # the process is gone, and gives no answer
+                    if not sent:
+                        requests.write(orjson.dumps([suffix, len(payload), max_bytes, seconds]) + b"\n")
+                        requests.write(payload)
+                        requests.flush()
+                        sent = True
+                    line = answers.readline()
+            finally:
+                watch.cancel()
         if line.endswith(b"\n"):
             answer: dict[str, Any] = orjson.loads(line)
             return answer

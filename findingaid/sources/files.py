@@ -71,6 +71,7 @@ class Files:
 
     Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact. A file
     that is not text, and that no converter is for, is skipped, or becomes a failed artifact if `unreadable` is fail.
+    With `ocr`, the text of scanned pages and pictures is recognized; a picture without text is skipped.
     `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
     """
 
@@ -81,6 +82,7 @@ class Files:
     max_bytes: int = 20_000_000
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     unreadable: Literal["skip", "fail"] = "skip"
+    ocr: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
@@ -123,7 +125,7 @@ class Files:
         found = self._with_parts(self._discover())
         failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
-        listings = [*map(_to_convert, found.listings), *skipped]
+        listings = [*map(self._to_convert, found.listings), *skipped]
         return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
 
     def _discover(self) -> Discovery:
@@ -242,10 +244,10 @@ class Files:
         self.resolve()
         if self._remote:
             found = self._remote.listing(artifact_id)
-            return found and _to_convert(found)
+            return found and self._to_convert(found)
         try:
             if part := self._part(artifact_id):
-                return _to_convert(part[1].listing(artifact_id))
+                return self._to_convert(part[1].listing(artifact_id))
             stat_result = os.stat(os.path.join(self._real_root, real_below(self._real_root, artifact_id)))
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) and self._local.is_dir():
@@ -258,7 +260,21 @@ class Files:
         if not stat.S_ISREG(stat_result.st_mode):
             return None
         changed = max(stat_result.st_mtime, stat_result.st_ctime)
-        return replace(_to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
+        return replace(self._to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
+
+    def _to_convert(self, listing: Listing) -> Listing:
+        """Return a listing whose stamp also changes with the converter of this type of document.
+
+        That of a temporary file never changes, since its name alone decides.
+        """
+        if is_temporary(listing.artifact_id):
+            return Listing(listing.artifact_id, TEMPORARY)
+        stamp = documents.with_converter(listing.stamp, self._read_as(listing.artifact_id))
+        return listing if stamp == listing.stamp else replace(listing, stamp=stamp)
+
+    def _read_as(self, name: str) -> str:
+        """Return the file name that decides how a file is converted."""
+        return documents.as_scan(name) if self.ocr else name
 
     def read(self, artifact_id: str) -> Artifact:
         name = os.path.basename(artifact_id)
@@ -266,12 +282,14 @@ class Files:
             payload = self.payload(artifact_id)
             if documents.is_compressed(name):
                 payload, name = documents.decompress(payload, self.max_bytes), name[: -len(GZIP)]
-            text, own, notes = documents.convert_document(name, payload, self.max_bytes) or documents.read_plain(
-                payload
-            )
+            converted = documents.convert_document(self._read_as(name), payload, self.max_bytes)
+            text, own, notes = converted or documents.read_plain(payload)
         except ReadError as error:
             binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
-            if binary and self.unreadable == "skip" and not documents.format_of(name):
+            known = documents.format_of(self._read_as(name))
+            if self.unreadable == "skip" and error.kind == "no_text" and known == documents.FORMATS[documents.PICTURE]:
+                raise SkippedError(str(error), error.kind) from None
+            if binary and self.unreadable == "skip" and not known:
                 raise SkippedError(documents.reason_not_read(name) or NOT_TEXT, BINARY) from None
             raise
         media_type = media_type_of(name)
@@ -576,14 +594,3 @@ def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:
     racy = now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
     stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
     return Listing(artifact_id, stamp + "?" * racy, found.st_size)
-
-
-def _to_convert(listing: Listing) -> Listing:
-    """Return a listing whose stamp also changes with the converter of this type of document.
-
-    That of a temporary file never changes, since its name alone decides.
-    """
-    if is_temporary(listing.artifact_id):
-        return Listing(listing.artifact_id, TEMPORARY)
-    stamp = documents.with_converter(listing.stamp, listing.artifact_id)
-    return listing if stamp == listing.stamp else replace(listing, stamp=stamp)

@@ -6,7 +6,7 @@ Spans are in characters.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,6 +72,44 @@ class Pages:
         """Return the `page` on which a span begins; if it covers several pages, also [first, last] as `pages`."""
         first, last = (bisect_right(self.ends, at) + 1 for at in (start, end - 1))
         return {"page": first} | ({"pages": [first, last]} if last > first else {})
+
+
+LAYOUT = "layout"
+"""Field of an artifact with the places of its recognized lines, see `Layout`. It is no field of its surfaces."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Recognized lines of scanned pages, by the offset at which they begin.
+
+    Boxes are [page, left, top, right, bottom] from the top left corner of the page as it is shown: of a PDF in points,
+    of a picture in pixels.
+    """
+
+    lines: Sequence[tuple[int, int, list[float], float]]
+
+    @classmethod
+    def of(cls, text: str, layout: Sequence[Sequence[float]]) -> Layout:
+        """Place lines, each with its page, start and end in the text of the page, box and confidence, in the text."""
+        begins = [0, *(found.end() for found in re.finditer(PAGE_BREAK, text))]
+        at = [begins[int(line[0]) - 1] for line in layout]
+        lines = zip(at, layout, strict=True)
+        return cls([(n + int(line[1]), n + int(line[2]), [line[0], *line[3:7]], line[7]) for n, line in lines])
+
+    def fields(self, start: int, end: int) -> dict[str, Any]:
+        """Return the `boxes` of the lines that a span covers, one a page, and the least `confidence` of these lines."""
+        first = bisect_right(self.lines, start, key=lambda line: line[1])
+        covered = self.lines[first : bisect_left(self.lines, end, key=lambda line: line[0])]
+        if not covered:
+            return {}
+        boxes: dict[float, list[float]] = {}
+        for _, _, (page, *box), _ in covered:
+            known = boxes.setdefault(page, box)
+            boxes[page] = [*map(min, known[:2], box[:2]), *map(max, known[2:], box[2:])]
+        return {
+            "boxes": [[page, *box] for page, box in boxes.items()],
+            "confidence": min(confidence for *_, confidence in covered),
+        }
 
 
 def trim_page_ends(start: int, text: str) -> tuple[int, str]:

@@ -17,7 +17,9 @@ from findingaid.config.loading import load
 from findingaid.config.settings import Settings
 from findingaid.errors import StoreError
 from findingaid.reports import Report
+from findingaid.sources.documents import OCR
 from tests.conftest import Cli, error_of, text_about
+from tests.support.documents import scanned_pdf
 
 PICTURE = bytes(range(256)) * 20
 SESSION = '{"type":"user","sessionId":"s","message":{"role":"user","content":"Where is the ledger?"}}\n'
@@ -74,6 +76,23 @@ def test_the_first_run_after_init_indexes_everything_without_a_failure(mixed: Pa
     done = run("index", "--set", "embedder={kind: hash}")
     assert done.exit_code == 0, done.output
     assert "my_notes: skipped 2 .gif, 1 without suffix: not text" in done.stdout
+
+
+def test_init_offers_to_read_scans_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# A note\n\ntext")
+    assert run("init", "notes").exit_code == 0
+    assert "ocr" not in Path("findingaid.yaml").read_text()
+
+    (tmp_path / "notes" / "scan.pdf").write_bytes(scanned_pdf())
+    (tmp_path / "notes" / "photo.jpg").write_bytes(PICTURE)
+    done = run("init", "notes", "--force")
+    written = Path("findingaid.yaml").read_text()
+
+    assert f"left out: /scan.pdf (no text on its pages (1), only images or nothing: {OCR})" in done.stdout
+    assert "      # ocr: true  # reads the text of scans and pictures" in written
+    assert yaml.safe_load(written.replace("# ocr", "ocr"))["corpora"]["notes"]["source"]["ocr"] is True
 
 
 def test_init_leaves_out_links_to_nowhere_and_pipes(mixed: Path) -> None:

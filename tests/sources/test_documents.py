@@ -290,7 +290,7 @@ def test_one_of_each_is_found_with_its_page_and_headings(cli: Cli) -> None:
         ("a.eml", b"Content-Type: text/plain\n\n", "no_text", "no text in this mail"),
         ("a.docx", b"", "parse", "an empty file, not a valid Word document"),
         ("a.pdf", pdf(""), "no_text", r"no text on its pages \(1\)"),
-        ("a.pdf", scanned_pdf(), "no_text", "OCR"),
+        ("a.pdf", scanned_pdf(), "no_text", "set ocr: true"),
         ("a.pdf", pdf("text")[:-300], "parse", "cut short"),
         ("a.pdf", pdf("text", password="secret"), "encrypted", "with a password: save it without"),
         ("a.pdf", b"<html>Please log in</html>", "parse", "not a PDF despite its name"),

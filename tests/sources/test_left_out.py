@@ -15,6 +15,7 @@ from pptx.util import Inches
 
 from findingaid.errors import ReadError
 from findingaid.sources.convert import convert
+from findingaid.sources.documents import OCR
 from tests.support.documents import changed, drawn, epub, notebook, pdf, slides, with_part, word, zipped
 
 LIMIT = 20_000_000
@@ -263,7 +264,7 @@ def test_a_damaged_cell_of_a_notebook_is_counted_and_the_others_are_read() -> No
 def test_scanned_pages_are_counted_also_with_a_number_on_them_and_blank_ones_are_not() -> None:
     made = convert(".pdf", drawn("cover", "scan", "stamped", "blank"), LIMIT)
 
-    assert [(note.words, note.count) for note in made.notes] == [("pages without text, only images (run OCR)", 2)]
+    assert [(note.words, note.count) for note in made.notes] == [(f"pages without text, only images ({OCR})", 2)]
 
 
 def test_a_filled_form_is_read_even_if_the_page_has_nothing_else() -> None:

@@ -7,11 +7,14 @@ import json
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
 
 import docx
+import matplotlib
 import pptx
 import xlsxwriter
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -186,6 +189,38 @@ def drawn(*pages: str) -> bytes:
             canvas.acroForm.checkbox(name="late", tooltip="Late", checked=False, x=50, y=500)
         if page not in {"scan", "form", "blank"}:
             canvas.drawString(50, 800, "page 3" if page == "stamped" else page)
+        canvas.showPage()
+    canvas.save()
+    return made.getvalue()
+
+
+def lettered(*lines: str, size: int = 30, width: int = 700) -> Image.Image:
+    """Draw lines of text, the first at (50, 50) and each 40 pixels below the one before; " | " goes to the middle."""
+    made = Image.new("RGB", (width, 700), "white")
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), size)
+    for i, line in enumerate(lines):
+        for part, left in zip(line.split(" | "), (50, 50 + width // 2), strict=False):
+            ImageDraw.Draw(made).text((left, 50 + 40 * i), part, "black", font)
+    return made
+
+
+def saved(picture: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    """Return the file of a picture."""
+    made = io.BytesIO()
+    picture.save(made, kind, **options)
+    return made.getvalue()
+
+
+def scans(*pages: Image.Image | str, stamp: str = "") -> bytes:
+    """Create a PDF of 350 by 350 points with a picture, below a stamp, or a text on each page."""
+    made = io.BytesIO()
+    canvas = Canvas(made, pagesize=(350, 350), invariant=True)
+    for page in pages:
+        if isinstance(page, str):
+            canvas.drawString(50, 300, page)
+        else:
+            canvas.drawImage(ImageReader(page), 0, 0, 350, 350)
+            canvas.drawString(25, 10, stamp)
         canvas.showPage()
     canvas.save()
     return made.getvalue()

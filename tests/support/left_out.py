@@ -10,6 +10,7 @@ from pathlib import Path
 import pptx
 from PIL import Image
 
+from findingaid.sources.documents import OCR
 from tests.conftest import Cli
 from tests.paths import DATA
 from tests.support.documents import (
@@ -61,7 +62,7 @@ NOTES_OF_ODT = (
 )
 HIDDEN = "hidden sheets, not read"
 NOTED: Mapping[str, tuple[bytes, str]] = {
-    "scan.pdf": (drawn("cover", "scan"), "pages without text, only images (run OCR)"),
+    "scan.pdf": (drawn("cover", "scan"), f"pages without text, only images ({OCR})"),
     "head.docx": (with_part(word(("Head", "Text.")), "word/header1.xml", HEADER), "headers and footers, not read"),
     "deck.pptx": (deck_with_a_picture(), "slides without text, only images"),
     "book.epub": (epub("<p>One.</p>", "<img src='a.png'/>"), "chapters without text, only images"),
@@ -85,7 +86,7 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
 """Name -> its bytes, and the note on it."""
 
 FAILED: Mapping[str, tuple[bytes, str]] = {
-    "only.pdf": (scanned_pdf(), "no text on its pages (1), only images or nothing: run OCR on it, or exclude it"),
+    "only.pdf": (scanned_pdf(), f"no text on its pages (1), only images or nothing: {OCR}, or exclude it"),
     "locked.epub": (epub("<p>One.</p>", locked=True), "an EPUB locked by its shop (DRM): exclude it"),
 }
 """Name -> its bytes, and words of the failure."""
@@ -95,7 +96,7 @@ SKIPPED: Mapping[str, tuple[bytes, str]] = {
     "deck.ppt": (OLE, "not read: save it as PPTX"),
     "mail.msg": (OLE, "not read: save it as EML"),
     "files.zip": (zipped({"a.txt": "text"}), "an archive, not read: unpack it, or make it the root of a source"),
-    "picture.png": (picture(), "not text"),
+    "picture.png": (picture(), f"pictures, not read: {OCR}"),
     "noise.bin.gz": (gzip.compress(bytes(99), mtime=0), "not text"),
 }
 """Name -> its bytes, of which no text is made, and the reason."""

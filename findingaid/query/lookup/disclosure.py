@@ -14,6 +14,7 @@ from findingaid.query.lookup.artifact import ArtifactView, read_artifact
 from findingaid.query.search.reader import Reader
 from findingaid.store.sql import equals
 from findingaid.strategies.with_synopsis import quoted_text
+from findingaid.text.structure import LAYOUT
 
 Level = Literal["metadata", "body", "files"]
 
@@ -67,7 +68,7 @@ def disclose_artifact(
         view.title,
         view.artifact_version,
         _description(view, artifact.raw),
-        artifact.metadata,
+        {name: value for name, value in artifact.metadata.items() if name != LAYOUT},
     )
     if file is not None:
         source = _source(corpora, view)
