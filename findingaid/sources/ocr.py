@@ -45,6 +45,9 @@ THREADS = 4
 LEAST_CONFIDENCE = 0.85
 """Lines below are left out: about that share of their letters is right. A page below is turned to look for more."""
 
+LONGEST_LINE = 100
+"""Length of a line, in heights, from which on it is a rule or an edge. It would take gigabytes of memory."""
+
 COLUMN_LINES, COLUMN_CHARACTERS = 3, 20
 """Least lines of a column, and least characters of most of them. Shorter ones are cells of a table, read by rows."""
 
@@ -135,7 +138,7 @@ def _recognize(shown: Pixels, turns: int, original: Sequence[int], scale: float)
         pieces, found = _engine().detect_and_crop(shown, {})
     except RapidOCRError:  # it has no text
         return []
-    recognized = _engine().recognize_txt(pieces)
+    recognized = _engine().recognize_txt([p if p.shape[1] < LONGEST_LINE * p.shape[0] else p[:, :1] for p in pieces])
     corners: Corners = np.asarray(found.boxes, np.float64)
     height, width = original[:2]
     x, y = corners[..., 0], corners[..., 1]

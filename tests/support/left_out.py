@@ -17,10 +17,13 @@ from tests.support.documents import (
     drawn,
     epub,
     household,
+    lettered,
     notebook,
     ods,
     opendocument,
+    saved,
     scanned_pdf,
+    scans,
     with_part,
     word,
     workbook,
@@ -60,6 +63,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 NOTES_OF_ODT = (
     "<office:text><text:p>Text.<office:annotation><text:p>remark</text:p></office:annotation></text:p></office:text>"
 )
+RECOGNIZED = "pages whose text was recognized (OCR)"
 HIDDEN = "hidden sheets, not read"
 NOTED: Mapping[str, tuple[bytes, str]] = {
     "scan.pdf": (drawn("cover", "scan"), f"pages without text, only images ({OCR})"),
@@ -79,6 +83,8 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
     "open.ods": (ods(("A", [["a", "b"], ["c", "d"]]), ("B", [["e"]]), hidden=["B"]), HIDDEN),
     "text.odt": (opendocument(NOTES_OF_ODT), "comments, not read"),
     "rich.rtf": (rb"{\rtf1 Text.{\object{\*\objdata 00}}}", "embedded documents, not read"),
+    "typed.scanned-pdf": (scans("Typed.", lettered("A heron.")), RECOGNIZED),
+    "photo.scanned-picture": (saved(lettered("A heron.")), RECOGNIZED),
     "guessed.txt": ("Gr\u00f6\u00dfe und \u00dcbermut".encode("cp1252"), "encoding: cp1252 (guessed)"),
     "damaged.md": (("M\u00fcller " * 50).encode() + b"\xff", "damaged UTF-8, shown as \ufffd"),
     "twice.md": (b"---\nowner: a\nowner: b\n---\nText.", "front matter repeats owner: the last counts"),
