@@ -24,6 +24,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from contextvars import ContextVar
 from datetime import UTC
 from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
@@ -230,7 +231,7 @@ def _pdf(payload: bytes, max_bytes: int, scans: Recognition | None = None) -> Co
 
 def _scan(payload: bytes, max_bytes: int) -> Converted:
     """Convert a PDF, and recognize the text of its scanned pages."""
-    return _pdf(payload, max_bytes, Recognition(page_done))
+    return _pdf(payload, max_bytes, Recognition(page_done.get()))
 
 
 def _picture(payload: bytes, _: int) -> Converted:
@@ -242,7 +243,7 @@ def _picture(payload: bytes, _: int) -> Converted:
     with picture:
         n_frames = getattr(picture, "n_frames", 1)
         n_pages = n_frames if picture.format == "TIFF" else 1
-        scans = Recognition(page_done)
+        scans = Recognition(page_done.get())
         pages = [scans.read(i + 1, partial(picture_page, picture, i)) for i in range(n_pages)]
         moving = n_frames - 1 if picture.format in {"PNG", "WEBP"} else 0
     if not any(pages):
@@ -756,8 +757,8 @@ Request = tuple[str, bytes, int, float]
 """A document's suffix, its payload, the most bytes of its text, and the seconds that it may take."""
 
 
-def page_done() -> None:
-    """Give the next page of a document as much time as the last; `serve` tells the parent process so."""
+page_done: ContextVar[Callable[[], None]] = ContextVar("page_done", default=lambda: None)
+"""Gives the next page of a document as much time as the last; `serve` tells the parent process so."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> NoReturn:
@@ -772,7 +773,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> NoReturn:
             answers.write(PAGE_DONE)
             answers.flush()
 
-        globals()["page_done"] = renew_time
+        page_done.set(renew_time)
         _limit_time(seconds)
         answers.write(answer(suffix, payload, max_bytes) + b"\n")
         answers.flush()

@@ -418,6 +418,12 @@ class Converter:
                     pipe.close()
 
 
+HEAP = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+"""Has glibc return each freed block above 1 MiB to the system.
+
+It would raise that threshold by itself to the size of a picture, and then the heap grew by 10 MB a page.
+"""
+
 OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0) or None
 """Exit status of a process that used up its processor time."""
 
@@ -425,13 +431,14 @@ OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0) or None
 def _start() -> subprocess.Popen[bytes]:
     """Start a process that imports from the same places as this one, in a process group of its own.
 
-    `-P` keeps the current folder, which may be a folder of documents, from being added to these.
+    `-P` keeps the current folder, which may be a folder of documents, from being added to these. `HEAP` is for long
+    scans.
     """
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "findingaid.sources.convert"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        env=HEAP | os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         start_new_session=True,
     )
 

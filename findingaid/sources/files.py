@@ -129,6 +129,8 @@ class Files:
         return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
 
     def _discover(self) -> Discovery:
+        if self.ocr and not documents.converter_id(f"a{documents.PICTURE}"):
+            raise SourceError("source.ocr: needs rapidocr: pip install 'findingaid[ocr]'")
         self.__dict__.pop("_included", None)  # which know the patterns that matched nothing
         self.__dict__.pop("_excluded", None)
         if self._remote:

@@ -637,6 +637,15 @@ def test_without_the_extra_a_binary_document_says_what_to_install_and_text_is_re
         assert "text_type" not in found[name][2]
 
 
+def test_a_source_that_asks_for_recognition_says_what_to_install(tmp_path: Path) -> None:
+    code = "from findingaid.sources.files import Files; Files('.', ocr=True).discover()"
+    environment = without(tmp_path / "bare", "rapidocr")
+
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True)
+
+    assert "SourceError: source.ocr: needs rapidocr: pip install 'findingaid[ocr]'" in done.stderr
+
+
 def test_another_version_of_a_converter_changes_the_stamps_of_what_it_converts(root: Path, tmp_path: Path) -> None:
     environment = without(tmp_path / "older", "markitdown-")
     older = tmp_path / "older" / "markitdown-0.0.1.dist-info"
