@@ -9,6 +9,7 @@ from typing import Any
 
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Discovery, Failure, Listing
+from findingaid.request_limits import seconds_left
 from findingaid.sources.addresses import NO_ANSWER, Address, reason
 from findingaid.sources.limits import SILENT, SILENT_SECONDS
 from findingaid.sources.local import too_large
@@ -29,6 +30,7 @@ class Remote:
         self._silent = 0  # files in a row that got no answer, the last of them at this time
         self._silent_at = 0.0
         self._opening = threading.Lock()
+        self._places = threading.Semaphore(self.readers)
 
     def discover(self, wanted: TreeFilter) -> Discovery:
         """List the tree. Raises SourceError. A folder that cannot be listed is reported as unknown, not as deleted."""
@@ -73,8 +75,17 @@ class Remote:
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
         """Return a file's bytes. Raises ReadError.
 
-        After SILENT files in a row without an answer, none is asked for until the next listing, or SILENT_SECONDS.
+        No more than `readers` threads read at once, whoever they read for. After SILENT files in a row without an
+        answer, none is asked for until the next listing, or SILENT_SECONDS.
         """
+        if not self._places.acquire(timeout=seconds_left()):
+            raise ReadError("not read within the time of the request, since others are", "timeout")
+        try:
+            return self._payload(artifact_id, max_bytes)
+        finally:
+            self._places.release()
+
+    def _payload(self, artifact_id: str, max_bytes: int) -> bytes:
         if self._silent >= SILENT and time.monotonic() < self._silent_at + SILENT_SECONDS:
             raise ReadError(f"not asked for, since {SILENT} files in a row got no answer", "timeout")
         if ".." in artifact_id.split("/"):

@@ -15,6 +15,7 @@ import re
 import tarfile
 import tempfile
 import time
+import weakref
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -171,6 +172,8 @@ def tree(address: Address, options: Mapping[str, Any]) -> Tree:
             return Web(address, options)
         if scheme in {"webdav", "dav"}:
             return WebDav(address, options)
+        if scheme == "ftp":
+            return Ftp(address, options)
         if scheme == "git":
             return Git(inside)
         return FileSystem(address, options)
@@ -270,6 +273,8 @@ class FileSystem:
         # YAML has lists alone; a pair of name and password is mostly asked for as a tuple.
         arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
         self._fs, self._root = self._ask(partial(url_to_fs, str(address), **arguments, skip_instance_cache=True))
+        if close := getattr(getattr(self._fs, "client", None), "close", None):
+            weakref.finalize(self, close).atexit = False  # SFTP's client has a thread that keeps it connected
 
     def _ask(self, ask: Callable[..., T], *args: Any, **limits: Any) -> T:
         """Return what a method of the file system returns, within `limits`, see `answer_in_time`."""
@@ -391,6 +396,16 @@ def _without_headers_elsewhere(names: Iterable[str]) -> Any:
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(redirected)
     return trace
+
+
+class Ftp(FileSystem):
+    """Folder of an FTP server. fsspec lists one that the server refuses as if it were empty, and then keeps nothing."""
+
+    def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        found = [*super()._children(prefix)]
+        if not found and self._fs._strip_protocol(_below(self._root, prefix)) not in self._fs.dircache:
+            raise OSError("the server refuses to list it")
+        return found
 
 
 class WebDav(FileSystem):

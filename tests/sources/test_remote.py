@@ -13,8 +13,10 @@ import tarfile
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import paramiko
 import pytest
 
 import findingaid
@@ -37,7 +39,7 @@ from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
 from tests.support.location import open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
-from tests.support.shares import Sftp, Share, Smb, WebDav
+from tests.support.shares import Ftp, Sftp, Share, Smb, WebDav
 
 KINDS = ("s3", "http", "zip", "tar", "git", "memory", "webdav", "sftp", "smb")
 
@@ -186,6 +188,57 @@ def test_a_server_that_is_silent_from_the_beginning_is_named(
             source.discover()
     finally:
         os.killpg(server.server.pid, signal.SIGCONT)
+
+
+def test_a_folder_that_an_ftp_server_refuses_to_list_is_named_and_not_taken_for_empty(
+    share: Callable[[type[Share]], Share],
+) -> None:
+    server = share(Ftp)
+    assert isinstance(server, Ftp)
+    for name in NAMES:
+        server.put(name, text_about(name))
+    (server.folder / "empty").mkdir()
+    source = source_of(server)
+    assert stamps(source).keys() == set(NAMES)
+    assert {source.read(name).raw for name in NAMES} == {text_about(name) for name in NAMES}
+
+    for reply in ("450 busy", "550 not allowed", "421 too many connections"):
+        server.refused = {"/files/sub": reply}
+        found = source.discover()
+
+        assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+        assert found.unknown == ["sub/"]
+        assert [failure.message for failure in found.failures] == [
+            "folder cannot be listed: the server refuses to list it"
+        ]
+
+
+@pytest.mark.parametrize("place", ["tar", "zip", "webdav", "sftp", "smb"], indirect=True)
+def test_callers_who_read_at_once_get_their_own_files(place: Place) -> None:
+    texts = {f"{number}.md": f"text of {number} " * 10_000 for number in range(8)}
+    for name, text in texts.items():
+        place.files[name] = text.encode()
+    place.fill()
+    source = source_of(place)
+    source.discover()
+
+    with ThreadPoolExecutor(8) as callers:
+        read = [*callers.map(lambda name: source.read(name).raw, [*texts] * 4)]
+
+    assert read == [*texts.values()] * 4
+
+
+def test_a_source_that_lists_again_and_again_keeps_one_connection(share: Callable[[type[Share]], Share]) -> None:
+    server = share(Sftp)
+    server.put("a.md", "text")
+    before = {*threading.enumerate()}
+    source = source_of(server)
+
+    for _ in range(5):
+        source.discover()
+
+    opened = {each for each in threading.enumerate() if isinstance(each, paramiko.Transport) and each.is_active()}
+    assert len(opened - before) == 1
 
 
 @every_kind

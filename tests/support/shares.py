@@ -1,4 +1,4 @@
-"""File servers of other protocols, each over a folder: a WebDAV, an SFTP and an SMB server on loopback."""
+"""File servers of other protocols, each over a folder: a WebDAV, an SFTP, an SMB and an FTP server on loopback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socketserver
 import subprocess
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -137,3 +138,66 @@ class Smb(Share):
     def close(self) -> None:
         self.server.terminate()
         self.server.wait()
+
+
+class Ftp(Share):
+    """As much of FTP as reading needs. `refused` maps folders to the replies to those who want to list them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.refused: dict[str, str] = {}
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(_FtpSession, self))
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.root = f"ftp://127.0.0.1:{self.server.server_address[1]}/files"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class _FtpSession(socketserver.StreamRequestHandler):
+    def __init__(self, share: Ftp, *request: Any) -> None:
+        self.share = share
+        super().__init__(*request)
+
+    def handle(self) -> None:
+        self.say("220 ready")
+        begin = 0
+        for line in self.rfile:
+            command, _, path = line.decode().strip("\r\n").partition(" ")
+            match command:
+                case "PASV":
+                    passive = socket.create_server(("127.0.0.1", 0))
+                    port = passive.getsockname()[1]
+                    self.say(f"227 passive (127,0,0,1,{port // 256},{port % 256})")
+                case "MLSD" if refused := self.share.refused.get(path):
+                    self.say(refused)
+                case "MLSD":
+                    self.send(passive, "".join(map(_facts, sorted(self.here(path).iterdir()))).encode())
+                case "REST":
+                    begin = int(path)
+                    self.say("350 from there")
+                case "RETR":
+                    self.send(passive, self.here(path).read_bytes()[begin:])
+                    begin = 0
+                case _:
+                    self.say({"USER": "331 password", "PASS": "230 in", "TYPE": "200 so"}.get(command, "502 unknown"))
+
+    def say(self, reply: str) -> None:
+        self.wfile.write(f"{reply}\r\n".encode())
+
+    def here(self, path: str) -> Path:
+        return self.share.served / path.strip("/")
+
+    def send(self, passive: socket.socket, content: bytes) -> None:
+        self.say("150 here it is")
+        with passive, passive.accept()[0] as data:
+            data.sendall(content)
+        self.say("226 done")
+
+
+def _facts(path: Path) -> str:
+    found = path.stat()
+    written = time.strftime("%Y%m%d%H%M%S", time.gmtime(found.st_mtime))
+    return f"type={'dir' if path.is_dir() else 'file'};size={found.st_size};modify={written}; {path.name}\r\n"
