@@ -248,7 +248,7 @@ def _picture(payload: bytes, _: int) -> Converted:
         moving = n_frames - 1 if picture.format in {"PNG", "WEBP"} else 0
     if not any(pages):
         raise ReadError("pictures in which no text was recognized", "no_text")
-    own = {"n_pages": n_pages if n_pages > 1 else 0}
+    own = {"n_pages": n_pages if n_pages > 1 else 0, "text_type": "text/plain"}
     notes = [*scans.notes, *_left_out({"further pictures of an animation, not read": moving})]
     return Converted(PAGE_BREAK.join(pages), own | scans.metadata, notes)
 

@@ -32,6 +32,7 @@ QUESTIONS = {
     "value of the brass sextant": ("papers", "valuation-2026.xlsx"),
     "when do the roofers put up the scaffolding": ("papers", "roof.eml"),
     "what did the harbour light burn before paraffin": ("notes", "Harbour light.md"),
+    "who was allowed to ring the fog bell": ("scans", "1931-fog-bell.png"),
     "lighthouse keeper in the storm": ("letters", "1911-lighthouse-keeper.txt"),
     "convert a Julian date to the Gregorian calendar": ("code", "catalogue/dates.py"),
     "when must the flood gate be closed": ("code", "tides/alarm.go"),
@@ -94,7 +95,7 @@ def test_the_transcript_is_what_the_commands_print() -> None:
 
     printed = [(command, run(command)) for command in commands(transcript)]
 
-    assert len(printed) == 16
+    assert len(printed) == 17
     assert all(result.exit_code == 0 for _, result in printed)
     said, shown = timeless("".join(f"$ {c}\n{result.output}" for c, result in printed)), timeless(transcript)
     assert SCORE.sub("", said) == SCORE.sub("", shown)
