@@ -7,6 +7,7 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
+from findingaid.indexing.plan import CorpusPlan
 from findingaid_dagster.assets.failures import known_failures
 from findingaid_dagster.assets.keys import SOURCE, add_partitions, asset_key, keys_in_use
 from findingaid_dagster.assets.partitions import observed_version, stamps_version
@@ -29,7 +30,8 @@ def source(of: Corpus, resource_key: str, translation: Translation = unchanged) 
     )
     def observe(context: dg.OpExecutionContext) -> Iterator[dg.ObserveResult]:
         with in_one_line(f"{corpus}: "):
-            found = changed_partitions(context.instance, opened(context.resources, resource_key), corpus)
+            aid = opened(context.resources, resource_key)
+            found = changed_partitions(context.instance, aid, aid.open_run().plan(corpus))
         add_partitions(context.instance, corpus, list(found))
         # Only events that the step logs itself may each have a partition and a version of their own.
         log_asset_events(context, [observation(of, key, version) for key, version in found.items() if version])
@@ -39,13 +41,12 @@ def source(of: Corpus, resource_key: str, translation: Translation = unchanged) 
     return assets
 
 
-def changed_partitions(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
-    """Map each partition that is new or differs from its last observation to its version.
+def changed_partitions(instance: dg.DagsterInstance, aid: FindingAid, plan: CorpusPlan) -> dict[str, str]:
+    """Map each listed partition that is new or differs from its last observation to its version.
 
-    The version is "" if the source gives none. Known failures do not count as changes. Raises SourceError as a run of
-    the corpus does, also if the source lists far fewer artifacts than are indexed.
+    The version is "" if the source gives none. Known failures do not count as changes.
     """
-    indexer, listings = aid.indexer(corpus), aid.open_run().plan(corpus).listed
+    indexer, listings = aid.indexer(plan.corpus), plan.listed
     skipped = {i: observed_version(stamp) for i, (stamp, _) in indexer.skipped.of(indexer.name).items()}
     stamps = {
         listing.artifact_id: listing.stamp

@@ -198,7 +198,8 @@ def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
 
     It requests a partition once for each reason, and all stages in one run. The reason lapses if another run does the
     work first, but not with a run that was requested for an earlier reason. A partition that failed is not requested
-    again until it changes.
+    again until it changes. A new code version is left to the sensor that observes, since only the ledger
+    knows what was built with another.
     """
     condition = dg.AutomationCondition
     if stage is not Stage.ARTIFACTS:
@@ -208,11 +209,8 @@ def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
     observed = condition.any_deps_match(condition.data_version_changed()).with_label("the source changed")
     missing = condition.newly_missing()
     lacking = missing.since(handled) & ~condition.execution_failed()
-    recoded = condition.code_version_changed()
-    # A run that was under way then has the code of before: that it ends does not do.
-    outdated = recoded.since(handled) | (recoded & condition.in_progress()).since(condition.newly_requested())
     # Wait a tick before acting on a missing partition: the job adds partitions just before it logs their events.
-    remade = ((lacking | outdated) & ~missing).with_label("missing, or new code")
+    remade = (lacking & ~missing).with_label("missing")
     stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in corpus.stages]
     due = reduce(or_, stages, observed.since(handled))
     return (due & ~condition.in_progress()).with_label("upkeep")

@@ -66,28 +66,29 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         job=job,
         minimum_interval_seconds=60,
         required_resource_keys={resource_key},
-        description="Observes the sources, for the automation sensor. Many changes at once start a run of the job.",
+        description="Observes the sources, for the automation sensor. Deletions, a new strategy and many changes start"
+        " a run of the job.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Observe the changed artifacts of the sources, without a run. Read no artifact.
 
-        Many changes at once start one run of the index job instead, since automation starts a run per range of
-        partitions. A source that cannot be listed starts one too, which fails and says why. What changes while a run
-        works on it, or just did, is observed later.
+        Deletions, a changed recipe and many changes at once start one run of the index job instead, since automation
+        removes nothing, and starts a run per range of partitions. A source that cannot be listed starts one too, which
+        fails and says why. What changes while a run works on it, or just did, is observed later.
         """
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
         found = _of_each(aid, lambda corpus: _changes(context.instance, aid, corpus))
-        few = {c: x for c, x in found.items() if not isinstance(x, SourceError) and len(x) <= FEW}
-        many = {corpus: changes for corpus, changes in found.items() if corpus not in few}
-        new, cursor = _untried(many, context.cursor)
+        few = {corpus: changes for corpus, changes in found.items() if isinstance(changes, dict)}
+        others = {corpus: changes for corpus, changes in found.items() if corpus not in few}
+        new, cursor = _untried(others, context.cursor)
         # The daemon adds them after it has stored the events: automation would request one without, and then with it.
         partitions = [partitions_of(corpus).build_add_request(list(versions)) for corpus, versions in few.items()]
         events = [
             observation(aid.corpora[c], key, v) for c, versions in few.items() for key, v in versions.items() if v
         ]
-        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(many)])
+        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(others)])
         return dg.SensorResult(
             [dg.RunRequest(run_config=run_config(new))] if new else None,
             asset_events=events,
@@ -121,21 +122,28 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
 
 
 def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object:
-    """Return the stale and deleted artifacts of a corpus, or None if there are none. Raises SourceError."""
-    found = stale_artifacts(instance, aid, corpus)
-    return list(found) if any(found) else None
+    """Return the stale and deleted artifacts of a corpus, or None if there are none. Raises SourceError.
+
+    They come with the recipe: another one is tried though the same artifacts are stale.
+    """
+    found = stale_artifacts(instance, aid, aid.open_run().plan(corpus))
+    return [aid.indexer(corpus).recipe.id, *found] if any(found) else None
 
 
-def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str]:
-    """Return the changed partitions of a corpus that no run works on, or just did. Raises SourceError.
+def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str] | list[object]:
+    """Return the changed partitions of a corpus that no run works on, or just did, or a list of all for the job to do.
 
-    Automation would take such a change for the one that the run was for.
+    Automation would take a change during a run for the one that the run was for. Raises SourceError.
     """
     if aid.store.exists() and Leases(aid.store).held(corpus):
         return {}
-    found = changed_partitions(instance, aid, corpus)
-    if not 0 < len(found) <= FEW:
-        return found
+    plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
+    found, (stale, deleted) = changed_partitions(instance, aid, plan), stale_artifacts(instance, aid, plan)
+    outdated = sorted(indexer.outdated().intersection(artifact_id for artifact_id, _ in stale))
+    if deleted or outdated or len(found) > FEW:
+        return [indexer.recipe.id, sorted(found.items()), deleted, outdated]
+    if not found:
+        return {}
     asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW
     made = dg.AssetRecordsFilter(asset, asset_partitions=list(found), after_timestamp=since)
     recent = {record.partition_key for record in instance.fetch_materializations(made, limit=1000).records}

@@ -99,8 +99,21 @@ class Indexer:
         """Return the listed artifacts that failed as they are now, in the same recipe."""
         known = self.ledger.tried(self.name)
         before = ((listing, *known[listing.artifact_id]) for listing in listings if listing.artifact_id in known)
-        source, recipe = self.corpus.source, self.recipe.id
-        return {x.artifact_id: failure for x, failure, key in before if key == failure_key(x, source, recipe)}
+        return {x.artifact_id: failure for x, failure, key in before if key == self._key(x)}
+
+    def waiting(self, listings: Iterable[Listing]) -> set[str]:
+        """Return the listed artifacts that only wait for an output of a model as they are now, in the same recipe."""
+        pending = self.ledger.pending(self.name)
+        return {x.artifact_id for x in listings if pending.get(x.artifact_id) == self._key(x)} if pending else set()
+
+    def _key(self, listing: Listing) -> str:
+        return failure_key(listing, self.corpus.source, self.recipe.id)
+
+    def outdated(self) -> set[str]:
+        """Return the artifacts that no run has brought up to date with this recipe."""
+        known = self.ledger.columns(self.name, "artifact_id", "recipe")
+        made = zip(known["artifact_id"].to_pylist(), known["recipe"].to_pylist(), strict=True)
+        return {artifact_id for artifact_id, recipe in made if recipe != self.recipe.id}
 
     def begin(self, plan: CorpusPlan) -> None:
         """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.

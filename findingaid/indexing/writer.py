@@ -127,8 +127,10 @@ class BatchWriter:
         written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else ""}
         if failure := next(work.failures(), None):
             return replace(failed(replace(row, **written), failure), failed_key=self._key(work))
-        waits_for = next((result.message for result in results.values() if result.outcome is Outcome.PENDING), "")
-        return replace(row, **written, **NOT_FAILED, failed_message=waits_for)
+        waits = {"failed_message": ""}
+        if pending := next((result for result in results.values() if result.outcome is Outcome.PENDING), None):
+            waits = {"failed_message": pending.message, "failed_key": self._key(work)}
+        return replace(row, **{**written, **NOT_FAILED, **waits})
 
     def _row_after_failure(self, work: ArtifactWork, failure: Failure) -> LedgerRow:
         row = replace(failed(work.row, failure), failed_key=self._key(work))

@@ -187,11 +187,11 @@ class Ledger:
         return sorted(failures, key=lambda each: each[0].artifact_id)
 
     def pending(self, corpus: str) -> dict[str, str]:
-        """Map artifact id to stamp for artifacts that only wait for their synopsis, claims or summary node."""
+        """Map artifact id to key for artifacts that only wait for their synopsis, claims or summary node."""
         waits = " OR ".join(equals(column, Outcome.PENDING) for column in OUTCOMES.values())
         where = f"{equals('corpus', corpus)} AND ({waits}) AND failed_stage = ''"
-        found = self._store.rows("ledger", ("artifact_id", "stamp"), where)
-        return dict(zip(found["artifact_id"].to_pylist(), found["stamp"].to_pylist(), strict=True))
+        found = self._store.rows("ledger", ("artifact_id", "failed_key"), where)
+        return dict(zip(found["artifact_id"].to_pylist(), found["failed_key"].to_pylist(), strict=True))
 
     def unfinished(self) -> int:
         """Return the number of artifacts that are being written, or that a run has written in part."""

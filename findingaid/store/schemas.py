@@ -280,7 +280,7 @@ LEDGER = _schema(
     _text("failed_kind", "kind of failure: timeout, parse, encoding, ..."),
     _text("failed_message", "reason in one line; also the reason why a synopsis is pending"),
     _int("failed_runs", "number of consecutive tries that failed"),
-    _text("failed_key", "hash of what the failure depends on: stamp, settings and versions"),
+    _text("failed_key", "hash of what the failure, or the waiting, depends on: stamp, settings and versions"),
     _int("retry_in", "runs until the next try with the same failed_key; 0 for none"),
     _text("notes", "JSON: what the source guessed or left out, see `Note`"),
     _column("updated", pa.timestamp("ms", "UTC"), "time at which this row was written"),

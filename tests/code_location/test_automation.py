@@ -146,14 +146,32 @@ def test_what_is_missing_when_it_is_switched_on_is_requested_once(location: Loca
     assert ticks.quiet()
 
 
-def test_a_changed_strategy_is_requested_once_for_every_partition(location: Location, ticks: Ticks) -> None:
-    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+def test_deletions_and_a_new_strategy_start_one_run_of_the_job_and_automation_requests_nothing(
+    location: Location, ticks: Ticks
+) -> None:
+    """Automation would ask for the deleted partition too, and leave the others to runs that have the code of before."""
+    (location.cli.docs / "vector.md").unlink()
+    deleted = look(location)
+    assert (corpora_of(deleted), deleted.asset_events) == (["docs"], [])
+    assert "as stale as" in (look(location, deleted.cursor).skip_message or "")
 
-    assert ticks.tick() == FILES
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+    with Leases(location.aid.store).of_run("a run", location.aid.embedder.id, print).on("docs"):
+        assert not look(location, deleted.cursor).run_requests
+    deployed = look(location, deleted.cursor)
+    assert corpora_of(deployed) == ["docs"]
     assert ticks.quiet()
-    assert location.materialize(STAGES, "ledger.md", "writer.md").success
+    assert location.index().success
+
     assert ticks.quiet()
     assert location.all_fresh()
+    assert look(location, deployed.cursor).skip_message == "0 artifacts changed"
+
+
+def corpora_of(found: dg.SensorExecutionData) -> list[str]:  # type: ignore[name-defined]
+    """Return the corpora that the one run is for that a tick of the sensor starts."""
+    (request,) = found.run_requests or ()
+    return list(request.run_config["ops"]["discover"]["config"]["corpora"])
 
 
 def test_the_sensor_observes_without_a_run_what_changed(location: Location, ticks: Ticks) -> None:
@@ -171,12 +189,12 @@ def test_the_sensor_observes_without_a_run_what_changed(location: Location, tick
     assert location.stale().keys() == {"ledger.md", "added.md"}
 
 
-def look(location: Location, cursor: str | None = None) -> dg.SensorExecutionData:  # type: ignore[name-defined]
-    """One tick of the sensor that observes."""
-    sensor = location.definitions.resolve_sensor_def("observe_sources")
+def look(location: Location, cursor: str | None = None, sensor: str = "observe_sources") -> dg.SensorExecutionData:  # type: ignore[name-defined]
+    """One tick of a sensor."""
+    definition = location.definitions.resolve_sensor_def(sensor)
     resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
     with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
-        return sensor.evaluate_tick(context)
+        return definition.evaluate_tick(context)
 
 
 def store(location: Location, found: dg.SensorExecutionData) -> None:  # type: ignore[name-defined]
@@ -204,43 +222,6 @@ def test_what_changes_while_a_run_works_on_it_or_just_did_is_observed_and_reques
     assert ticks.quiet()
 
     store(location, look(location))
-
-    assert ticks.tick() == {"ledger.md"}
-    assert ticks.quiet()
-
-
-def test_a_strategy_that_changes_during_a_run_of_automation_is_requested_for_its_partition_too(
-    location: Location, ticks: Ticks
-) -> None:
-    location.cli.write("ledger.md", text_about("another ledger"))
-    location.observe()
-    assert [ticks.tick(), ticks.tick()] == [{"ledger.md"}, set()]
-    assert location.materialize(STAGES, "ledger.md", tags={"dagster/from_automation_condition": "true"}).success
-
-    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
-
-    assert ticks.tick() == FILES
-    assert ticks.quiet()
-
-
-def test_a_strategy_that_is_deployed_during_a_run_of_a_partition_is_requested_for_it_when_the_run_ends(
-    location: Location, ticks: Ticks
-) -> None:
-    """The run was started in the UI or by a backfill, and still had the strategy before."""
-    run = location.instance.create_run_for_job(
-        location.definitions.resolve_implicit_global_asset_job_def(),
-        asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
-        tags={"dagster/partition": "ledger.md"},
-        status=dg.DagsterRunStatus.STARTED,
-    )
-    before, after = location.cli.settings["corpora"]["docs"].get("strategy"), {"name": "WholeText"}
-    location.cli.settings["corpora"]["docs"]["strategy"] = after
-    assert ticks.tick() == FILES - {"ledger.md"}
-
-    location.cli.settings["corpora"]["docs"]["strategy"] = before
-    assert location.materialize(STAGES, "ledger.md").success
-    location.instance.report_run_canceled(run)
-    location.cli.settings["corpora"]["docs"]["strategy"] = after
 
     assert ticks.tick() == {"ledger.md"}
     assert ticks.quiet()
@@ -294,16 +275,16 @@ def test_every_stage_has_a_condition_and_the_source_none(location: Location) -> 
     assert graph.get(dg.AssetKey(["docs", "source"])).automation_condition is None
 
 
-def test_synopses_that_are_pending_start_no_run_of_the_sensor_that_looks_at_sources(
+def test_synopses_that_are_pending_start_no_run_of_the_sensors_until_another_model_is_to_write_them(
     location: Location, server: OpenAIServer
 ) -> None:
-    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 1}}
+    location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 0}}
     location.begin()
-    sensor = location.definitions.resolve_sensor_def("changed_sources")
-    resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
 
-    with dg.build_sensor_context(location.instance, resources=resources) as context:
-        quiet = sensor.evaluate_tick(context)
+    quiet = [look(location, sensor=name) for name in ("changed_sources", "observe_sources")]
+    location.cli.settings["synthesizer"]["model"] = "another"
+    mended = [look(location, sensor=name) for name in ("changed_sources", "observe_sources")]
 
-    assert location.aid.status()[0].synopses == {"ok": 1, "pending": 3}
-    assert (quiet.skip_message, len(quiet.run_requests or ())) == ("nothing changed", 0)
+    assert location.aid.status()[0].synopses == {"pending": 4}
+    assert [found.skip_message for found in quiet] == ["nothing changed", "0 artifacts changed"]
+    assert [corpora_of(found) for found in mended] == [["docs"], ["docs"]]
