@@ -104,6 +104,8 @@ class Remote:
         self._silent = 0
         if max(size, len(content)) > max_bytes:
             raise too_large(size, max_bytes)
+        if len(content) < size:
+            raise ReadError(f"breaks off after {len(content):,} of {size:,} bytes", "transport")
         return content
 
     def _opened(self) -> Tree:

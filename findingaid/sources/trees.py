@@ -68,6 +68,9 @@ DEEPEST = 100
 """Maximum depth of nested folders."""
 
 WEB = frozenset({"http", "https"})
+WHOLE = (200, 203)
+"""Statuses of an answer with the whole content."""
+
 ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar", ".tar.bz2": "tar", ".tar.xz": "tar"}
 UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".tgz": cast(Any, gzip.open),
@@ -108,6 +111,8 @@ GIT_LINK = 0o120000
 
 LINKS = re.compile(r"""<a\s+(?:[^>]*?\s+)?href=["']([^"']+)""", re.IGNORECASE)
 """Links of a folder page; fsspec looks for the same ones."""
+
+HTML_END = b"</html"
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 """Links on a web server's folder page that lead to none of its files, such as sort orders or a mail address."""
@@ -474,6 +479,8 @@ class Web(FileSystem):
         async with asyncio.timeout(ANSWER_SECONDS) as patience:
             async with session.get(self._fs.encode_url(url), **options) as response:
                 self._fs._raise_not_found_for_status(response, url)
+                if response.status not in WHOLE:
+                    raise OSError(f"the server answers with status {response.status} instead of the content")
                 async for chunk in response.content.iter_any():
                     into.write(chunk)
                     if into.tell() >= most:
@@ -502,6 +509,11 @@ class Web(FileSystem):
             raise ValueError(f"its page of links has more than {PAGE_BYTES:,} bytes")
         if "html" not in (found := response.headers.get("Content-Type", "html")):
             raise ValueError(f"expected a page of links, got {found.partition(';')[0]}")
+        if response.history and prefix.lower() not in response.url.path.lower():
+            raise OSError(f"the server leads to {response.url.path} of {response.url.host}: does it want a sign-in?")
+        announced = response.headers.keys() & {"Content-Length", "Transfer-Encoding"}  # the client then sees the end
+        if not page or not (announced or HTML_END in page.lower()):
+            raise OSError("its page of links is empty, or broken off")
         for link in LINKS.findall(page.decode("utf-8", "ignore")):
             url = f"{folder}{link.removeprefix('./')}"
             if link.startswith("/"):

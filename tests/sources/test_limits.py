@@ -117,6 +117,63 @@ def test_folders_with_equal_entries_beside_each_other_and_twice_above_are_listed
     assert (len(found.listings), found.failures) == (6, [])
 
 
+NO_PAGES: dict[str, tuple[int, str | None, str, str]] = {
+    "empty": (200, "0", "", "empty, or broken off"),
+    "broken off": (200, None, "<html><a href='a.md'>a</a> <a hr", "empty, or broken off"),
+    "no content": (204, None, "", "answers with status 204"),
+    "wait": (202, "11", "Please wait", "answers with status 202"),
+    "sign-in": (302, "0", "", "leads to /sign-in of 127.0.0.1: does it want a sign-in?"),
+}
+"""Answers instead of the page of a folder: status, length as announced, body, and what is said of it."""
+
+
+@pytest.mark.parametrize("answered", NO_PAGES)
+def test_what_a_server_gives_instead_of_a_folders_page_deletes_nothing(serve: Serve, answered: str) -> None:
+    status, length, body, said = NO_PAGES[answered]
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path != "/sub/":
+            return send(handler, page("sub/", "top.md") if handler.path == "/" else "<p>Sign in</p>")
+        handler.send_response(status)
+        handler.send_header("content-type", "text/html")
+        handler.send_header("location", "/sign-in?next=/sub/")
+        if length is not None:
+            handler.send_header("content-length", length)
+        handler.end_headers()
+        handler.wfile.write(body.encode())
+        return None
+
+    found = Files(serve(answer).root).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["top.md"]
+    assert found.unknown == ["sub/"]
+    assert said in found.failures[0].message
+
+
+def test_a_page_without_a_length_is_whole_if_it_has_its_end(serve: Serve) -> None:
+    links = f"<html>{page('a.md')}</HTML>"
+
+    found = Files(serve(lambda h: send(h, links if h.path == "/" else "text", length=None)).root).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+
+
+def test_a_file_that_is_shorter_than_its_server_says_is_not_read_in_half(serve: Serve) -> None:
+    text = "half of a file " * 100
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.command == "HEAD":
+            send(handler, text, "text/plain")
+        else:
+            send(handler, page("a.md") if handler.path == "/" else text[:700], "text/html", None)
+
+    source = Files(serve(answer).root + "a.md")
+    source.discover()
+
+    with pytest.raises(ReadError, match=r"^breaks off after 700 of 1,500 bytes$"):
+        source.read("a.md")
+
+
 @pytest.mark.parametrize("limit", ["folders", "entries", "seconds"])
 def test_a_server_whose_pages_all_differ_is_refused_at_a_limit(
     serve: Serve, limit: str, monkeypatch: pytest.MonkeyPatch

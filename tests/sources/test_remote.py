@@ -562,7 +562,7 @@ def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -
 
 
 def test_what_shows_no_page_of_links_cannot_be_listed(http: Http) -> None:
-    http.put("listing/index.html", "")
+    http.put("listing/index.html", "<p>nothing yet</p>")
     http.put("plain.txt", "text")
 
     assert [x.artifact_id for x in Files(f"{http.root}plain.txt").discover().listings] == ["plain.txt"]
