@@ -27,6 +27,8 @@ PACKAGES = ("pylance", "dagster")
 LISTED = re.compile(r"\Amodels/|:latest\Z")
 """Parts of a name with which Gemini and Ollama list a model, and without which they take it, too."""
 
+UNLISTED = "correct `model`, unless the server takes names that it does not list, as llama.cpp and Azure do"
+
 FEW = 3
 """Problems that are named at most."""
 
@@ -112,7 +114,7 @@ def _served(endpoint: Endpoint, model: str, where: str) -> str:
     if not names:
         return f"{where} answers; it does not list its models"
     if model not in names.union(LISTED.sub("", name) for name in names):
-        raise FindingAidError(f"{where} does not list it, but {', '.join(sorted(names)[:5])}: correct `model`")
+        raise FindingAidError(f"{where} does not list it, but {', '.join(sorted(names)[:5])}: {UNLISTED}")
     return f"{where} has it"
 
 

@@ -47,16 +47,29 @@ def verify(store: Store, dim: int) -> list[str]:
     if broken:
         return broken
     found: list[str] = []
+    damaged: list[str] = []
     for problems in (_ledger(store), _records(store, dim), _altered(store), _published(store), _searched(store)):
         try:
             found += problems
-        except StoreError as error:  # a damaged file outside of a table's own files
-            found.append(str(error))
-    return found
+        except StoreError as error:  # in a table's rows, or in a file outside of its own
+            damaged.append(str(error))
+    return found + (damaged and ([*_unreadable(store)] or damaged))
 
 
-def _cure(table: str) -> str:
-    return "restore it from a backup" if table in IRREPLACEABLE else "run `findingaid index`"
+def _cure(table: str, before: str = "") -> str:
+    return "restore it from a backup" if table in IRREPLACEABLE else f"{before}run `findingaid index`"
+
+
+def _unreadable(store: Store) -> Iterator[str]:
+    """Yield each table with rows that cannot be decoded. Its files are whole, so that no run notices it by itself."""
+    for table in store.tables:
+        try:
+            with store.storage_errors():
+                for _ in store.dataset(table).scanner(**STREAM).to_batches():
+                    pass
+        except (OSError, RuntimeError, ValueError) as error:
+            cure = _cure(table, f"delete the folder {table}.lance of the store, and ")
+            yield f"table {table} is damaged ({store.said(error)}): {cure}"
 
 
 def _why(store: Store, table: str, state: str) -> str:

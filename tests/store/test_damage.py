@@ -246,6 +246,30 @@ def test_damaged_records_are_one_line_to_whoever_reads_them(of_one: Cli, tmp_pat
         assert "is damaged: " in error_of(of_one.run(*command))
 
 
+@pytest.mark.parametrize("table", ["surfaces", "ledger"])
+def test_bytes_altered_within_a_table_are_named_with_a_remedy_that_heals(
+    of_one: Cli, tmp_path: Path, table: str
+) -> None:
+    cli, folder = of_one, tmp_path / "index" / f"{table}.lance"
+    for number in range(20):
+        cli.write(f"{number}.md", text_about(f"ledger number {number}") * 20)
+    cli.run("index")
+    for file in (folder / "data").iterdir():
+        content = bytearray(file.read_bytes())
+        content[:400] = (byte ^ 255 for byte in content[:400])
+        file.write_bytes(content)
+
+    problems = cli.json("verify")["problems"]
+    shutil.rmtree(folder)
+    indexed = cli.run("index")
+
+    (problem,) = problems
+    assert problem.startswith(f"table {table} is damaged (")
+    assert problem.endswith(f"delete the folder {table}.lance of the store, and run `findingaid index`")
+    assert indexed.exit_code == 0, indexed.output
+    assert cli.json("verify")["ok"]
+
+
 def test_a_damaged_tag_is_a_problem_and_not_a_traceback(of_one: Cli, tmp_path: Path) -> None:
     cli = of_one
     (tmp_path / "index" / "records.lance" / "_refs" / "tags" / "published.json").write_bytes(b"{")
