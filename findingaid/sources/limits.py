@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -64,6 +64,12 @@ def answer_in_time(ask: Callable[[], T], received: Callable[[], int] = int, seco
         if answer.done():
             return answer.result()
     raise TimeoutError(f"no answer within {patience:.0f} s")
+
+
+def breaks_off(page: bytes, headers: Mapping[str, str]) -> bool:
+    """Return whether a page lacks its end, in an answer of which the client cannot tell, since no end was announced."""
+    announced = "Content-Length" in headers or "Transfer-Encoding" in headers
+    return not announced and b"<html" in (lower := page.lower()) and b"</html" not in lower
 
 
 @dataclass

@@ -41,6 +41,7 @@ from findingaid.sources.limits import (
     UNPACKED_BYTES,
     ListingLimits,
     answer_in_time,
+    breaks_off,
 )
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 from findingaid.sources.tree_filter import TreeFilter
@@ -111,8 +112,6 @@ GIT_LINK = 0o120000
 
 LINKS = re.compile(r"""<a\s+(?:[^>]*?\s+)?href=["']([^"']+)""", re.IGNORECASE)
 """Links of a folder page; fsspec looks for the same ones."""
-
-HTML_END = b"</html"
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 """Links on a web server's folder page that lead to none of its files, such as sort orders or a mail address."""
@@ -511,8 +510,7 @@ class Web(FileSystem):
             raise ValueError(f"expected a page of links, got {found.partition(';')[0]}")
         if response.history and prefix.lower() not in response.url.path.lower():
             raise OSError(f"the server leads to {response.url.path} of {response.url.host}: does it want a sign-in?")
-        announced = response.headers.keys() & {"Content-Length", "Transfer-Encoding"}  # the client then sees the end
-        if not page or not (announced or HTML_END in page.lower()):
+        if not page or breaks_off(page, response.headers):
             raise OSError("its page of links is empty, or broken off")
         for link in LINKS.findall(page.decode("utf-8", "ignore")):
             url = f"{folder}{link.removeprefix('./')}"

@@ -34,6 +34,8 @@ class Server:
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     endless: set[str] = field(default_factory=set)
     """Paths of which the headers never end."""
+    unmeasured: set[str] = field(default_factory=set)
+    """Paths of which no length is announced: the end of the connection is theirs."""
     address: str = ""
 
     def page(self, path: str, body: str, head: str = "", **headers: str) -> None:
@@ -75,7 +77,8 @@ def server() -> Iterator[Server]:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
+            if self.path not in made.unmeasured:
+                self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
@@ -417,6 +420,25 @@ def test_an_answer_that_breaks_off_within_its_gzip_is_not_half_a_page(harbour: S
     harbour.answers["/ferry"] = (200, {**HTML, "Content-Encoding": "br"}, packed)
     with pytest.raises(ReadError, match="sent as br, which was not asked for"):
         source.read(f"{harbour.address}/ferry")
+
+
+def test_a_page_that_breaks_off_without_an_announced_length_deletes_nothing(cli: Cli, harbour: Server) -> None:
+    harbour.unmeasured |= {"/ferry", "/prices/"}
+    cli.settings["corpora"] = {"docs": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
+    cli.run("index")
+    ids = artifact_ids(cli)
+    assert len(ids) == 4
+    status, headers, content = harbour.answers["/ferry"]  # type: ignore[misc]  # no function
+    harbour.answers["/ferry"] = (status, headers, content[: content.index(b'<a href="/prices/')])
+
+    broken = cli.run("index")
+    assert broken.exit_code == 1
+    assert "the answer broke off" in broken.output
+    assert artifact_ids(cli) == ids
+
+    harbour.answers["/ferry"] = (status, headers, b"<p>It leaves at ten.</p><a href='/prices/'>Prices</a>")
+    assert cli.run("index").exit_code == 0
+    assert artifact_ids(cli) == ids
 
 
 def test_headers_without_end_are_left_in_time(harbour: Server, monkeypatch: pytest.MonkeyPatch) -> None:
