@@ -684,7 +684,7 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
         "Package-5cd126c0f823",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-b2b9482d07ab",
+        "WithSynopsis-a7af566c2dd5",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
         "together-e0c61474471f",
@@ -697,12 +697,12 @@ def test_the_ids_of_shipped_producers_are_these() -> None:
 
     assert [made(family, name).id for family in families for name in family.known() if name != "custom"] == [
         "anchored-1-extractive-v2",
-        "extractive-3-v3",
+        "extractive-3-v4",
         "none",
         "openai-m-455a34e6f9f8",
         "extractive-v2",
         "openai-m-25de0af94fe3",
-        "extractive-15-400-v2",
+        "extractive-15-400-v3",
         "openai-m-d7ab3d88621e",
         "extractive-5-v1",
         "openai-m-e991ac748a90",

@@ -57,7 +57,7 @@ class Extractive:
 
     @property
     def id(self) -> str:
-        return f"extractive-{self.sentences}-v3"
+        return f"extractive-{self.sentences}-v4"
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         types = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))

@@ -1,4 +1,4 @@
-"""Splitting of English texts into sentences, in time linear in their length.
+"""Splitting of texts into sentences, in time linear in their length: English ones, and others that look alike.
 
 For each sentence, sentencex scans the rest of the text for marks such as brackets, so that its time is quadratic in the
 length. Long texts are therefore split in a moving window.
@@ -13,6 +13,16 @@ LONG_TEXT = 20_000
 """Most characters of a text that is split without a window."""
 
 WINDOW = 10_000
+
+INNER = re.compile(
+    r"\b(?:incl|excl|approx|cf|vs|e\.g|i\.e|resp|ca|inkl|exkl|zzgl|bzw|ggf|evtl|vgl|abb|nr)\.\s*$", re.IGNORECASE
+)
+"""An English or German abbreviation at the end of a text that never ends a sentence."""
+
+ORDINAL = re.compile(r"(?P<within>\b(?:im|vom|zum|zur|der|dem|den)\s)?\b\d{1,3}\.\s*$")
+"""A number at the end of a text that may be an ordinal, as in "am 12. Mai" or "im 2. Stock"."""
+
+MONTH = re.compile(r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b")
 
 ABBREVIATED = re.compile(
     r"\b(?:\w|approx|ca|cf|vs|etc|no|nos|vol|ed|eds|fig|figs|eq|sec|ch|dept|inc|ltd|corp|co|jr|sr|st|mt|prof|dr|mr|mrs|ms"
@@ -40,7 +50,24 @@ LONGEST_END = 100
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of an English text; joined, they are the text."""
+    """Yield the sentences of a text; joined, they are the text."""
+    parts: list[str] = []
+    for part in _split(text):
+        if parts and not _goes_on(parts[-1][-LONGEST_END:], part):
+            yield "".join(parts)
+            parts = []
+        parts.append(part)
+    if parts:
+        yield "".join(parts)
+
+
+def _goes_on(end: str, part: str) -> bool:
+    """Return whether a sentence that ends so far with a full stop goes on."""
+    number = ORDINAL.search(end)
+    return bool(INNER.search(end) or (number and (number["within"] or part[:1].islower() or MONTH.match(part))))
+
+
+def _split(text: str) -> Iterator[str]:
     from sentencex import segment
 
     at = 0
@@ -53,7 +80,7 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield the sentences of an English text as `split_sentences` does, but separate more after abbreviations.
+    """Yield the sentences of a text as `split_sentences` does, but separate more after abbreviations.
 
     "She works for Acme Corp. Frank writes texts." has two sentences, "The Acme Corp. Board met." has one: the words
     before the abbreviation must contain a verb, and those after it must begin with a subject and a verb.

@@ -93,6 +93,12 @@ def test_whole_sentences_of_the_prose_are_found_and_nothing_else() -> None:
         ("The old Acme Corp. Board met in May.", ["The old Acme Corp. Board met in May."]),
         ("Acme Corp. Revenue grew by a half.", ["Acme Corp. Revenue grew by a half."]),
         ("The office of Dr. Smith is closed.", ["The office of Dr. Smith is closed."]),
+        ("The fee is 40 euros incl. VAT. It is due in June.", ["The fee is 40 euros incl. VAT.", "It is due in June."]),
+        ("Die Miete ist am 3. Juli fällig, inkl. Heizung.", ["Die Miete ist am 3. Juli fällig, inkl. Heizung."]),
+        ("Es liegt im 2. Stock. Bitte klingeln Sie dort.", ["Es liegt im 2. Stock.", "Bitte klingeln Sie dort."]),
+        ("Mødet er den 12. maj i byen.", ["Mødet er den 12. maj i byen."]),
+        ("The coat cost 12. Mayors wore it daily.", ["The coat cost 12.", "Mayors wore it daily."]),
+        ("The total is 40. Mailing costs two.", ["The total is 40.", "Mailing costs two."]),
     ],
 )
 def test_the_words_around_an_abbreviation_tell_whether_it_ends_a_sentence(text: str, sentences: list[str]) -> None:
