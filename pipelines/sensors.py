@@ -138,10 +138,9 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     if aid.store.exists() and Leases(aid.store).held(corpus):
         return {}
     plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
-    found, (stale, deleted) = changed_partitions(instance, aid, plan), stale_artifacts(instance, aid, plan)
-    outdated = sorted(indexer.outdated().intersection(artifact_id for artifact_id, _ in stale))
-    if deleted or outdated or len(found) > FEW:
-        return [indexer.recipe.id, sorted(found.items()), deleted, outdated]
+    found, outdated = changed_partitions(instance, aid, plan), sorted(indexer.outdated(plan.stale))
+    if plan.deleted or outdated or len(found) > FEW:
+        return [indexer.recipe.id, sorted(found.items()), list(plan.deleted), outdated]
     if not found:
         return {}
     asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW

@@ -8,7 +8,7 @@ concurrent runs take turns.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -109,11 +109,13 @@ class Indexer:
     def _key(self, listing: Listing) -> str:
         return failure_key(listing, self.corpus.source, self.recipe.id)
 
-    def outdated(self) -> set[str]:
-        """Return the artifacts that no run has brought up to date with this recipe."""
+    def outdated(self, listings: Collection[Listing]) -> set[str]:
+        """Return the listed artifacts that are not new, and that no run has tried as they are in this recipe."""
         known = self.ledger.columns(self.name, "artifact_id", "recipe")
         made = zip(known["artifact_id"].to_pylist(), known["recipe"].to_pylist(), strict=True)
-        return {artifact_id for artifact_id, recipe in made if recipe != self.recipe.id}
+        other = {artifact_id for artifact_id, recipe in made if recipe != self.recipe.id}
+        tried = self.waiting(listings).union(self.tried(listings))
+        return other.intersection(x.artifact_id for x in listings) - tried
 
     def begin(self, plan: CorpusPlan) -> None:
         """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.

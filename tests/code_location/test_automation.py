@@ -168,6 +168,17 @@ def test_deletions_and_a_new_strategy_start_one_run_of_the_job_and_automation_re
     assert look(location, deployed.cursor).skip_message == "0 artifacts changed"
 
 
+def test_what_a_run_just_failed_starts_no_run_of_the_job_though_dagster_does_not_show_it_yet(
+    location: Location,
+) -> None:
+    """A run of automation ends in Dagster after it has released its lease."""
+    location.begin()
+    location.cli.write("ledger.md", b"\x00binary")
+    assert location.cli.run("index").exit_code == 1
+
+    assert not look(location).run_requests
+
+
 def corpora_of(found: dg.SensorExecutionData) -> list[str]:  # type: ignore[name-defined]
     """Return the corpora that the one run is for that a tick of the sensor starts."""
     (request,) = found.run_requests or ()
