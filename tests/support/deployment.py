@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from tests.paths import ROOT
 
 PATIENCE = 400
+QUICK = ROOT / "tests" / "support" / "quick"
 LOCATION = {"repositoryLocationName": "findingaid", "repositoryName": "__repository__"}
 ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
 
@@ -183,8 +184,9 @@ class Deployment:
 
 
 def dagster_dev(home: Path, config: Path, workspace: Path = ROOT / "workspace.yaml") -> Iterator[Deployment]:
-    """Run `dagster dev` on a free port until the test ends, and yield a client for it."""
+    """Run `dagster dev`, with a quick daemon, on a free port until the test ends, and yield a client for it."""
     environment = {**os.environ, "DAGSTER_HOME": str(home), "FINDINGAID_CONFIG": str(config)}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(QUICK), os.environ.get("PYTHONPATH")]))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
