@@ -35,6 +35,9 @@ CELL_END = re.compile(r"(?<!\\)\|")
 LINE = re.compile(r"[^\r\n]+")
 WHOLE_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
+QUOTED = re.compile(r"""(?:\A|(?<=[\n\r,;|\t]))"(?:[^"]++|"")*+("?)""")
+"""Cell in quotes, with its end or up to the end of the text. A quote within another cell, as for inches, is none."""
+
 LONGEST_TABLE = 100_000
 """Characters above a part of a table in which its first row is looked for."""
 
@@ -59,7 +62,7 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
 
 def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
     """Yield the rows of a table. They have the names of its columns if it is certain which cell is in which."""
-    if before.count('"') % 2:
+    if any(not cell[1] for cell in QUOTED.finditer(before)):
         return  # the part begins within a cell
     columns = {each: next(_records(before or text, each), ([], None))[0] for each in delimiters}
     rows = {each: list(_records(text, each)) for each in delimiters}

@@ -62,6 +62,11 @@ def test_a_part_that_begins_within_a_cell_states_nothing() -> None:
     assert list(entries('now Y, 9",12\n', "text/csv", 'a,b,c\nX,"sold ')) == []
 
 
+@pytest.mark.parametrize("row", ['Pipe 5",3', '"Pipe, ""wide""",3', 'Pipe,"3"', 'Pipe 5","3"'])
+def test_a_part_behind_any_quotes_that_are_closed_has_its_columns(row: str) -> None:
+    assert list(entries("Bo,4\n", "text/csv", f"name,cost\n{row}\n")) == [("name: Bo; cost: 4", (0, 4))]
+
+
 def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
     assert list(entries("Bo,4\n", "text/csv", "name,cost\nAnn,3\n")) == [("name: Bo; cost: 4", (0, 4))]
     above = "# Costs\n\n| name | cost |\n| --- | --- |\n| Ann | 3 |\n"
