@@ -1,4 +1,4 @@
-"""Splitting of texts into sentences, in time linear in their length: English ones, and others that look alike.
+"""Splitting of texts into sentences, in time linear in their length, by the rules of English and a few of German.
 
 For each sentence, sentencex scans the rest of the text for marks such as brackets, so that its time is quadratic in the
 length. Long texts are therefore split in a moving window.
@@ -14,22 +14,23 @@ LONG_TEXT = 20_000
 
 WINDOW = 10_000
 
-INNER = re.compile(
-    r"\b(?:incl|excl|approx|cf|vs|e\.g|i\.e|resp|ca|inkl|exkl|zzgl|bzw|ggf|evtl|vgl|abb|nr)\.\s*$", re.IGNORECASE
+ENDS_INSIDE = re.compile(
+    r"\b(?:incl|excl|approx|cf|vs|e\.g|i\.e|resp|inkl|exkl|zzgl|bzw|ggf|evtl|vgl|(?-i:[Cc]a|[Aa]bb|[Nn]r))\.\s*$",
+    re.IGNORECASE,
 )
-"""An English or German abbreviation at the end of a text that never ends a sentence."""
+"""An English or German abbreviation at the end of a text that ends no sentence, as the names CA and ABB may."""
 
-ORDINAL = re.compile(r"(?P<within>\b(?:im|vom|zum|zur|der|dem|den)\s)?\b\d{1,3}\.\s*$")
-"""A number at the end of a text that may be an ordinal, as in "am 12. Mai" or "im 2. Stock"."""
+ORDINAL = re.compile(r"(?P<article>\b(?i:im|vom|zum|zur|der|dem|den)\s)?\b\d{1,3}\.\s*$")
+"""A number at the end of a text that may be an ordinal, as in "am 12. Mai", and is one as in "im 2. Stock"."""
 
 MONTH = re.compile(r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b")
 
 ABBREVIATED = re.compile(
-    r"\b(?:\w|approx|ca|cf|vs|etc|no|nos|vol|ed|eds|fig|figs|eq|sec|ch|dept|inc|ltd|corp|co|jr|sr|st|mt|prof|dr|mr|mrs|ms"
-    r"|gen|rep|sen|gov|pp|min|max|resp|al|est|incl|excl|ver|rev|e\.g|i\.e|u\.s|a\.m|p\.m)\.$",
+    r"\b(?:\w|ca|etc|no|nos|vol|ed|eds|fig|figs|eq|sec|ch|dept|inc|ltd|corp|co|jr|sr|st|mt|prof|dr|mr|mrs|ms"
+    r"|gen|rep|sen|gov|pp|min|max|al|est|ver|rev|u\.s|a\.m|p\.m)\.$",
     re.IGNORECASE,
 )
-"""An abbreviation at the end of a text, whose full stop may not end the sentence."""
+"""A further abbreviation at the end of a text, whose full stop may not end the sentence."""
 
 MAY_END = re.compile(r"\b(?i:inc|ltd|corp|co|llc|plc|etc|jr|sr|u\.s|a\.m|p\.m)\.$")
 """An abbreviation at the end of a text that may also end a sentence, which the word that follows decides."""
@@ -62,9 +63,9 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def _goes_on(end: str, part: str) -> bool:
-    """Return whether a sentence that ends so far with a full stop goes on."""
+    """Return whether a part continues the sentence whose end so far is given."""
     number = ORDINAL.search(end)
-    return bool(INNER.search(end) or (number and (number["within"] or part[:1].islower() or MONTH.match(part))))
+    return bool(ENDS_INSIDE.search(end) or (number and (number["article"] or part[:1].islower() or MONTH.match(part))))
 
 
 def _split(text: str) -> Iterator[str]:

@@ -96,6 +96,8 @@ def test_whole_sentences_of_the_prose_are_found_and_nothing_else() -> None:
         ("The fee is 40 euros incl. VAT. It is due in June.", ["The fee is 40 euros incl. VAT.", "It is due in June."]),
         ("Die Miete ist am 3. Juli fällig, inkl. Heizung.", ["Die Miete ist am 3. Juli fällig, inkl. Heizung."]),
         ("Es liegt im 2. Stock. Bitte klingeln Sie dort.", ["Es liegt im 2. Stock.", "Bitte klingeln Sie dort."]),
+        ("Der 3. Band ist verliehen.", ["Der 3. Band ist verliehen."]),
+        ("The turbine is by ABB. Siemens made the rest.", ["The turbine is by ABB.", "Siemens made the rest."]),
         ("Mødet er den 12. maj i byen.", ["Mødet er den 12. maj i byen."]),
         ("The coat cost 12. Mayors wore it daily.", ["The coat cost 12.", "Mayors wore it daily."]),
         ("The total is 40. Mailing costs two.", ["The total is 40.", "Mailing costs two."]),
