@@ -376,23 +376,27 @@ class Converter:
             late.set()
             _kill(process)
 
-        line, sent = PAGE_DONE, False
-        while line == PAGE_DONE:
-            seconds = most if until is None else max(0.0, min(most, until - time.monotonic()))
+        def time_left() -> float:
+            return most if until is None else max(0.0, min(most, until - time.monotonic()))
+
+        def next_line(seconds: float, *request: bytes) -> bytes:
             watch = threading.Timer(seconds, stop)
             watch.daemon = True
             watch.start()
-            line = b""
             try:
-                with suppress(OSError):  # the process is gone, and gives no answer
-                    if not sent:
-                        requests.write(orjson.dumps([suffix, len(payload), max_bytes, seconds]) + b"\n")
-                        requests.write(payload)
-                        requests.flush()
-                        sent = True
-                    line = answers.readline()
+                requests.writelines(request)
+                requests.flush()
+                return bytes(answers.readline())
+            except OSError:  # the process is gone, and gives no answer
+                return b""
             finally:
                 watch.cancel()
+
+        seconds = time_left()
+        line = next_line(seconds, orjson.dumps([suffix, len(payload), max_bytes, seconds]) + b"\n", payload)
+        while line == PAGE_DONE:
+            seconds = time_left()
+            line = next_line(seconds)
         if line.endswith(b"\n"):
             answer: dict[str, Any] = orjson.loads(line)
             return answer
