@@ -74,10 +74,10 @@ class Line(NamedTuple):
 
 
 def open_picture(payload: bytes) -> Image:
-    """Open a picture. Raises OSError if it is not one, and ReadError for too many pixels."""
+    """Open a picture. Raises OSError if it is not one. Its pages are not decoded, and may have too many pixels."""
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # counted here instead, for every page
+    Image.MAX_IMAGE_PIXELS = None  # `picture_page` counts them, for each page
     return Image.open(io.BytesIO(payload), formats=FORMATS)
 
 
@@ -227,7 +227,7 @@ def _height(box: Box) -> float:
 
 @dataclass
 class Recognition:
-    """Recognition of the scanned pages of one document: what was found, and what was not.
+    """Recognition of the scanned pages of one document, with counts of all that was left out.
 
     `page_done` is called after each page.
     """
@@ -280,7 +280,7 @@ class Recognition:
 
     @property
     def notes(self) -> list[Note]:
-        """Notes on what was recognized and what was not."""
+        """Notes with the counts of pages that were recognized, and of all that was left out."""
         counts = {
             "lines not recognized well enough, not read": self.uncertain,
             "scanned pages on which no text was recognized": len(self.without_text),
