@@ -126,7 +126,7 @@ def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object
 
     They come with the recipe: another one is tried though the same artifacts are stale.
     """
-    found = stale_artifacts(instance, aid, aid.open_run().plan(corpus))
+    found = stale_artifacts(instance, aid, corpus)
     return [aid.indexer(corpus).recipe.id, *found] if any(found) else None
 
 

@@ -5,7 +5,6 @@ import time
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.indexing.plan import CorpusPlan
 from findingaid.store import Leases
 from findingaid_dagster.assets import known_failures
 from findingaid_dagster.internals.events import last_sign
@@ -45,14 +44,14 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Find
 
 
 def stale_artifacts(
-    instance: dg.DagsterInstance, aid: FindingAid, plan: CorpusPlan
+    instance: dg.DagsterInstance, aid: FindingAid, corpus: str
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the stale artifacts of a plan with their stamps, and the deleted ones.
+    """Return the stale artifacts with their stamps, and the deleted ones. Raises SourceError.
 
     Known failures are not stale, nor artifacts whose outputs are pending, since a run would start at once that may have
     nothing to do.
     """
-    indexer = aid.indexer(plan.corpus)
+    plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
     known = known_failures(instance, indexer, plan.stale) - plan.lost.keys()
     waiting = indexer.waiting(listing for listing in plan.stale if listing.settled)
     listed = [(x.artifact_id, x.stamp) for x in plan.stale if x.artifact_id not in known | waiting]

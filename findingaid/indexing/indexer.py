@@ -111,6 +111,8 @@ class Indexer:
 
     def outdated(self, listings: Collection[Listing]) -> set[str]:
         """Return the listed artifacts that are not new, and that no run has tried as they are in this recipe."""
+        if not listings:
+            return set()
         known = self.ledger.columns(self.name, "artifact_id", "recipe")
         made = zip(known["artifact_id"].to_pylist(), known["recipe"].to_pylist(), strict=True)
         other = {artifact_id for artifact_id, recipe in made if recipe != self.recipe.id}
