@@ -182,6 +182,7 @@ def test_edited_code_is_read_anew_and_what_it_indexed_is_not_taken_back(
         eventually(lambda: lines() == {"second alpha"})
         saved = helper.stat().st_mtime_ns
         helper.write_text("MARK = 'SECOND'\n")
+        # At another moment of the same second.
         os.utime(helper, ns=(saved, saved // 10**9 * 10**9 + (saved + 1) % 10**9))
         eventually(lambda: lines() == {"SECOND alpha"})
         helper.write_text("MARK = (")
