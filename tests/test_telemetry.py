@@ -52,8 +52,9 @@ class Recorded:
         ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sdk() -> Iterator[Recorded]:
+    """Record for all of the process, since it sets its providers once and other tests may come between those here."""
     recorded = Recorded(InMemorySpanExporter(), InMemoryMetricReader())
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(recorded.exporter))
