@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from opentelemetry import metrics, trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -35,6 +35,13 @@ class Recorded:
 
     exporter: InMemorySpanExporter
     reader: InMemoryMetricReader
+    collected: list[Any] = field(default_factory=list)
+    """Metrics since the beginning of the test."""
+
+    def clear(self) -> None:
+        self.exporter.clear()
+        self.reader.get_metrics_data()
+        self.collected.clear()
 
     def spans(self) -> dict[str, ReadableSpan]:
         return {span.name: span for span in self.exporter.get_finished_spans()}
@@ -46,16 +53,15 @@ class Recorded:
 
     def points(self, metric: str) -> list[Any]:
         found = self.reader.get_metrics_data()
-        scopes = [scope for resource in found.resource_metrics for scope in resource.scope_metrics]
-        return [
-            point for scope in scopes for one in scope.metrics if one.name == metric for point in one.data.data_points
-        ]
+        scopes = [scope for resource in found.resource_metrics for scope in resource.scope_metrics] if found else []
+        self.collected += [one for scope in scopes for one in scope.metrics]
+        return [point for one in self.collected if one.name == metric for point in one.data.data_points]
 
 
 @pytest.fixture(scope="session")
 def sdk() -> Iterator[Recorded]:
     """Record for all of the process, since it sets its providers once and other tests may come between those here."""
-    recorded = Recorded(InMemorySpanExporter(), InMemoryMetricReader())
+    recorded = Recorded(InMemorySpanExporter(), InMemoryMetricReader({Histogram: AggregationTemporality.DELTA}))
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(recorded.exporter))
     trace.set_tracer_provider(provider)
@@ -66,7 +72,7 @@ def sdk() -> Iterator[Recorded]:
 
 @pytest.fixture
 def recorded(sdk: Recorded) -> Recorded:
-    sdk.exporter.clear()
+    sdk.clear()
     return sdk
 
 
