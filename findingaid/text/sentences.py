@@ -20,6 +20,11 @@ ENDS_INSIDE = re.compile(
 )
 """An English or German abbreviation at the end of a text that ends no sentence, as the names CA and ABB may."""
 
+BEFORE_NUMBER = re.compile(
+    r"\b(?:Abs|Abschn|Art|Bd|Bl|Fax|Hs|Kap|Mobil|Pos|Rn|Rz|Str|Tel|Tz|Zi|Ziff|[Ss]|[Nn]rn?|[Tt]el)\.\s*$"
+)
+"""An abbreviation at the end of a text that ends no sentence before a number, as in "§ 5 Abs. 2"."""
+
 ORDINAL = re.compile(r"(?P<article>\b(?i:im|vom|zum|zur|der|dem|den)\s)?\b\d{1,3}\.\s*$")
 """A number at the end of a text that may be an ordinal, as in "am 12. Mai", and is one as in "im 2. Stock"."""
 
@@ -64,6 +69,8 @@ def split_sentences(text: str) -> Iterator[str]:
 
 def _goes_on(end: str, part: str) -> bool:
     """Return whether a part continues the sentence whose end so far is given."""
+    if part[:1].isdigit() and BEFORE_NUMBER.search(end):
+        return True
     number = ORDINAL.search(end)
     return bool(ENDS_INSIDE.search(end) or (number and (number["article"] or part[:1].islower() or MONTH.match(part))))
 

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
+from typing import get_args
 
-from findingaid.text.analyzer import ENGLISH, Lexical, identifiers, split_identifiers
+from findingaid.text.analyzer import ENGLISH, Language, Lexical, identifiers, split_identifiers
 from findingaid.text.folding import folded, normalized, normalized_places
 
-ASKING = (
-    "tell explain describe summarize summarise please let us say said says happens mean means also may might must shall"
-)
-"""Words that say how to answer, not about which subject."""
+ASKING: dict[Language, str] = {
+    "English": "tell explain describe summarize summarise please let us say said says happens mean means also may might"
+    " must shall",
+    "German": "wann wer wen wem wessen wo woher wohin warum wieso weshalb wodurch womit wofür wozu woran worauf wovon"
+    " wieviel wieviele viel viele seit wurde wurden muss müssen darf dürfen gibt heißt lautet bitte nenne erkläre"
+    " beschreibe",
+}
+"""Words that say how to answer, not about which subject, and are no stop words."""
 
 MEASURE_ASKED = re.compile(
-    r"(?i)\bhow (?:many|much|few|little|long|often|frequently|far|near|close|old|young|new|recent|big"
+    r"(?i)\b(?:(how) (?:many|much|few|little|long|often|frequently|far|near|close|old|young|new|recent|big"
     r"|large|small|tall|high|low|deep|wide|thick|thin|heavy|light|hot|warm|cold|fast|quick|quickly|slow|slowly|soon"
-    r"|late|early|expensive|cheap|likely|strong|loud|hard|well|good|bad)\b"
+    r"|late|early|expensive|cheap|likely|strong|loud|hard|well|good|bad)"
+    r"|(wie) (?:viele?n?|wenige?|oft|häufig|lange?|weit|nahe?|alt|jung|neu|groß|klein|hoch|niedrig|tief|breit|dick"
+    r"|dünn|schwer|leicht|heiß|warm|kalt|schnell|langsam|bald|spät|früh|teuer|stark|laut|gut|schlecht))\b"
 )
 """Beginning of a question for a measure. Its answer states the measure, and seldom has the adjective: "how hot"."""
+
+FEWEST_FUNCTION_WORDS = 2
+"""Function words of another language that a text must have at least, to be in that language."""
+
+FUNCTION_WORDS_KEPT = 1 << 14
 
 CJK = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Characters of Chinese and Japanese, whose words no blank separates. Part of a set in a pattern."""
@@ -47,6 +60,8 @@ CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001  # as 
 
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 STEMS_KEPT = 1 << 16
+
+ENGLISH_STOP_WORDS = frozenset(ENGLISH.split())
 
 
 def negates(text: str) -> bool:
@@ -82,7 +97,7 @@ def salient_words(text: str, lexical: Lexical) -> list[str]:
     def without_stop_words(text: str) -> list[str]:
         return [word for word in _words(text) if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
 
-    rest = MEASURE_ASKED.sub("how", text) if lexical.language == "English" else text
+    rest = MEASURE_ASKED.sub(lambda asked: asked[1] or asked[2], text)
     return without_stop_words(rest) or without_stop_words(text)
 
 
@@ -167,18 +182,39 @@ def _identifier_places(text: str) -> Iterator[tuple[int, int, str]]:
             yield start, end, part
 
 
-def _is_stop(word: str, lexical: Lexical) -> bool:
-    return word.casefold() in _stop_words(lexical)
+def in_language_of(text: str, lexical: Lexical) -> Lexical:
+    """Return the settings in the language of a text: the one of which it has most function words.
 
-
-@cache
-def _stop_words(lexical: Lexical) -> frozenset[str]:
-    """Return the stop words of a language and of the index.
-
-    The built-in ones count even if the index keeps them: a question is not about "the".
+    A text with few of them, or as many of the configured language, is in the configured one. Single letters, which
+    some languages have as words, do not count.
     """
-    shipped = f"{ENGLISH} {ASKING}".split() if lexical.language == "English" else []
-    return frozenset([*shipped, *(lexical.listed or ())])
+    words = dict.fromkeys(word.casefold() for word in _words(text) if len(word) > 1)
+    counts = {language: sum(_is_function_word(language, word) for word in words) for language in get_args(Language)}
+    most: Language = max(counts, key=lambda language: (counts[language], language == lexical.language))
+    return replace(lexical, language=most) if counts[most] >= FEWEST_FUNCTION_WORDS else lexical
+
+
+def _is_stop(word: str, lexical: Lexical) -> bool:
+    """Return whether a word is a stop word of the language or of the index.
+
+    Those of the language count even if the index keeps them: a question is not about "the".
+    """
+    word = word.casefold()
+    return word in (lexical.listed or ()) or _is_function_word(lexical.language, word)
+
+
+@lru_cache(FUNCTION_WORDS_KEPT)
+def _is_function_word(language: Language, word: str) -> bool:
+    """Return whether a word is a stop word of a language or asks. Of English, Lance knows only a few."""
+    if word in ASKING.get(language, "").split():
+        return True
+    if language == "English":
+        return word in ENGLISH_STOP_WORDS
+    import lance
+
+    return not lance.tokenize(
+        word, language=language, stem=False, ascii_folding=False, max_token_length=None, remove_stop_words=True
+    )
 
 
 def _is_name(word: str) -> bool:

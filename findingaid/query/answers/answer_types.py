@@ -1,7 +1,7 @@
 """Expected answer types: what a question asks for, such as a time or a person, and whether a sentence states one.
 
 A sentence about the boiler without a date does not say when it was serviced, however alike it is to the question. The
-rules are for English; a question that none fits, such as "how does it work", has no type.
+rules are for English and German; a question that none fits, such as "how does it work", has no type.
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from findingaid.text.words import salient_words, stems
 
 MONTHS = (
     "jan(?:uary)?|feb(?:ruary)?|(?-i:March|May)|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    "|nov(?:ember)?|dec(?:ember)?"
+    "|nov(?:ember)?|dec(?:ember)?|januar|jänner|februar|märz|mai|juni|juli|oktober|dezember"
 )
 """Names of months. "May" and "March" need a capital: a member may march."""
 
-DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|weekends?"
-UNITS = "seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies)"
+DAYS = (
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|weekends?"
+    "|(?:mon|diens|donners|frei|sams|sonn|werk)tags?|mittwochs?|wochenenden?|(?-i:Sonnabend)"
+)
+UNITS = (
+    "seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies)"
+    "|sekunden?|minuten?|stunden?|tage?n?|nächten?|wochen?|monate?n?|jahre?n?|jahrzehnten?|jahrhunderten?"
+)
 NUMBERS = (
     "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
     "|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?"
     "|one|once|twice|half|third|quarter|double|both|all|none|no|zero|several|few|many|couple"
+    "|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|(?:drei|vier|fünf|sech|sieb|acht|neun)zehn"
+    "|(?:ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)und\\w+zig|zwanzig|dreißig|(?:vier|fünf|sech|sieb|acht|neun)zig"
+    "|\\w*hundert|\\w*tausend|millionen?|milliarden?|einmal|zweimal|dreimal|halbe?[nrs]?|beide[nr]?|alle[nr]?|keine?[nrs]?"
+    "|mehrere|wenige"
 )
 
 
@@ -34,9 +44,9 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 DATE = re.compile(
     rf"\b\d{{4}}-\d\d(?:-\d\d)?\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b"
-    rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s)?(?:{MONTHS})\b(?:\s\d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\s\d{{4}}\b)?"
-    r"|\b(?:1\d|20)\d\ds?\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|o'clock)\b|\bweek \d+"
-    rf"|\b(?:{DAYS}|yesterday|centur(?:y|ies)|decades?|era|reign|bce?|ad)\b",
+    rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)?\s)?(?:{MONTHS})\b(?:\s\d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\s\d{{4}}\b)?"
+    r"|\b(?:1\d|20)\d\ds?\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|o'clock|uhr)\b|\b(?:week|woche|kw) \d+"
+    rf"|\b(?:{DAYS}|yesterday|centur(?:y|ies)|decades?|era|reign|bce?|ad|gestern|jahrhundert|jahrzehnt)\b",
     re.IGNORECASE,
 )
 """Date or time of day."""
@@ -46,21 +56,31 @@ CONDITION = _words(
     "|daily|hourly|nightly|weekly|monthly|yearly|annually|always|never|immediately|at once"
     "|at the (?:end|start|beginning)|spring|summer|autumn|winter|christmas|easter|midnight|noon|today|tomorrow|tonight"
     "|mornings?|evenings?"
+    "|wenn|sobald|solange|nachdem|bevor|während|bis|nach|vor|jede[nmrs]?|täglich|wöchentlich|monatlich|jährlich|immer|nie"
+    "|sofort|(?:zu|am) (?:beginn|anfang|ende)|frühling|frühjahr|sommers?|herbst|weihnachten|ostern|mitternacht|heute"
+    "|morgens?|mittags?|abends?|nachts"
 )
 """Words that say when something happens, without a date. They do not say when something happened."""
 
 QUANTITY = re.compile(rf"\d|\b(?:{NUMBERS})\b", re.IGNORECASE)
-FREQUENCY = re.compile(rf"\d|{CONDITION.pattern}|\b(?:often|rarely|seldom|once|twice)\b", re.IGNORECASE)
-COUNT = re.compile(rf"\d|\b(?:{NUMBERS}|an?)\b", re.IGNORECASE)
+FREQUENCY = re.compile(
+    rf"\d|{CONDITION.pattern}|\b(?:often|rarely|seldom|once|twice|oft|selten|alle|einmal|\w+mal)\b", re.IGNORECASE
+)
+COUNT = re.compile(rf"\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b", re.IGNORECASE)
 UNIT = _words(UNITS)
-END = re.compile(rf"\b(?:until|till|forever|ever)\b|{DATE.pattern}", re.IGNORECASE)
+AGE = re.compile(
+    rf"(?:\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b)[\s-]*(?:\w+\s)?(?:{UNITS})\b|\b(?:aged?|alter)\b.*\d", re.IGNORECASE
+)
+END = re.compile(rf"\b(?:until|till|forever|ever|unbefristet|dauerhaft)\b|{DATE.pattern}", re.IGNORECASE)
 REASON = _words(
     "because|since|so|as|due to|owing to|in order|to|for|reasons?|caus(?:es?|ed|ing)|therefore|thus|hence|otherwise"
     "|lest|le(?:d|ads?) to|result(?:s|ed|ing)?|why|allows?|means?|by"
+    "|weil|da|denn|wegen|aufgrund|damit|deshalb|daher|darum|dadurch|durch|sonst|um|gr(?:und|ünde)|ursachen?"
 )
 PLACE = _words(
     "in|at|on|under|behind|beside|near|from|to|into|inside|within|outside|between|above|below|over|along|across|through"
     "|next to|around|against|towards?|here|home"
+    "|im|auf|bei|beim|zu|zum|zur|nach|aus|unter|über|hinter|vor|neben|zwischen|an de[mrn]|am|durch|hier|zuhause"
 )
 PEOPLE = _words(
     "[a-z]+(?:ers|ors|ists|ians)|owner|people|persons?|teams?|members?|parents?|family|administrator|group|company"
@@ -73,14 +93,29 @@ NAME = re.compile(rf"(?<![.!?:]\s)(?<!^)\b(?!(?i:{DATE.pattern}))[A-ZÀ-Þ][\w'�
 OPENING = re.compile(r"^[A-ZÀ-Þ][\w'’-]+")  # noqa: RUF001
 """First word of a sentence, which may be a name."""
 
+GERMAN_PEOPLE = _words(
+    r"\w+innen|\w+erin|(?-i:[A-ZÄÖÜ]\w+(?:ist|leute|chef))|leute|personen?|mitglied(?:er)?|eltern|familie|firma|gruppe"
+    "|verein|amt|kind(?:er)?|bruder|brüder|schwestern?|mutter|vater|söhne?|tochter|töchter|ehe(?:frau|mann)|niemand|jemand"
+    "|alle|wir|ich|er|sie|du|ihr"
+)
+GERMAN_NAME = re.compile(
+    r"\b(?:Herrn?|Frau|Dr\.|Prof\.|Fam\.|Familie|Firma|Fa\.)\s[A-ZÄÖÜ][\w-]+"
+    r"|(?<![.!?:]\s)(?<!^)\b[A-ZÄÖÜ][\w'’-]+\s[A-ZÄÖÜ][\w'’-]+|@\w+"  # noqa: RUF001
+)
+"""Words that are a name in German, where nouns have capitals, too: two with capitals, or one after a title."""
+
 PAST = _words("was|were|did|had|last")
+GERMAN_PAST = _words("wurden?|war(?:en)?|hat|haben|hatten?|letzte[nmrs]?|zuletzt|seit")
 
 
-def _states_time(question: str, sentence: str) -> float:
-    asked = question.casefold()
-    if any(found[0].casefold() not in asked for found in DATE.finditer(sentence)):
-        return 1.0
-    return float(not PAST.search(question) and bool(CONDITION.search(sentence)))
+def _states_time(past: re.Pattern[str]) -> Callable[[str, str], float]:
+    def states(question: str, sentence: str) -> float:
+        asked = question.casefold()
+        if any(found[0].casefold() not in asked for found in DATE.finditer(sentence)):
+            return 1.0
+        return float(not past.search(question) and bool(CONDITION.search(sentence)))
+
+    return states
 
 
 def _states_quantity(question: str, sentence: str) -> float:
@@ -102,6 +137,14 @@ def _states_person(question: str, sentence: str) -> float:
     return 0.5 if any(not stems([word]) <= known for word in may_name) else 0.0
 
 
+def _states_german_person(question: str, sentence: str) -> float:
+    known = stems([question])
+    for pattern, share in ((GERMAN_NAME, 1.0), (GERMAN_PEOPLE, 0.5)):
+        if any(not stems([found]) <= known for found in pattern.findall(sentence)):
+            return share
+    return 0.0
+
+
 def _has(pattern: re.Pattern[str]) -> Callable[[str, str], float]:
     return lambda question, sentence: float(bool(pattern.search(sentence)))
 
@@ -119,21 +162,29 @@ MEASURES = (
     "|population|salary|fee|speed|pressure|total|limit"
 )
 DEGREES = "many|much|far|old|big|large|small|tall|high|low|deep|wide|thick|heavy|hot|warm|cold|fast"
+GERMAN_DEGREES = "viele?n?|weit|alt|groß|klein|hoch|tief|breit|dick|lang|schwer|heiß|warm|kalt|schnell|teuer|stark"
 PLACES = "city|town|country|address|room|street|village"
 
 TYPES = (
     AnswerType(
         "a time",
         _words("when|(?:what|which) (?:year|date|day|month|time|century|season|week)|how long ago"),
-        _states_time,
+        _states_time(PAST),
     ),
-    AnswerType("a frequency", _words("how (?:often|frequently)"), _has(FREQUENCY)),
-    AnswerType("a duration", _words("how long"), _states_duration),
+    AnswerType(
+        "a time",
+        _words("wann|(?:welche[smnr]?) (?:jahr|datum|tag|monat|uhrzeit|woche)|wie spät|wie lange ist .{2,60} her"),
+        _states_time(GERMAN_PAST),
+    ),
+    AnswerType("a frequency", _words("how (?:often|frequently)|wie (?:oft|häufig)"), _has(FREQUENCY)),
+    AnswerType("a duration", _words("how long|wie lange"), _states_duration),
+    AnswerType("an age", _words("how old|wie alt"), _has(AGE)),
     AnswerType(
         "a quantity",
         _words(
             rf"how (?:{DEGREES})|what (?:(?:is|was|are|were) )?(?:the )?(?:\w+ )?(?:{MEASURES})"
             "|what (?:do|does|did) .{2,60} cost"
+            rf"|wie (?:{GERMAN_DEGREES})|wieviele?|was (?:hat|haben|hatte) .{{2,60}} gekostet|was kostet(?:en?)?"
         ),
         _states_quantity,
     ),
@@ -143,13 +194,27 @@ TYPES = (
         _states_person,
     ),
     AnswerType(
+        "a person",
+        re.compile(r"^(?:(?:und|aber|von|mit|für|bei|an|zu) )?(?:wer|wem|wen|wessen)\b", re.IGNORECASE),
+        _states_german_person,
+    ),
+    AnswerType(
         "a place",
-        re.compile(rf"^(?:from |to )?where\b|^(?:in |at |from )?(?:what|which) (?:{PLACES})\b", re.IGNORECASE),
+        re.compile(
+            rf"^(?:from |to )?where\b|^(?:in |at |from )?(?:what|which) (?:{PLACES})\b"
+            r"|^(?:von |bis )?(?:wo|woher|wohin)\b"
+            r"|^(?:in |an |aus )?welche[mnrs]? (?:stadt|ort|land|straße|raum|zimmer)\b",
+            re.IGNORECASE,
+        ),
         _has(PLACE),
     ),
     AnswerType(
         "a reason",
-        re.compile(r"^why\b|^(?:for )?(?:what|which) (?:(?:is|was|are|were) the )?reasons?\b", re.IGNORECASE),
+        re.compile(
+            r"^why\b|^(?:for )?(?:what|which) (?:(?:is|was|are|were) the )?reasons?\b"
+            r"|^(?:warum|wieso|weshalb|wodurch)\b|^aus welche[mn] gr(?:und|ünden)\b",
+            re.IGNORECASE,
+        ),
         _has(REASON),
     ),
 )

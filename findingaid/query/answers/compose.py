@@ -28,7 +28,7 @@ from findingaid.query.answers.relevance import (
     estimate_relevance,
     percent,
 )
-from findingaid.text.analyzer import Lexical
+from findingaid.text.analyzer import Language, Lexical
 from findingaid.text.clauses import first_clause
 from findingaid.text.words import WORD, salient, salient_words, stem, stems
 
@@ -199,6 +199,13 @@ class FoundPassage:
     place: str = ""
 
 
+class ForeignPassage(NamedTuple):
+    """Artifact of the best passage that a search found, and its language, which is not that of the question."""
+
+    artifact_id: str
+    language: Language
+
+
 @dataclass(frozen=True)
 class Answer:
     """Sentences with citations, and `gaps`: words of the query that no evidence that may be cited covers.
@@ -211,7 +218,9 @@ class Answer:
     it made up. `passages` are those that a search found, if the answer is weak or has no sentences. `searchable`: the
     query has words other than stop words. `numbered`: `answer` cites evidence by its number, in the order of citation,
     instead of by its id. `unread` are the artifacts that are skipped or failed, if there are no sentences: "29 .gz,
-    1 .pdf"; else "". `fresh_seconds` is the time that the check of freshness took; None without one.
+    1 .pdf"; else "".
+    `foreign`: the best passage is in another language. `fresh_seconds` is the time that the check of freshness took;
+    None without one.
     """
 
     query: str
@@ -232,6 +241,7 @@ class Answer:
     numbered: bool = False
     unread: str = ""
     fresh_seconds: float | None = None
+    foreign: ForeignPassage | None = None
 
     @property
     def answer(self) -> str:
@@ -302,7 +312,11 @@ class Answer:
             return "no sentence of the model is supported by its evidence"
         if self.producer:
             return "the model found no answer in its evidence"
-        return f"nothing that was found states it (looked for: {', '.join(self.terms)})"
+        missing = f"nothing that was found states it (looked for: {', '.join(self.terms)})"
+        if not self.foreign:
+            return missing
+        artifact_id, language = self.foreign
+        return f"{missing}; the best that was found, {artifact_id}, is in {language}: ask in {language}, too"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -336,7 +350,7 @@ class EvidenceSet:
     """Evidence that a search found for an answer: `claims` of `tiers`, and `quotes`, each best first.
 
     `contesting` are claims of any tier that may be shown as the other side of a contradiction. `covered` are the stems
-    of all passages that were found.
+    of all passages that were found. `foreign`: the best of them is in another language.
     """
 
     query: str
@@ -346,6 +360,7 @@ class EvidenceSet:
     lexical: Lexical = field(default_factory=Lexical)
     quotes: Sequence[Quote] = ()
     covered: frozenset[str] = frozenset()
+    foreign: ForeignPassage | None = None
 
     @cached_property
     def terms(self) -> dict[str, str]:
@@ -552,6 +567,7 @@ def assemble_answer(
         relevance=relevance,
         searchable=evidence.searchable,
         numbered=limit.numbered,
+        foreign=evidence.foreign,
         **more,
     )
 

@@ -14,7 +14,7 @@ import orjson
 from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
-from findingaid.query.answers.compose import CitableClaim, EvidenceSet, FoundPassage, Place
+from findingaid.query.answers.compose import CitableClaim, EvidenceSet, ForeignPassage, FoundPassage, Place
 from findingaid.query.answers.quotes import find_quotes
 from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
 from findingaid.query.search.filters.validation import validate_filter
@@ -24,8 +24,9 @@ from findingaid.query.search.request import Request
 from findingaid.query.search.searcher import Searcher
 from findingaid.store.sql import both, one_of
 from findingaid.store.vectors import unit
+from findingaid.text.analyzer import Lexical
 from findingaid.text.structure import place_of_span
-from findingaid.text.words import salient, salient_words, stems
+from findingaid.text.words import in_language_of, salient, salient_words, stems
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
@@ -87,7 +88,7 @@ def find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
 
 def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> EvidenceSet:
     tiers = searcher.eligibility.now().tiers(question.tiers)
-    lexical = searcher.store.lexical
+    lexical = in_language_of(question.query, searcher.store.lexical)
     if not salient_words(question.query, lexical):
         return EvidenceSet(question.query, [], tiers=tiers, lexical=lexical)
     claimed = [corpus for corpus in question.corpora if CLAIM in reader.kinds.get(corpus, ())]
@@ -96,7 +97,14 @@ def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> Ev
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not quoted
     quotes = find_quotes(searcher, reader, question.query, question.corpora, passages, eligible, tiers)
     covered = _covered_by_passages(searcher, reader, question, passages) if quotes else frozenset()
-    return EvidenceSet(question.query, claims, others, tiers, lexical, quotes, covered)
+    foreign = _foreign(passages[0], lexical) if passages else None
+    return EvidenceSet(question.query, claims, others, tiers, lexical, quotes, covered, foreign)
+
+
+def _foreign(best: Hit, lexical: Lexical) -> ForeignPassage | None:
+    """Return the best passage if it is not in the language of the question."""
+    language = in_language_of(best.text, lexical).language
+    return ForeignPassage(best.artifact_id, language) if language != lexical.language else None
 
 
 def _find_claims(
@@ -130,7 +138,7 @@ def _covered_by_passages(
     searcher: Searcher, reader: Reader, question: Question, passages: Sequence[Hit]
 ) -> frozenset[str]:
     """Return the stems of passages: of these, and of those found by a single word that these do not have."""
-    lexical = searcher.store.lexical
+    lexical = in_language_of(question.query, searcher.store.lexical)
     covered = stems([hit.text for hit in passages], lexical)
     missing = [word for key, word in salient(question.query, lexical).items() if key not in covered]
     for word in missing[:MAX_TERMS]:
@@ -146,7 +154,7 @@ def _rank_claim_ids(searcher: Searcher, reader: Reader, question: Question) -> I
         where, tiers = question.where, question.tiers
         return Request((query,), k, mode=mode, corpora=question.corpora, surfaces=(CLAIM,), where=where, tiers=tiers)
 
-    lexical = searcher.store.lexical
+    lexical = in_language_of(question.query, searcher.store.lexical)
     covered: set[str] = set()
     best = question.improved(request(question.query, max(MIN_SEARCHED, SEARCHED_PER_CLAIM * question.depth)))
     for hit in searcher.search(best, reader):
@@ -211,14 +219,15 @@ def find_passages_beside(
     searcher: Searcher, query: str, corpora: Sequence[str], where: str | None
 ) -> list[FoundPassage]:
     """Return the best passages of a search for a question, without those that have nothing to do with it."""
-    if not salient_words(query, searcher.store.lexical):
+    if not salient_words(query, in_language_of(query, searcher.store.lexical)):
         return []
     best = Request((query,), PASSAGES, corpora=corpora, where=where, per_artifact=True, explain=True)
     return searcher.read(lambda reader: _find_passages_beside(searcher, reader, best))
 
 
 def _find_passages_beside(searcher: Searcher, reader: Reader, best: Request) -> list[FoundPassage]:
-    lexical, query = searcher.store.lexical, best.queries[0]
+    query = best.queries[0]
+    lexical = in_language_of(query, searcher.store.lexical)
     terms = salient(query, lexical)
     hits = searcher.search(best, reader)
     scores = probe_scores(reader, best.corpora)

@@ -24,7 +24,7 @@ from findingaid.text.entries import LABELLED, entries
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
 from findingaid.text.structure import page_at, page_in_words
-from findingaid.text.words import LETTERS, found_stems, salient, stems
+from findingaid.text.words import LETTERS, found_stems, in_language_of, salient, stems
 
 if TYPE_CHECKING:
     from findingaid.claims.eligible import Eligible
@@ -113,7 +113,7 @@ def find_quotes(
     A sentence has the tier of a claim that is its own quote, so that decisions on such a claim hold for it. A sentence
     from which a retracted or contested claim was taken is left out.
     """
-    lexical = searcher.store.lexical
+    lexical = in_language_of(query, searcher.store.lexical)
     hidden = _hidden_spans(reader, hits, eligible)
     found = [
         sentence

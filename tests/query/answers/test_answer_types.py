@@ -23,6 +23,18 @@ from findingaid.query.answers.answer_types import asked_type, stated
         ("Who is Elsa's teacher?", "a person", "It is Marcus Wennberg.", "Elsa is in class 4B."),
         ("Where is the key?", "a place", "It hangs behind the box.", "The key is made of brass."),
         ("Why did Lind leave?", "a reason", "Lind left because of a new job.", "Lind has left."),
+        ("How old is the house?", "an age", "It is 60 years old.", "It is a WCI 860."),
+        ("Wann beginnt der Kurs?", "a time", "Er beginnt am 12. Mai.", "Der Kurs ist im Hallenbad."),
+        ("Wann wurde das Dach gedeckt?", "a time", "Das war im Juli 2011.", "Es wurde nach dem Sturm gedeckt."),
+        ("Wie oft wird gereinigt?", "a frequency", "Alle drei Monate.", "Das Sieb ist sauber."),
+        ("Wie lange gilt die Garantie?", "a duration", "Sie gilt sechs Monate.", "Die Garantie ist gut."),
+        ("Wie alt ist die Maschine?", "an age", "Sie ist fünf Jahre alt.", "Es ist eine Miele WCI 860."),
+        ("Wie viel kostet der Kurs?", "a quantity", "Er kostet 1.234,50 €.", "Der Kurs ist gut."),
+        ("Was kostet die Reise?", "a quantity", "Sie kostet neun Euro.", "Die Reise ist schön."),
+        ("Wer hat den Schlüssel?", "a person", "Er liegt bei Frau Ekdahl.", "Der Schlüssel hat eine Nummer."),
+        ("Wer ist die Lehrerin?", "a person", "Das ist Maria Wendt.", "Der Schlüssel hat eine Nummer."),
+        ("Wo hängt er?", "a place", "Er hängt hinter dem Kasten.", "Er ist rot."),
+        ("Warum kein Fleisch?", "a reason", "Weil es Ratten anzieht.", "Fleisch ist verboten."),
     ],
 )
 def test_a_sentence_states_what_is_asked_for_or_does_not(question: str, kind: str, states: str, lacks: str) -> None:

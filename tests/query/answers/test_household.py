@@ -15,11 +15,17 @@ DATA = Path(__file__).parents[2] / "data"
 
 @pytest.fixture(scope="module")
 def aid(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
-    folder = tmp_path_factory.mktemp("household")
+    return indexed(tmp_path_factory.mktemp("household"), "household")
+
+
+@pytest.fixture(scope="module")
+def german(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
+    return indexed(tmp_path_factory.mktemp("haushalt"), "haushalt")
+
+
+def indexed(folder: Path, name: str) -> FindingAid:
     config = folder / "findingaid.yaml"
-    config.write_text(
-        f"store: index\ncorpora:\n  household:\n    source: {{kind: files, root: {DATA / 'household'}}}\n"
-    )
+    config.write_text(f"store: index\ncorpora:\n  {name}:\n    source: {{kind: files, root: {DATA / name}}}\n")
     aid = findingaid.open(config)
     aid.index()
     return aid
@@ -68,3 +74,24 @@ def test_a_weak_answer_names_what_is_asked_for_and_not_stated(aid: FindingAid) -
 
     assert answer.confidence == "low"
     assert answer.note.startswith("weak: this may not answer the question (it asks for a reason, and none is stated;")
+
+
+def test_german_questions_over_german_notes_are_answered_or_refused(german: FindingAid) -> None:
+    found = [(case, german.answer(case.query)) for case in load_cases(DATA / "haushalt.yaml").cases]
+
+    right = [case.answerable and case.answer.casefold() in answer.answer.casefold() for case, answer in found]
+    high = [is_right for (_, answer), is_right in zip(found, right, strict=True) if answer.confidence == "high"]
+    assert sum(right) >= 15
+    assert len(high) >= 8
+    assert all(high)
+    assert sum(not answer.sentences for case, answer in found if not case.answerable) >= 5
+    asking = {"Wann", "Wer", "Wo", "Wie", "Warum", "Was", "der", "die", "viele", "lange"}
+    assert not [answer.gaps for _, answer in found if asking & {*answer.gaps}]
+
+
+@pytest.mark.parametrize("question", ["Who is Elsa's teacher?", "Where are the winter tyres?"])
+def test_an_english_question_over_german_notes_says_that_they_are_german(german: FindingAid, question: str) -> None:
+    answer = german.answer(question)
+
+    assert not answer.sentences
+    assert answer.note.endswith("is in German: ask in German, too")

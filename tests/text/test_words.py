@@ -1,0 +1,31 @@
+"""Words: the language of a text by its function words."""
+
+from __future__ import annotations
+
+import pytest
+
+from findingaid.text.analyzer import Language, Lexical
+from findingaid.text.words import in_language_of, salient
+
+
+@pytest.mark.parametrize("configured", ["English", "German"])
+@pytest.mark.parametrize(
+    ("question", "language", "words"),
+    [
+        ("Wann ist die Rechnung für den Kessel fällig?", "German", ["Rechnung", "Kessel", "fällig"]),
+        ("Wie viele Tage werden die Bilder aufbewahrt?", "German", ["Tage", "Bilder", "aufbewahrt"]),
+        ("When was the boiler serviced?", "English", ["boiler", "serviced"]),
+        ("Quelle est la couleur de la voiture dans le garage?", "French", ["couleur", "voiture", "garage"]),
+    ],
+)
+def test_a_question_is_about_the_words_that_are_no_function_words_of_its_language(
+    configured: Language, question: str, language: Language, words: list[str]
+) -> None:
+    lexical = in_language_of(question, Lexical(configured))
+
+    assert lexical.language == language
+    assert set(words) <= set(salient(question, lexical).values()) <= {*words, "Quelle", "est"}
+
+
+def test_a_text_with_few_function_words_is_in_the_configured_language() -> None:
+    assert in_language_of("die cast, 12 a b c", Lexical()) == Lexical()
