@@ -1,8 +1,9 @@
 """Confidence of answers against being right, in RESULTS.md: `python -m benchmarks.confidence [--data DIR]`.
 
 The first set is tests/data/household: notes, mails, invoices, tables and settings of a family, and 60 questions, of
-which 20 have no answer. An answer is right if it has the known words. With --data, the passages of DIR/clapnq are the
-second set; there an answer is right if it cites a gold sentence.
+which 20 have no answer; haushalt is one in German, with 24 questions and 8 without an answer. An answer is right if it
+has the known words. With --data, the passages of DIR/clapnq are the last set; there an answer is right if it cites a
+gold sentence.
 """
 
 import argparse
@@ -26,12 +27,10 @@ from findingaid.testing import MemorySource
 DATA = Path(__file__).parents[1] / "tests/data"
 
 
-def household(store: Path) -> tuple[FindingAid, list[Case]]:
+def household(name: str, store: Path) -> tuple[FindingAid, list[Case]]:
     config = store.with_suffix(".yaml")
-    config.write_text(
-        f"store: {store}\ncorpora:\n  household:\n    source: {{kind: files, root: {DATA / 'household'}}}\n"
-    )
-    return findingaid.open(config), list(load_cases(DATA / "household.yaml").cases)
+    config.write_text(f"store: {store}\ncorpora:\n  {name}:\n    source: {{kind: files, root: {DATA / name}}}\n")
+    return findingaid.open(config), list(load_cases(DATA / f"{name}.yaml").cases)
 
 
 def clapnq(folder: Path, store: Path) -> tuple[FindingAid, list[Case]]:
@@ -84,7 +83,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder that has clapnq")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(*report("household", *household(Path(folder) / "household")), sep="\n")
+        for name in ("household", "haushalt"):
+            print(*report(name, *household(name, Path(folder) / name)), sep="\n")
         if given.data:
             print(*report("clapnq", *clapnq(given.data / "clapnq", Path(folder) / "clapnq")), sep="\n")
 

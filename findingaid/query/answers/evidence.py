@@ -53,6 +53,9 @@ PASSAGES_SEARCHED, PASSAGES_READ = 20, 5
 PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""
 
+LANGUAGE_CHARS = 600
+"""Characters of a passage that tell its language. More take longer: each word is looked up in every language."""
+
 CLAIM_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "text", "shown", "span_start", "span_end", "metadata",
     "artifact_version", "producer_id", "claim_id", "evidence",
@@ -97,13 +100,14 @@ def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> Ev
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not quoted
     quotes = find_quotes(searcher, reader, question.query, question.corpora, passages, eligible, tiers)
     covered = _covered_by_passages(searcher, reader, question, passages) if quotes else frozenset()
-    foreign = _foreign(passages[0], lexical) if passages else None
+    weak = not claims and not (quotes and quotes[0].relevance >= REFUSED)
+    foreign = _foreign(passages[0], lexical) if weak and passages else None
     return EvidenceSet(question.query, claims, others, tiers, lexical, quotes, covered, foreign)
 
 
 def _foreign(best: Hit, lexical: Lexical) -> ForeignPassage | None:
     """Return the best passage if it is not in the language of the question."""
-    language = in_language_of(best.text, lexical).language
+    language = in_language_of(best.text[:LANGUAGE_CHARS], lexical).language
     return ForeignPassage(best.artifact_id, language) if language != lexical.language else None
 
 
