@@ -32,6 +32,9 @@ MEASURE_ASKED = re.compile(
 FEWEST_FUNCTION_WORDS = 2
 """Function words of another language that a text must have at least, to be in that language."""
 
+LANGUAGE_CHARS = 600
+"""Characters of a text that tell its language. More take longer: each word is looked up in every language."""
+
 FUNCTION_WORDS_KEPT = 1 << 14
 
 CJK = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -188,7 +191,7 @@ def in_language_of(text: str, lexical: Lexical) -> Lexical:
     A text with few of them, or as many of the configured language, is in the configured one. Single letters, which
     some languages have as words, do not count.
     """
-    words = dict.fromkeys(word.casefold() for word in _words(text) if len(word) > 1)
+    words = dict.fromkeys(word.casefold() for word in _words(text[:LANGUAGE_CHARS]) if len(word) > 1)
     counts = {language: sum(_is_function_word(language, word) for word in words) for language in get_args(Language)}
     most: Language = max(counts, key=lambda language: (counts[language], language == lexical.language))
     return replace(lexical, language=most) if counts[most] >= FEWEST_FUNCTION_WORDS else lexical

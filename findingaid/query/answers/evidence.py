@@ -53,9 +53,6 @@ PASSAGES_SEARCHED, PASSAGES_READ = 20, 5
 PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""
 
-LANGUAGE_CHARS = 600
-"""Characters of a passage that tell its language. More take longer: each word is looked up in every language."""
-
 CLAIM_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "text", "shown", "span_start", "span_end", "metadata",
     "artifact_version", "producer_id", "claim_id", "evidence",
@@ -107,7 +104,7 @@ def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> Ev
 
 def _foreign(best: Hit, lexical: Lexical) -> ForeignPassage | None:
     """Return the best passage if it is not in the language of the question."""
-    language = in_language_of(best.text[:LANGUAGE_CHARS], lexical).language
+    language = in_language_of(best.text, lexical).language
     return ForeignPassage(best.artifact_id, language) if language != lexical.language else None
 
 
