@@ -104,8 +104,9 @@ class Remote:
         self._silent = 0
         if max(size, len(content)) > max_bytes:
             raise too_large(size, max_bytes)
-        if len(content) < size:
-            raise ReadError(f"breaks off after {len(content):,} of {size:,} bytes", "transport")
+        if size and len(content) != size and len(content) != (size := _size(opened, artifact_id)):
+            broken = "broken off" if len(content) < size else "does the server want a sign-in?"
+            raise ReadError(f"sent with {len(content):,} instead of {size:,} bytes: {broken}", "transport")
         return content
 
     def _opened(self) -> Tree:

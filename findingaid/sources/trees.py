@@ -279,6 +279,8 @@ class FileSystem:
         self._fs, self._root = self._ask(partial(url_to_fs, str(address), **arguments, skip_instance_cache=True))
         if close := getattr(getattr(self._fs, "client", None), "close", None):
             weakref.finalize(self, close).atexit = False  # SFTP's client has a thread that keeps it connected
+        if channel := getattr(getattr(self._fs, "ftp", None), "get_channel", None):
+            channel().settimeout(ANSWER_SECONDS)  # SFTP sends the names of a folder in several answers
 
     def _ask(self, ask: Callable[..., T], *args: Any, **limits: Any) -> T:
         """Return what a method of the file system returns, within `limits`, see `answer_in_time`."""
@@ -368,9 +370,14 @@ class FileSystem:
 
     def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
         folder = _below(self._root, prefix.rstrip("/"))
-        for info in self._ask(partial(self._fs.ls, detail=True), folder, seconds=SECONDS):
+        for info in self._ask(self._infos, folder, seconds=SECONDS):
             if (name := info["name"].rstrip("/")).strip("/") != folder.strip("/"):
                 yield prefix + _name(name) + "/" * (info["type"] == "directory"), info
+
+    def _infos(self, folder: str) -> Iterable[Mapping[str, Any]]:
+        """Return the metadata of the entries of a folder. Raises any exception of the client."""
+        infos: Iterable[Mapping[str, Any]] = self._fs.ls(folder, detail=True)
+        return infos
 
     def _entry_in_time(self, limits: ListingLimits, path: str, info: Mapping[str, Any]) -> Entry:
         limits.check_time()
@@ -405,21 +412,36 @@ def _without_headers_elsewhere(names: Iterable[str]) -> Any:
 class Ftp(FileSystem):
     """Folder of an FTP server. fsspec lists one that the server refuses as if it were empty, and then keeps nothing."""
 
-    def _children(self, prefix: str) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        found = [*super()._children(prefix)]
-        if not found and self._fs._strip_protocol(_below(self._root, prefix)) not in self._fs.dircache:
+    def _infos(self, folder: str) -> Iterable[Mapping[str, Any]]:
+        found = [*super()._infos(folder)]
+        if not found and self._fs._strip_protocol(folder) not in self._fs.dircache:
             raise OSError("the server refuses to list it")
         return found
 
 
 class WebDav(FileSystem):
-    """Folder of a WebDAV server. Its client takes a path for a part of an address, where "%20" is a space."""
+    """Folder of a WebDAV server.
+
+    Its client takes a path for a part of an address, where "%20" is a space. It lists the folder `a ` as `a`, and
+    believes an answer without the folder itself.
+    """
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         super().__init__(address, options)
         client = self._fs.client
         join = client.join_url
         client.join_url = lambda path, *arguments, **named: join(quote(path), *arguments, **named)
+
+    def _infos(self, folder: str) -> Iterable[Mapping[str, Any]]:
+        from webdav4.fsspec import translate_exceptions, translate_info
+
+        client = self._fs.client
+        with translate_exceptions():
+            found = client.propfind(folder, headers={"Depth": "1"}, follow_redirects=True).responses
+        own = found.get(client.join_url(folder).path)
+        if own is None or not own.properties.collection:
+            raise OSError("the server's answer does not contain the folder itself: does it want a sign-in?")
+        return [translate_info({"name": path, **each.properties.as_dict()}) for path, each in found.items()]
 
 
 class Web(FileSystem):

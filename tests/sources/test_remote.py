@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 import tarfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_ids_and_contents_are_those_of_the_same_files_in_a_folder(place: Place, 
 def test_a_name_that_looks_like_part_of_an_address_is_read_as_itself(place: Place) -> None:
     names = {"20%25/100% (1).md", "20%/100% (1).md", "per%20cent.md", "per cent.md"}
     if not isinstance(place, Smb):  # no names of files in Windows
-        names |= {"a#b.md", "why?.md"}
+        names |= {"a#b.md", "why?.md", "notes /a.md", "notes/b.md", " end .md "}
     for name in names:
         place.put(name, f"text of {name}")
 
@@ -211,6 +212,68 @@ def test_a_folder_that_an_ftp_server_refuses_to_list_is_named_and_not_taken_for_
         assert [failure.message for failure in found.failures] == [
             "folder cannot be listed: the server refuses to list it"
         ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'<d:multistatus xmlns:d="DAV:"/>',
+        b'<d:multistatus xmlns:d="DAV:"><d:response><d:href>/files</d:href><d:propstat><d:prop><d:resourcetype>'
+        b"<d:collection/></d:resourcetype></d:prop></d:propstat></d:response></d:multistatus>",
+    ],
+)
+def test_an_answer_of_webdav_without_the_folder_itself_is_not_an_empty_folder(
+    share: Callable[[type[Share]], Share], answer: bytes
+) -> None:
+    server = share(WebDav)
+    assert isinstance(server, WebDav)
+    for name in NAMES:
+        server.put(name, text_about(name))
+    (server.folder / "empty").mkdir()
+    assert stamps(source_of(server)).keys() == set(NAMES)
+
+    server.instead = {("PROPFIND", "/files/sub"): ("207 Multi-Status", [], answer)}
+    found = source_of(server).discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["a.md"], ["sub/"])
+
+
+def test_a_page_that_is_longer_than_the_file_is_not_its_text(share: Callable[[type[Share]], Share]) -> None:
+    server = share(WebDav)
+    assert isinstance(server, WebDav)
+    server.put("a.md", "text")
+    server.put("grows.md", "text")
+    source = source_of(server)
+    stamps(source)
+    server.instead = {
+        ("GET", "/files/a.md"): ("302 Found", [("Location", "/sign-in")], b""),
+        ("GET", "/sign-in"): ("200 OK", [("Content-Type", "text/html")], b"<html>Sign in first</html>"),
+    }
+    server.put("grows.md", "a longer text")
+
+    with pytest.raises(ReadError, match=r"^sent with 26 instead of 4 bytes: does the server want a sign-in\?$"):
+        source.read("a.md")
+    assert source.read("grows.md").raw == "a longer text"
+
+
+def test_a_server_that_falls_silent_within_a_folder_is_named(
+    share: Callable[[type[Share]], Share], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = share(Sftp)
+    server.put("a.md", "text")
+    monkeypatch.setattr("findingaid.sources.trees.ANSWER_SECONDS", 0.2)
+    never = threading.Event()
+
+    async def names(*_: object) -> AsyncIterator[object]:
+        await asyncio.to_thread(never.wait, 30)
+        yield
+
+    monkeypatch.setattr("asyncssh.SFTPServer.scandir", names)
+    try:
+        with pytest.raises(SourceError, match=r"no answer in time$"):
+            source_of(server).discover()
+    finally:
+        never.set()
 
 
 @pytest.mark.parametrize("place", ["tar", "zip", "webdav", "sftp", "smb"], indirect=True)

@@ -44,8 +44,11 @@ class _Quiet(WSGIRequestHandler):
 
 
 class WebDav(Share):
+    """WebDAV by wsgidav. `instead` maps methods and paths to answers in place of its own."""
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.instead: dict[tuple[str, str], tuple[str, list[tuple[str, str]], bytes]] = {}
         app = WsgiDAVApp(
             {
                 "provider_mapping": {"/": str(self.served)},
@@ -53,7 +56,15 @@ class WebDav(Share):
                 "verbose": 0,
             }
         )
-        self.server = make_server("127.0.0.1", 0, app, _Threads, _Quiet)
+
+        def serve(request: dict[str, Any], start: Any) -> Any:
+            answer = self.instead.get((request["REQUEST_METHOD"], request["PATH_INFO"].rstrip("/")))
+            if answer is None:
+                return app(request, start)
+            start(*answer[:2])
+            return [answer[2]]
+
+        self.server = make_server("127.0.0.1", 0, serve, _Threads, _Quiet)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.root = "webdav://files"
         self.options = {"base_url": f"http://127.0.0.1:{self.server.server_port}", "auth": [USER, PASSWORD]}
