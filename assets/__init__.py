@@ -13,6 +13,7 @@ from findingaid_dagster.assets.disclosure import (
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, forget_failure, known_failures, log_failed
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
+    SOURCE,
     Keys,
     add_partitions,
     artifact_id_of,
@@ -32,6 +33,7 @@ from findingaid_dagster.assets.sync import missing_partitions, sync
 __all__ = [
     "FAILED_TAG",
     "HELD",
+    "SOURCE",
     "AssetData",
     "Keys",
     "Translation",

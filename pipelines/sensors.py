@@ -1,7 +1,7 @@
 """Sensors: they observe sources, start runs for what changed, and tell Dagster of publishes by other programs."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 import dagster as dg
@@ -9,9 +9,20 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.errors import SourceError
 from findingaid.identity.hashes import content_hash
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.plan import CorpusPlan
 from findingaid.model import Stage
 from findingaid.store import Leases
-from findingaid_dagster.assets import asset_key, changed_partitions, changed_publications, observation, partitions_of
+from findingaid_dagster.assets import (
+    SOURCE,
+    asset_key,
+    changed_partitions,
+    changed_publications,
+    keys_in_use,
+    observation,
+    partitions_of,
+)
+from findingaid_dagster.internals.events import latest_event_ids
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
 from findingaid_dagster.resources import in_dagster, opened
 
@@ -138,15 +149,33 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     if aid.store.exists() and Leases(aid.store).held(corpus):
         return {}
     plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
-    found, outdated = changed_partitions(instance, aid, plan), sorted(indexer.outdated(plan.stale))
-    if plan.deleted or outdated or len(found) > FEW:
-        return [indexer.recipe.id, sorted(found.items()), list(plan.deleted), outdated]
+    found = changed_partitions(instance, aid, plan)
+    unseen = _unseen(instance, indexer, plan, found)
+    if plan.deleted or unseen or len(found) > FEW:
+        return [indexer.recipe.id, sorted(found.items()), list(plan.deleted), unseen]
     if not found:
         return {}
     asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW
     made = dg.AssetRecordsFilter(asset, asset_partitions=list(found), after_timestamp=since)
     recent = {record.partition_key for record in instance.fetch_materializations(made, limit=1000).records}
     return {key: version for key, version in found.items() if key not in recent}
+
+
+def _unseen(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan, changed: Collection[str]) -> list[str]:
+    """Return the stale artifacts for which automation sees no reason, besides those of the `changed` partitions.
+
+    They are outdated, or Dagster shows them as built since they were observed, as after a loss in the store.
+    """
+    of, handled = indexer.corpus, indexer.handled(plan.stale)
+    stale = [listing for listing in plan.stale if listing.artifact_id not in handled]
+    if not stale:
+        return []
+    keys = keys_in_use(instance, of, len(stale))
+    observed = latest_event_ids(instance, asset_key(of, SOURCE), observed=True)
+    made = latest_event_ids(instance, asset_key(of, Stage.ARTIFACTS))
+    built = {key for key, event in made.items() if event > observed.get(key, 0)} - set(changed)
+    fresh = {x.artifact_id for x in stale if x.settled and keys.key_of(x.artifact_id) in built}
+    return sorted(fresh | indexer.outdated(stale))
 
 
 def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceError]:

@@ -40,6 +40,7 @@ from findingaid.model import PARTS, WRITTEN, Failure, Listing, Stage
 from findingaid.protocols import Embedder
 from findingaid.reports import BatchReport
 from findingaid.store import Lease, Ledger, LedgerRow, SkippedArtifacts, Store, schemas
+from findingaid.store.skipped import unchanged
 from findingaid.store.sql import equals
 
 NO_MEMORY = "building it takes more memory than there is: exclude it, or run where there is more"
@@ -109,15 +110,17 @@ class Indexer:
     def _key(self, listing: Listing) -> str:
         return failure_key(listing, self.corpus.source, self.recipe.id)
 
-    def outdated(self, listings: Collection[Listing]) -> set[str]:
-        """Return the listed artifacts that are not new, and that no run has tried as they are in this recipe."""
-        if not listings:
-            return set()
+    def handled(self, listings: Collection[Listing]) -> set[str]:
+        """Return the listed artifacts that failed, or wait for a model, as they are now and in the same recipe."""
+        return self.waiting(listings).union(self.tried(listings))
+
+    def outdated(self, listings: Sequence[Listing]) -> set[str]:
+        """Return the listed artifacts that are indexed in another recipe, or that the source skips as they are now."""
         known = self.ledger.columns(self.name, "artifact_id", "recipe")
-        made = zip(known["artifact_id"].to_pylist(), known["recipe"].to_pylist(), strict=True)
-        other = {artifact_id for artifact_id, recipe in made if recipe != self.recipe.id}
-        tried = self.waiting(listings).union(self.tried(listings))
-        return other.intersection(x.artifact_id for x in listings) - tried
+        made = dict(zip(known["artifact_id"].to_pylist(), known["recipe"].to_pylist(), strict=True))
+        skipped = {each.artifact_id for each in unchanged(listings, self.skipped.of(self.name))}
+        ids = made.keys() & {listing.artifact_id for listing in listings}
+        return {i for i in ids if made[i] != self.recipe.id or i in skipped}
 
     def begin(self, plan: CorpusPlan) -> None:
         """Record lost parts and the plan's failures in the ledger, so that these artifacts are built again.

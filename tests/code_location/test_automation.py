@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import dagster as dg
@@ -179,6 +180,30 @@ def test_what_a_run_just_failed_starts_no_run_of_the_job_though_dagster_does_not
     assert not look(location).run_requests
 
 
+def test_what_was_lost_in_the_store_or_is_skipped_now_starts_a_run_of_the_job(location: Location, ticks: Ticks) -> None:
+    """Automation would not: Dagster shows the one as built, and the other as tried. Readers would keep its old text."""
+    shutil.rmtree(location.cli.folder / "index")
+    lost = look(location)
+    assert corpora_of(lost) == ["docs"]
+    assert ticks.quiet()
+    assert location.index().success
+    assert look(location, lost.cursor).skip_message == "0 artifacts changed"
+
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
+    location.cli.write("ledger.md", b"\x00binary")
+    os.utime(location.cli.docs / "ledger.md", (SETTLED + 1, SETTLED + 1))
+    location.observe()
+    assert ticks.tick() == {"ledger.md"}
+    assert not look(location).run_requests, "before the run has read it"
+    assert not location.materialize(STAGES, "ledger.md").success
+    assert corpora_of(look(location)) == ["docs"]
+    assert location.index().success
+
+    assert ticks.quiet()
+    assert location.all_fresh()
+    assert look(location).skip_message == "0 artifacts changed"
+
+
 def corpora_of(found: dg.SensorExecutionData) -> list[str]:  # type: ignore[name-defined]
     """Return the corpora that the one run is for that a tick of the sensor starts."""
     (request,) = found.run_requests or ()
@@ -245,6 +270,7 @@ def test_many_changes_start_one_run_of_the_job_and_what_fails_in_it_is_tried_onc
         location.cli.write(f"new-{number}.md", text_about("something new"))
     for name in ("bad.md", "writer.md"):
         location.cli.write(name, b"\x00binary")
+    location.settle()
 
     first = look(location)
     (request,) = first.run_requests or ()
