@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from findingaid.errors import ReadError
 
 T = TypeVar("T")
 
@@ -70,6 +73,22 @@ def breaks_off(page: bytes, headers: Mapping[str, str]) -> bool:
     """Return whether a page lacks its end, in an answer of which the client cannot tell, since no end was announced."""
     announced = "Content-Length" in headers or "Transfer-Encoding" in headers
     return not announced and b"<html" in (lower := page.lower()) and b"</html" not in lower
+
+
+GZIP_ENCODINGS = frozenset({"gzip", "x-gzip"})
+
+
+def unzip_answer(headers: Mapping[str, str]) -> zlib._Decompress | None:
+    """Return what unpacks an answer; None if it is not packed. Unlike that of web clients, it knows the end.
+
+    Raises ReadError for an encoding other than gzip.
+    """
+    encoding = headers.get("Content-Encoding", "").strip().lower()
+    if encoding in {"", "identity"}:
+        return None
+    if encoding not in GZIP_ENCODINGS:
+        raise ReadError(f"sent as {encoding}, which was not asked for", "unreadable")
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 @dataclass

@@ -34,7 +34,7 @@ from findingaid.sources.documents import (
     read_plain,
     with_converter,
 )
-from findingaid.sources.limits import ANSWER_SECONDS, SILENT, SLOWEST, breaks_off
+from findingaid.sources.limits import ANSWER_SECONDS, SILENT, SLOWEST, breaks_off, unzip_answer
 from findingaid.sources.media_types import MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
@@ -83,7 +83,6 @@ EXCLUDED = "excluded"
 NO_INDEX = "noindex"
 
 GZIP = b"\x1f\x8b"
-GZIP_ENCODINGS = frozenset({"gzip", "x-gzip"})
 PDF = b"%PDF-"
 
 REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"']+)", re.IGNORECASE)
@@ -339,7 +338,7 @@ class _Client:
         try:
             with http.stream("GET", address, headers=tags) as response:
                 headers_late.cancel()
-                unzip = _unzip(response)
+                unzip = unzip_answer(response.headers)
                 for chunk in response.iter_raw():
                     content += unzip.decompress(chunk, most + 1) if unzip else chunk
                     if len(content) > most:
@@ -365,16 +364,6 @@ class _Client:
             headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
             self._http, self._pid = httpx.Client(timeout=ANSWER_SECONDS, headers=headers), os.getpid()
         return self._http
-
-
-def _unzip(response: httpx.Response) -> zlib._Decompress | None:
-    """Return what unpacks the content of a response; None if it is not packed. Unlike httpx's, it knows the end."""
-    encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    if encoding in {"", "identity"}:
-        return None
-    if encoding not in GZIP_ENCODINGS:
-        raise ReadError(f"sent as {encoding}, which was not asked for", "unreadable")
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 def _answered(response: httpx.Response) -> str:

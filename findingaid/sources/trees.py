@@ -42,6 +42,7 @@ from findingaid.sources.limits import (
     ListingLimits,
     answer_in_time,
     breaks_off,
+    unzip_answer,
 )
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 from findingaid.sources.tree_filter import TreeFilter
@@ -456,6 +457,7 @@ class Web(FileSystem):
         import aiohttp
 
         client = {"timeout": aiohttp.ClientTimeout(total=ANSWER_SECONDS), **options.get("client_kwargs", {})}
+        client["auto_decompress"] = False  # aiohttp takes a packed answer that broke off for whole
         secret = {*options.get("headers", ()), *client.get("headers", ())}
         client["trace_configs"] = [*client.get("trace_configs", ()), _without_headers_elsewhere(secret)]
         super().__init__(address, {**options, "client_kwargs": client})
@@ -495,6 +497,7 @@ class Web(FileSystem):
         import aiohttp
 
         options = {"timeout": aiohttp.ClientTimeout(total=None), **self._fs.kwargs}
+        options["headers"] = {**options.get("headers", {}), "Accept-Encoding": "gzip"}
         session = await self._fs.set_session()
         begun = asyncio.get_running_loop().time()
         async with asyncio.timeout(ANSWER_SECONDS) as patience:
@@ -502,11 +505,15 @@ class Web(FileSystem):
                 self._fs._raise_not_found_for_status(response, url)
                 if response.status not in WHOLE:
                     raise OSError(f"the server answers with status {response.status} instead of the content")
+                unzip = unzip_answer(response.headers)
                 async for chunk in response.content.iter_any():
-                    into.write(chunk)
+                    into.write(unzip.decompress(chunk, most + 1) if unzip else chunk)
                     if into.tell() >= most:
                         break
                     patience.reschedule(begun + ANSWER_SECONDS + into.tell() / SLOWEST)
+                else:
+                    if unzip and (not unzip.eof or unzip.unused_data):
+                        raise OSError("the answer broke off, or is packed in several parts")
                 return response
 
     @property

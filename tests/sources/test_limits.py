@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import tarfile
@@ -172,6 +173,30 @@ def test_a_file_that_is_shorter_than_its_server_says_is_not_read_in_half(serve: 
 
     with pytest.raises(ReadError, match=r"^sent with 700 instead of 1,500 bytes: broken off$"):
         source.read("a.md")
+
+
+@pytest.mark.parametrize("share", [1, 2])
+def test_a_packed_file_that_breaks_off_is_not_read_in_half(serve: Serve, share: int) -> None:
+    text = "".join(map(str, range(10_000)))
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path == "/":
+            send(handler, page("a.md"))
+            return
+        packed = gzip.compress(text.encode())
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", "gzip")
+        handler.end_headers()
+        handler.wfile.write(b"" if handler.command == "HEAD" else packed[: len(packed) // share])
+
+    source = Files(serve(answer).root)
+    source.discover()
+
+    if share == 1:
+        assert source.read("a.md").raw == text
+    else:
+        with pytest.raises(ReadError, match=r"^cannot be read: the answer broke off"):
+            source.read("a.md")
 
 
 @pytest.mark.parametrize("limit", ["folders", "entries", "seconds"])
