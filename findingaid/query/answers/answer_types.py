@@ -69,8 +69,10 @@ FREQUENCY = re.compile(
 COUNT = re.compile(rf"\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b", re.IGNORECASE)
 UNIT = _words(UNITS)
 AGE = re.compile(
-    rf"(?:\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b)[\s-]*(?:\w+\s)?(?:{UNITS})\b|\b(?:aged?|alter)\b.*\d", re.IGNORECASE
+    rf"(?:\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b)[\s-]*(?:\w+\s)?(?:{UNITS})\b|\b(?:aged?|alter)\b.*\d|\b(?:1\d|20)\d\d\b",
+    re.IGNORECASE,
 )
+"""Age, or the year from which it follows."""
 END = re.compile(rf"\b(?:until|till|forever|ever|unbefristet|dauerhaft)\b|{DATE.pattern}", re.IGNORECASE)
 REASON = _words(
     "because|since|so|as|due to|owing to|in order|to|for|reasons?|caus(?:es?|ed|ing)|therefore|thus|hence|otherwise"
@@ -80,7 +82,8 @@ REASON = _words(
 PLACE = _words(
     "in|at|on|under|behind|beside|near|from|to|into|inside|within|outside|between|above|below|over|along|across|through"
     "|next to|around|against|towards?|here|home"
-    "|im|auf|bei|beim|zu|zum|zur|nach|aus|unter|über|hinter|vor|neben|zwischen|an de[mrn]|am|durch|hier|zuhause"
+    "|im|auf|bei|beim|zu|zum|zur|nach|aus|unter|über|hinter|vor|neben|zwischen|an de[mrn]|am(?= (?-i:[A-ZÄÖÜ]))"
+    "|durch|hier|zuhause"
 )
 PEOPLE = _words(
     "[a-z]+(?:ers|ors|ists|ians)|owner|people|persons?|teams?|members?|parents?|family|administrator|group|company"
