@@ -91,6 +91,14 @@ def unzip_answer(headers: Mapping[str, str]) -> zlib._Decompress | None:
     return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
+def unzipped_whole(unzip: zlib._Decompress) -> bool:
+    """Return whether a packed answer ended, as its first part. zlib reads no further parts."""
+    return unzip.eof and not unzip.unused_data
+
+
+PACKED_IN_PART = "the answer broke off, or is packed in several parts"
+
+
 @dataclass
 class ListingLimits:
     """Counts of one listing. Every method raises ValueError when a limit is passed, with the remedy."""

@@ -34,7 +34,15 @@ from findingaid.sources.documents import (
     read_plain,
     with_converter,
 )
-from findingaid.sources.limits import ANSWER_SECONDS, SILENT, SLOWEST, breaks_off, unzip_answer
+from findingaid.sources.limits import (
+    ANSWER_SECONDS,
+    PACKED_IN_PART,
+    SILENT,
+    SLOWEST,
+    breaks_off,
+    unzip_answer,
+    unzipped_whole,
+)
 from findingaid.sources.media_types import MEDIA_TYPES
 from findingaid.sources.patterns import Patterns, check_pattern, unmatched_note
 from findingaid.sources.records import MAX_BYTES, Columns, columns_of, require_size
@@ -346,9 +354,9 @@ class _Client:
                     if time.monotonic() > begun + ANSWER_SECONDS + len(content) / SLOWEST:
                         raise ReadError(f"not sent within {time.monotonic() - begun:.0f} s", "timeout")
                 else:
-                    broken = not unzip.eof if unzip else breaks_off(bytes(content), response.headers)
+                    broken = not unzipped_whole(unzip) if unzip else breaks_off(bytes(content), response.headers)
                     if broken and response.is_success:
-                        raise ReadError("the answer broke off", "transport")
+                        raise ReadError(PACKED_IN_PART if unzip else "the answer broke off", "transport")
         except zlib.error as error:
             raise ReadError(f"its gzip is damaged: {error}", "unreadable") from None
         finally:

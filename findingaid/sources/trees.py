@@ -34,6 +34,7 @@ from findingaid.sources.limits import (
     ARCHIVE_BYTES,
     ENTRIES,
     FOLDERS,
+    PACKED_IN_PART,
     PAGE_BYTES,
     SAME_ABOVE,
     SECONDS,
@@ -43,6 +44,7 @@ from findingaid.sources.limits import (
     answer_in_time,
     breaks_off,
     unzip_answer,
+    unzipped_whole,
 )
 from findingaid.sources.placeholders import POINTER, POINTER_BYTES, is_pointer
 from findingaid.sources.tree_filter import TreeFilter
@@ -424,7 +426,7 @@ class WebDav(FileSystem):
     """Folder of a WebDAV server.
 
     Its client takes a path for a part of an address, where "%20" is a space. It lists the folder `a ` as `a`, and
-    believes an answer without the folder itself.
+    believes an answer that leaves out the folder itself, or what a name in it is.
     """
 
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
@@ -442,6 +444,8 @@ class WebDav(FileSystem):
         own = found.get(client.join_url(folder).path)
         if own is None or not own.properties.collection:
             raise OSError("the server's answer does not contain the folder itself: does it want a sign-in?")
+        if unknown := next((path for path, each in found.items() if not each.has_propstat), ""):
+            raise OSError(f"the server's answer does not say what {unknown} is")
         return [translate_info({"name": path, **each.properties.as_dict()}) for path, each in found.items()]
 
 
@@ -512,8 +516,8 @@ class Web(FileSystem):
                         break
                     patience.reschedule(begun + ANSWER_SECONDS + into.tell() / SLOWEST)
                 else:
-                    if unzip and (not unzip.eof or unzip.unused_data):
-                        raise OSError("the answer broke off, or is packed in several parts")
+                    if unzip and not unzipped_whole(unzip):
+                        raise OSError(PACKED_IN_PART)
                 return response
 
     @property

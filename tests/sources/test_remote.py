@@ -220,9 +220,12 @@ def test_a_folder_that_an_ftp_server_refuses_to_list_is_named_and_not_taken_for_
         b'<d:multistatus xmlns:d="DAV:"/>',
         b'<d:multistatus xmlns:d="DAV:"><d:response><d:href>/files</d:href><d:propstat><d:prop><d:resourcetype>'
         b"<d:collection/></d:resourcetype></d:prop></d:propstat></d:response></d:multistatus>",
+        b'<d:multistatus xmlns:d="DAV:"><d:response><d:href>/files/sub</d:href><d:propstat><d:prop><d:resourcetype>'
+        b"<d:collection/></d:resourcetype></d:prop></d:propstat></d:response><d:response><d:href>/files/sub/b.md</d:href>"
+        b"<d:status>HTTP/1.1 403 Forbidden</d:status></d:response></d:multistatus>",
     ],
 )
-def test_an_answer_of_webdav_without_the_folder_itself_is_not_an_empty_folder(
+def test_an_answer_of_webdav_that_leaves_out_what_is_there_is_not_believed(
     share: Callable[[type[Share]], Share], answer: bytes
 ) -> None:
     server = share(WebDav)

@@ -413,7 +413,12 @@ def test_an_answer_that_breaks_off_within_its_gzip_is_not_half_a_page(harbour: S
     source.discover()
     assert "Departure 1999" in source.read(f"{harbour.address}/ferry").raw
 
-    for broken, said in ((packed[: len(packed) // 2], "broke off"), (b"plain", "gzip is damaged")):
+    parts = gzip.compress(content[:1_000]) + gzip.compress(content[1_000:])
+    for broken, said in (
+        (packed[: len(packed) // 2], "broke off"),
+        (parts, "in several parts"),
+        (b"plain", "gzip is damaged"),
+    ):
         harbour.answers["/ferry"] = (200, {**HTML, "Content-Encoding": "gzip"}, broken)
         (failure,) = source.discover().failures
         assert said in failure.message
