@@ -36,6 +36,8 @@ LANGUAGE_CHARS = 600
 """Characters of a text that tell its language. More take longer: each word is looked up in every language."""
 
 FUNCTION_WORDS_KEPT = 1 << 14
+TEXTS_KEPT = 64
+"""Texts whose language is remembered: the steps of one answer ask for that of its question several times."""
 
 CJK = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Characters of Chinese and Japanese, whose words no blank separates. Part of a set in a pattern."""
@@ -191,10 +193,15 @@ def in_language_of(text: str, lexical: Lexical) -> Lexical:
     A text with few of them, or as many of the configured language, is in the configured one. Single letters, which
     some languages have as words, do not count.
     """
-    words = dict.fromkeys(word.casefold() for word in _words(text[:LANGUAGE_CHARS]) if len(word) > 1)
+    return replace(lexical, language=_language_of(text[:LANGUAGE_CHARS], lexical.language))
+
+
+@lru_cache(TEXTS_KEPT)
+def _language_of(text: str, configured: Language) -> Language:
+    words = dict.fromkeys(word.casefold() for word in _words(text) if len(word) > 1)
     counts = {language: sum(_is_function_word(language, word) for word in words) for language in get_args(Language)}
-    most: Language = max(counts, key=lambda language: (counts[language], language == lexical.language))
-    return replace(lexical, language=most) if counts[most] >= FEWEST_FUNCTION_WORDS else lexical
+    most: Language = max(counts, key=lambda language: (counts[language], language == configured))
+    return most if counts[most] >= FEWEST_FUNCTION_WORDS else configured
 
 
 def _is_stop(word: str, lexical: Lexical) -> bool:

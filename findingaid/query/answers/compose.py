@@ -218,9 +218,8 @@ class Answer:
     it made up. `passages` are those that a search found, if the answer is weak or has no sentences. `searchable`: the
     query has words other than stop words. `numbered`: `answer` cites evidence by its number, in the order of citation,
     instead of by its id. `unread` are the artifacts that are skipped or failed, if there are no sentences: "29 .gz,
-    1 .pdf"; else "".
-    `foreign`: the best passage is in another language. `fresh_seconds` is the time that the check of freshness took;
-    None without one.
+    1 .pdf"; else "". `foreign`: the best passage is in another language. `fresh_seconds` is the time that the check of
+    freshness took; None without one.
     """
 
     query: str
