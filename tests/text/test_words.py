@@ -29,3 +29,11 @@ def test_a_question_is_about_the_words_that_are_no_function_words_of_its_languag
 
 def test_a_text_with_few_function_words_is_in_the_configured_language() -> None:
     assert in_language_of("die cast, 12 a b c", Lexical()) == Lexical()
+
+
+def test_a_language_is_named_only_if_it_is_clear() -> None:
+    alike = "Le cours commence le 12 mai à 16 heures. Il coûte 45 euros. La monitrice est Claire Dubois."
+    clear = "La chaudière a été révisée le 3 mars 2025 par la société Lenoir, pour la maison et pour les enfants."
+
+    assert in_language_of(alike, Lexical(), lead=2) == Lexical()
+    assert in_language_of(clear, Lexical(), lead=2) == Lexical("French")

@@ -80,6 +80,10 @@ class Question:
             raise QueryError(f"depth must be from 1 to {MAX_DEPTH}, got {self.depth}")
 
 
+CLEAR_LEAD = 2
+"""Function words that a passage must have more of its language than of any other, for an answer to name it."""
+
+
 def find_evidence(searcher: Searcher, question: Question) -> EvidenceSet:
     """Find the claims and the sentences that can answer a question. Raises QueryError, StoreError, ModelError."""
     question.check()
@@ -103,8 +107,8 @@ def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> Ev
 
 
 def _foreign(best: Hit, lexical: Lexical) -> ForeignPassage | None:
-    """Return the best passage if it is not in the language of the question."""
-    language = in_language_of(best.text, lexical).language
+    """Return the best passage if it is clearly not in the language of the question."""
+    language = in_language_of(best.text, lexical, CLEAR_LEAD).language
     return ForeignPassage(best.artifact_id, language) if language != lexical.language else None
 
 
