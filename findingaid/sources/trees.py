@@ -444,9 +444,16 @@ class WebDav(FileSystem):
         own = found.get(client.join_url(folder).path)
         if own is None or not own.properties.collection:
             raise OSError("the server's answer does not contain the folder itself: does it want a sign-in?")
-        if unknown := next((path for path, each in found.items() if not each.has_propstat), ""):
+        if unknown := next((path for path, each in found.items() if not _says_what_it_is(each)), ""):
             raise OSError(f"the server's answer does not say what {unknown} is")
         return [translate_info({"name": path, **each.properties.as_dict()}) for path, each in found.items()]
+
+
+def _says_what_it_is(answer: Any) -> bool:
+    """Return whether WebDAV's answer on a name says if it is a folder; its client takes a refusal to say for no."""
+    parts = answer.response_xml.iterfind("{DAV:}propstat")
+    said = (part.findtext("{DAV:}status", " 2") for part in parts if part.find(".//{DAV:}resourcetype") is not None)
+    return answer.properties.collection is not None and all(" 2" in status for status in said)
 
 
 class Web(FileSystem):
@@ -473,9 +480,9 @@ class Web(FileSystem):
 
     def payload(self, path: str, most: int) -> bytes:
         content, response = self._get(self._url(path), most)
-        page = response.url.name
-        if response.history and "html" in response.headers.get("Content-Type", "") and _stem(page) != _stem(path):
-            raise OSError(f"the server gives the page {page!r} of {response.url.host} instead: does it want a sign-in?")
+        if response.history and _is_other_page(path, response.url, response.headers.get("Content-Type", "")):
+            page = f"{response.url.name!r} of {response.url.host}"
+            raise OSError(f"the server gives the page {page} instead: does it want a sign-in?")
         return content
 
     def opened(self) -> tuple[IO[bytes], str]:
@@ -558,12 +565,17 @@ class Web(FileSystem):
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
         """Return an entry with the size and stamp that the server reports, since a page of links gives names only.
 
-        If that request fails, the entry has only its path, and reading the file reports the error.
+        If that request fails, or leads to another page, the entry has only its path, and the file is read.
         """
+        from yarl import URL
+
         try:
-            return super()._entry(path, self._info(self._url(path)))
+            info = self._info(self._url(path))
         except Exception:  # noqa: BLE001  # reading the file reports the error
             return Entry(path)
+        if _is_other_page(path, URL(info["url"]), info.get("mimetype", "")):
+            return Entry(path)
+        return super()._entry(path, info)
 
     def _stamp(self, info: Mapping[str, Any]) -> str:
         """Return a stamp from the response headers.
@@ -584,6 +596,11 @@ class Web(FileSystem):
 
     def _url(self, path: str) -> str:
         return self._root if self._is_file else f"{self._root.rstrip('/')}/{quote(path)}"
+
+
+def _is_other_page(path: str, url: Any, media_type: str) -> bool:
+    """Return whether a web server led from a file to a page of another name."""
+    return "html" in media_type and _stem(url.name) != _stem(path)
 
 
 class Git:

@@ -223,6 +223,10 @@ def test_a_folder_that_an_ftp_server_refuses_to_list_is_named_and_not_taken_for_
         b'<d:multistatus xmlns:d="DAV:"><d:response><d:href>/files/sub</d:href><d:propstat><d:prop><d:resourcetype>'
         b"<d:collection/></d:resourcetype></d:prop></d:propstat></d:response><d:response><d:href>/files/sub/b.md</d:href>"
         b"<d:status>HTTP/1.1 403 Forbidden</d:status></d:response></d:multistatus>",
+        b'<d:multistatus xmlns:d="DAV:"><d:response><d:href>/files/sub</d:href><d:propstat><d:prop><d:resourcetype>'
+        b"<d:collection/></d:resourcetype></d:prop></d:propstat></d:response><d:response><d:href>/files/sub/deep</d:href>"
+        b"<d:propstat><d:prop><d:resourcetype/></d:prop><d:status>HTTP/1.1 403 Forbidden</d:status></d:propstat>"
+        b"</d:response></d:multistatus>",
     ],
 )
 def test_an_answer_of_webdav_that_leaves_out_what_is_there_is_not_believed(
@@ -597,6 +601,16 @@ def test_a_page_that_a_server_gives_in_place_of_a_file_is_not_its_text(
     after = records(make_aid())
     assert [row for row in after if "a.md" in str(row)] == [row for row in before if "a.md" in str(row)]
     assert "a copy" in str(after)
+
+
+def test_a_page_that_a_server_shows_instead_of_a_files_headers_is_no_stamp_of_the_file(http: Http) -> None:
+    http.put("a.md", "text")
+    http.put("login.html", "")
+    http.moved = {"HEAD /a.md": "/login.html?next=/a.md"}
+    source = Files(http.root, include=["a.md"])
+
+    [listing] = source.discover().listings
+    assert (listing.settled, source.read("a.md").raw) == (False, "text")
 
 
 def test_a_page_just_written_has_no_stamp_to_trust(http: Http) -> None:

@@ -200,7 +200,7 @@ class Http(Folder):
                     return self.send_error(401)
                 if place.failing.search(self.path):
                     return self.send_error(503)
-                if to := place.moved.get(self.path):
+                if to := place.moved.get(self.path) or place.moved.get(f"{self.command} {self.path}"):
                     self.send_response(302)
                     self.send_header("Location", to)
                     return self.end_headers()
