@@ -54,10 +54,11 @@ class Extractive:
 
     sentences: Annotated[int, Gt(0)] = 3
     free: ClassVar[Literal[True]] = True
+    version: ClassVar[int] = 5
 
     @property
     def id(self) -> str:
-        return f"extractive-{self.sentences}-v4"
+        return f"extractive-{self.sentences}-v{self.version}"
 
     def synthesize(self, text: str, metadata: Mapping[str, Any]) -> str:
         types = (metadata.get(key) for key in ("text_type", "media_type", "readme_type"))

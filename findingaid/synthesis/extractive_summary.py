@@ -62,7 +62,7 @@ class ExtractiveSummarizer:
     All turns supply the sentences that mention decisions or open tasks, and the words that look like paths.
     """
 
-    id: ClassVar[str] = "extractive-v2"
+    id: ClassVar[str] = "extractive-v3"
 
     def summarize(self, segments: Sequence[Segment], existing: AnchoredSummary | None) -> AnchoredSummary:
         known = existing or AnchoredSummary.empty()

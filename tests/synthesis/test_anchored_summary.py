@@ -65,7 +65,7 @@ AINL = json.dumps(
 NOTHING: Mapping[str, Any] = {section: [] for section in LABELS}
 """An answer without a point."""
 
-SHIPPED = "anchored-1-extractive-v2"
+SHIPPED = "anchored-1-extractive-v3"
 TURN = re.compile(r"^Turn (\d+), the (person|assistant):\n<(document-\w+)>\n(.*?)\n</\3>$", re.DOTALL | re.MULTILINE)
 SO_FAR = re.compile(r"empty at the beginning of the session:\n<(document-\w+)>\n(.*?)\n</\1>", re.DOTALL)
 
@@ -701,7 +701,7 @@ class TestFailures:
 
         make(Sums(fails=TimeoutError("late")), synopsis={"fallback": fallback}).index()
 
-        assert synopsis(make())[1] == "extractive-1-v4"
+        assert synopsis(make())[1] == "extractive-1-v5"
 
     @pytest.mark.usefixtures("begun")
     def test_a_changed_model_begins_from_nothing_and_keeps_the_old_text_until_it_answers(
