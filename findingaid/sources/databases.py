@@ -27,6 +27,7 @@ from findingaid.identity.hashes import content_hash, payload_bytes
 from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
+from findingaid.sources.change_times import may_repeat
 from findingaid.sources.records import (
     MAX_BYTES,
     Columns,
@@ -197,7 +198,8 @@ class Database:
         """Return a row's listing: its stamp changes with `updated`, or with any value, and with the columns."""
         if self.updated:
             value = row[self.updated]
-            return Listing(artifact_id, "" if value is None else content_hash(self._shape.columns, str(value)))
+            stamp = "" if value is None else content_hash(self._shape.columns, str(value)) + "?" * may_repeat(value)
+            return Listing(artifact_id, stamp)
         artifact = self._artifact(artifact_id, row)
         return Listing(artifact_id, content_hash(artifact.raw, artifact.metadata), payload_bytes(artifact.raw))
 

@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +24,7 @@ from findingaid.identity.hashes import bytes_hash
 from findingaid.llm.api_errors import requested_wait
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
+from findingaid.sources.change_times import may_repeat
 from findingaid.sources.documents import (
     FORMATS,
     WEB_PAGE,
@@ -77,9 +77,6 @@ SITEMAP_BYTES = 50_000_000
 
 KEPT_BYTES = 100_000_000
 """Most bytes of pages that are kept from the listing until they are read."""
-
-DAY_IS_OVER = timedelta(days=2)
-"""Time from the beginning of a day until it is over in every time zone."""
 
 MARKS = frozenset({"fbclid", "gclid", "msclkid", "mc_cid", "mc_eid"})
 """Parameters that tell where a visitor comes from, beside those that begin with utm_."""
@@ -216,6 +213,9 @@ class Site:
 
     def read(self, artifact_id: str) -> Artifact:
         page = self._client.kept.pop(artifact_id, None) or self._client.page(artifact_id)
+        if not _is_page_of(page.address, artifact_id):
+            moved = f"leads on to {page.address}: exclude it if it has moved, or does the server want a sign-in?"
+            raise ReadError(moved, "unreadable")
         require_size(len(page.content), self.max_bytes)
         if page.hidden or (page.is_html and _links(page)[2]):
             raise SkippedError(NO_INDEX, "robots")
@@ -258,7 +258,7 @@ class _Client:
     def look(self, address: str) -> Seen:
         """Return a page with its links. One that is as it was is not sent again. Raises ReadError."""
         before = self.seen.get(address)
-        page = self.page(address, before.page.tags if before else {})
+        page = self.page(address, before.page.tags if before and before.page.address == address else {})
         if before and page is UNCHANGED:
             return before
         if sum(len(kept.content) for kept in self.kept.values()) + len(page.content) <= KEPT_BYTES:
@@ -273,7 +273,7 @@ class _Client:
         return self.seen[address]
 
     def page(self, address: str, tags: Mapping[str, str] | None = None, most: int = 0) -> Page:
-        """Return the page at an address; UNCHANGED if it still has these tags.
+        """Return the page at an address; UNCHANGED if it still has these tags. Where it leads to may have others.
 
         Raises SkippedError, and ReadError: "missing" if it is gone, "outside_root" if it is of another site.
         """
@@ -287,6 +287,7 @@ class _Client:
             response, content = self._get(address, tags or {}, most or self.site.max_bytes)
             if response.status_code == 304 and tags:
                 return UNCHANGED
+            tags = None
             if response.next_request is None:
                 _require_whole(response)
                 return _page(address, response, content)
@@ -566,6 +567,16 @@ def cleaned(address: str) -> str:
     return str((url if url.raw_path != b"/" else url.copy_with(path="/")).copy_with(fragment=None))
 
 
+ENDING = re.compile(r"(?:/index)?(?:\.\w+)?/?$")
+"""End of an address that servers leave out, or add."""
+
+
+def _is_page_of(found: str, asked: str) -> bool:
+    """Return whether an address to which another one led has the same page, or one in the folder that was asked for."""
+    there, here = (ENDING.sub("", urlsplit(address).path.casefold(), count=1) for address in (found, asked))
+    return f"{there}/".startswith(f"{here}/")
+
+
 def _page(address: str, response: httpx.Response, content: bytes) -> Page:
     tags = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
     told = {tags[name]: response.headers[name] for name in tags if name in response.headers}
@@ -646,16 +657,8 @@ def _sitemap(client: _Client, address: str) -> tuple[list[tuple[str, str]], list
     more = [cleaned(_text(entry, "loc")) for entry in root.iterchildren("{*}sitemap")]
     if not pages and not more and etree.QName(root).localname not in {"urlset", "sitemapindex"}:
         raise ReadError(f"{address}: not a sitemap, but {etree.QName(root).localname}", "parse")
-    return list({cleaned(loc): _settled(changed) for loc, changed in pages}.items()), more
+    return list({cleaned(loc): changed + "?" * may_repeat(changed) for loc, changed in pages}.items()), more
 
 
 def _text(entry: Any, name: str) -> str:
     return str(entry.findtext(f"{{*}}{name}") or "").strip()
-
-
-def _settled(changed: str) -> str:
-    """Return a time of change with "?" if it is a day that is not over, in which the page may change once more."""
-    with suppress(ValueError):
-        day = datetime.combine(date.fromisoformat(changed), datetime.min.time(), UTC)
-        return changed + "?" * (datetime.now(UTC) < day + DAY_IS_OVER)
-    return changed

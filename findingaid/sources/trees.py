@@ -29,6 +29,7 @@ from urllib.parse import quote, unquote
 
 from findingaid.errors import SourceError
 from findingaid.sources.addresses import BUCKETS, Address, as_root
+from findingaid.sources.change_times import RACY_SECONDS
 from findingaid.sources.limits import (
     ANSWER_SECONDS,
     ARCHIVE_BYTES,
@@ -56,12 +57,6 @@ T = TypeVar("T")
 
 REMOTE_READERS = 16
 """Maximum number of concurrent requests."""
-
-RACY_SECONDS = 120
-"""Age in seconds up to which a file may change again under the same modification time.
-
-The limit is generous because some servers report times in minutes, and clocks differ.
-"""
 
 RACY_SECONDS_HERE = 2
 

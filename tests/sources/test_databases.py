@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_exactly_what_changed_has_another_stamp(base: Base, updated: str) -> Non
     assert after["30"] == before["30"] == ("" if updated else after["30"])  # a row without a time is read each time
     assert source.listing("1").stamp == after["1"]  # type: ignore[union-attr]
     assert source.read("1").raw == "The boiler is warm."
+
+
+def test_a_row_that_changes_twice_on_a_day_is_read_again_where_only_the_day_is_told(base: Base) -> None:
+    base.run("ALTER TABLE tickets ADD COLUMN day DATE", f"UPDATE tickets SET day = '{date.today()}' WHERE id = 1")
+    base.run("UPDATE tickets SET day = '2026-01-02' WHERE id = 2")
+
+    settled = {listing.artifact_id: listing.settled for listing in base.source(updated="day").discover().listings}
+
+    assert (settled["1"], settled["2"]) == (False, True)
 
 
 def test_rows_are_read_together_and_anew_after_each_listing(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,11 @@ from findingaid.errors import ReadError, SkippedError
 from findingaid.protocols import ConcurrentSource
 from findingaid.query.lookup.freshness import NO_STAMPS, Freshness
 from findingaid.sources.addresses import Address
+from findingaid.sources.change_times import RACY_SECONDS
 from findingaid.sources.files import Files
 from findingaid.sources.limits import SILENT
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
-from findingaid.sources.trees import RACY_SECONDS
 from tests.code_location import test_code_location as test_dagster
 from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records

@@ -288,6 +288,44 @@ def test_a_redirect_within_the_site_is_the_page_that_it_leads_to(harbour: Server
     assert harbour.listed(harbour.site()) == ["/", "/boat", "/imprint"]
 
 
+@pytest.mark.parametrize("to", ["/login?next=/ferry", "/"])
+def test_a_page_to_which_one_of_a_sitemap_leads_is_not_its_text(harbour: Server, to: str) -> None:
+    """It is asked for when it is read alone, since the sitemap tells the time of its change."""
+    loc = "".join(
+        f"<url><loc>{harbour.address}{at}</loc><lastmod>2024-03-01</lastmod></url>" for at in ("/ferry", "/prices")
+    )
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, f"<urlset>{loc}</urlset>".encode())
+    harbour.page("/login?next=/ferry", "<main><p>Sign in to read this.</p></main>")
+    harbour.status("/ferry", 302, Location=to)
+    harbour.status("/prices", 301, Location="/prices/")
+    source = harbour.site(sitemap=f"{harbour.address}/sitemap.xml")
+    source.discover()
+
+    with pytest.raises(ReadError, match=r"leads on to .*: exclude it if it has moved, or does the server want a sign-"):
+        source.read(f"{harbour.address}/ferry")
+    assert "twelve" in source.read(f"{harbour.address}/prices").raw
+
+
+def test_a_page_that_leads_on_from_now_on_is_not_unchanged_since_its_new_place_is_older(harbour: Server) -> None:
+    """A long-lived process, such as `findingaid watch`, asks only for what changed since the time of a page."""
+
+    def dated(path: str, text: str, changed: str) -> None:
+        server = harbour.answers
+        harbour.page(path, f"<main><p>{text}</p></main>", **{"Last-Modified": changed})
+        page = server[path]
+        server[path] = lambda: (304, {}, b"") if harbour.asked[-1][1].get("If-Modified-Since", "") > changed else page
+
+    dated("/prices/", "Twelve crowns", "Fri, 01 Mar 2024 10:00:00 GMT")
+    dated("/imprint", "Quay 1", "Fri, 01 Mar 2024 11:00:00 GMT")
+    source = harbour.site()
+    assert harbour.listed(source) == ["/", "/ferry", "/imprint", "/prices/"]
+
+    harbour.status("/imprint", 301, Location="/prices/")
+    assert harbour.listed(source) == ["/", "/ferry", "/prices/"]
+    dated("/imprint", "Quay 1", "Fri, 01 Mar 2024 09:00:00 GMT")
+    assert harbour.listed(source) == ["/", "/ferry", "/imprint", "/prices/"]
+
+
 def test_pages_that_all_lead_to_a_sign_in_are_counted(harbour: Server) -> None:
     for page in ("/ferry", "/imprint"):
         harbour.status(page, 302, Location="/login")
