@@ -195,10 +195,11 @@ class Database:
         return {}
 
     def _listing(self, artifact_id: str, row: Mapping[str, Any]) -> Listing:
-        """Return a row's listing: its stamp changes with `updated`, or with any value, and with the columns."""
+        """Return a row's listing: its stamp changes with `updated` and with what is read, or with any value."""
         if self.updated:
             value = row[self.updated]
-            stamp = "" if value is None else content_hash(self._shape.columns, str(value)) + "?" * may_repeat(value)
+            read = (self._shape.columns, self.url, self.table, self.query, self.text, self.fields)
+            stamp = "" if value is None else content_hash(*read, str(value)) + "?" * may_repeat(value)
             return Listing(artifact_id, stamp)
         artifact = self._artifact(artifact_id, row)
         return Listing(artifact_id, content_hash(artifact.raw, artifact.metadata), payload_bytes(artifact.raw))

@@ -66,7 +66,7 @@ class Skills:
                 place = _Place(files, listing.artifact_id)
                 first = self._places.setdefault(place.name, place)
                 if first is place:
-                    listings.append(replace(listing, artifact_id=place.name))
+                    listings.append(place.listing(listing))
                 else:
                     message = f"duplicate skill {place.name!r} (first at {first}); keeping the first"
                     failures.append(Failure(str(place), "artifacts", "duplicate", message))
@@ -82,7 +82,7 @@ class Skills:
         except ReadError:
             return None
         found = place.files.listing(place.path)
-        return found and replace(found, artifact_id=artifact_id)
+        return found and place.listing(found)
 
     def read(self, artifact_id: str) -> Artifact:
         place = self._place(artifact_id)
@@ -173,6 +173,11 @@ class _Place:
     @property
     def name(self) -> str:
         return self.folder.name or self.root_name
+
+    def listing(self, found: Listing) -> Listing:
+        """Return the listing of the skill from that of its file, of which a move changes nothing."""
+        stamp = found.stamp and f"{self.parent}:{self.path}:{found.stamp}"
+        return replace(found, artifact_id=self.name, stamp=stamp)
 
     @property
     def parent(self) -> str:

@@ -118,6 +118,17 @@ def test_a_row_that_changes_twice_on_a_day_is_read_again_where_only_the_day_is_t
     assert (settled["1"], settled["2"]) == (False, True)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"text": ("body", "team")}, {"fields": "team"}, {"table": None, "query": "SELECT * FROM tickets WHERE id < 30"}],
+    ids=lambda change: ", ".join(change),
+)
+def test_what_is_read_of_a_row_changes_its_stamp(base: Base, change: dict[str, Any]) -> None:
+    before, after = (stamps(base.source(updated="changed", **given)) for given in ({}, change))
+
+    assert before["1"] != after["1"]
+
+
 def test_rows_are_read_together_and_anew_after_each_listing(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an index on the ids, a statement for each row would go through all rows each time."""
     base.run(*(f"INSERT INTO tickets VALUES ({n}, 'text {n}', NULL, NULL, NULL)" for n in range(100, 450)))

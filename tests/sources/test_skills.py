@@ -158,6 +158,21 @@ def test_behind_a_folder_without_permission_nothing_is_taken_for_deleted(unprivi
     assert [failure.artifact_id for failure in discovery.failures] == ["locked"]
 
 
+def test_a_skill_that_was_moved_to_another_folder_has_another_stamp(tmp_path: Path) -> None:
+    """Its metadata name the folder, and neither its id nor its file changes."""
+    put(tmp_path, "office/pdf")
+    [before] = Skills((tmp_path,)).discover().listings
+
+    (tmp_path / "office").rename(tmp_path / "school")
+
+    source = Skills((tmp_path,))
+    [after] = source.discover().listings
+    assert (after.artifact_id, source.read("pdf").metadata["parent"]) == ("pdf", "school")
+    now = source.listing("pdf")
+    assert now is not None
+    assert before.stamp != after.stamp == now.stamp
+
+
 def test_a_changed_skill_has_another_stamp(tmp_path: Path) -> None:
     path = put(tmp_path, "pdf")
     source = Skills((tmp_path,))
