@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 DAY_IS_OVER = timedelta(days=2)
 """Time from the beginning of a day until it is over in every time zone."""
@@ -22,8 +23,9 @@ def may_repeat(changed: object) -> bool:
     Times without a zone may be of any, and all are full quarter hours apart.
     """
     if isinstance(changed, str):
-        with suppress(ValueError):
-            return may_repeat(datetime.fromisoformat(changed))
+        for parse in (datetime.fromisoformat, parsedate_to_datetime):
+            with suppress(ValueError):
+                return may_repeat(parse(changed))
         return False
     if not isinstance(changed, date):
         return False

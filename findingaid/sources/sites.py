@@ -440,7 +440,9 @@ class _Walk:
                 else:
                     self._count()
                     if self._includes(address):
-                        self.listings[address] = Listing(address, with_converter(changed, WEB_PAGE))
+                        name = os.path.basename(urlsplit(address).path)
+                        stamp = with_converter(changed, name if format_of(name) else WEB_PAGE)
+                        self.listings[address] = Listing(address, stamp)
 
     def _entries(self, address: str) -> tuple[list[tuple[str, str]], list[str]]:
         """Return the entries of a sitemap, see `_sitemap`; none of one that is named by another and cannot be read."""
@@ -580,6 +582,7 @@ def _is_page_of(found: str, asked: str) -> bool:
 def _page(address: str, response: httpx.Response, content: bytes) -> Page:
     tags = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
     told = {tags[name]: response.headers[name] for name in tags if name in response.headers}
+    told = {} if may_repeat(response.headers.get("Last-Modified")) else told
     media_type = response.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
     if response.charset_encoding and (media_type in HTML or media_type.startswith("text/")):
         content = _as_utf8(content, response.charset_encoding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
 
 import pytest
 
@@ -24,6 +25,7 @@ TOKYO = NOW.astimezone(timezone(timedelta(hours=9)))
         NOW.isoformat(),
         f"{NOW.replace(tzinfo=None)}",
         str(NOW.date()),
+        format_datetime(NOW, usegmt=True),
     ],
     ids=str,
 )
@@ -40,6 +42,8 @@ def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(changed: object
         NOW - timedelta(days=3),
         (NOW - timedelta(days=3)).date(),
         str((NOW - timedelta(days=3)).date()),
+        format_datetime(NOW - timedelta(minutes=5), usegmt=True),
+        None,
         7,
         "v7",
         "",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -17,6 +18,7 @@ import findingaid
 from findingaid.edges.links import LinkEdges
 from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError
 from findingaid.sources import sites
+from findingaid.sources.documents import with_converter
 from findingaid.sources.sites import Site
 from findingaid.store import Store
 from tests.conftest import Cli
@@ -196,6 +198,27 @@ def test_a_page_with_an_unchanged_tag_is_not_sent_again_in_one_process(harbour: 
     (headers,) = [headers for path, headers in harbour.asked if path == "/ferry"]
     assert headers["If-None-Match"] == '"one"'
     assert "nine" in source.read(f"{harbour.address}/ferry").raw
+
+
+def test_the_tags_of_a_page_that_changed_just_now_are_not_asked_with(harbour: Server) -> None:
+    """It may change again within the second, after which servers name their tags."""
+    harbour.page("/ferry", "<main>Nine</main>", ETag='"one"', **{"Last-Modified": formatdate(usegmt=True)})
+    source = harbour.site()
+    harbour.listed(source)
+
+    harbour.asked.clear()
+    harbour.listed(source)
+    (headers,) = [headers for path, headers in harbour.asked if path == "/ferry"]
+    assert "If-None-Match" not in headers
+
+
+def test_the_converter_of_a_document_is_in_its_stamp_of_a_sitemap(harbour: Server) -> None:
+    loc = f"<url><loc>{harbour.address}/plan.pdf</loc><lastmod>2024-03-01</lastmod></url>"
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, f"<urlset>{loc}</urlset>".encode())
+
+    [listing] = harbour.site(sitemap=f"{harbour.address}/sitemap.xml").discover().listings
+
+    assert listing.stamp == with_converter("2024-03-01", "plan.pdf")
 
 
 def test_a_server_that_goes_down_is_not_asked_for_every_page(harbour: Server) -> None:
