@@ -321,10 +321,9 @@ class Checker:
         unknown = pa.scalar(None, pa.string())
         current = pc.if_else(pc.equal(ledger["recipe"], ""), unknown, ledger["artifacts"]).take(stated)
         others = pc.not_equal(rows["artifact_version"].cast(pa.string()), current.take(places))
-        yield from verify.named(
-            "artifacts have records of another version than the ledger states",
-            set(rows["artifact_id"].filter(others).to_pylist()),
-        )
+        other = "artifacts have records of another version than the ledger states"
+        for problem in verify.named(other, set(rows["artifact_id"].filter(others).to_pylist())):
+            yield f"{problem}: {verify.REBUILD}"
 
     def _finds(self, corpus: Corpus, rows: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
         """Return problems and facts. An embedder that does not answer says nothing about the records."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,10 @@ UNSOUND = "records whose vector is not finite and of length 1"
 NEVER_PENDING = tuple(stage.value for stage in Stage if stage not in WRITTEN)
 UNFINISHED_BY = ("recipe", "failed_stage", *OUTCOMES.values(), *NEVER_PENDING)
 
+INDEX = "run `findingaid index`"
+REBUILD = "run `findingaid index --force`"
+"""Remedies. Without --force a run leaves an artifact as it is if the ledger says that it is up to date."""
+
 NAMED = 3
 """Most ids that a problem names; the rest are counted."""
 
@@ -48,7 +53,8 @@ def verify(store: Store, dim: int) -> list[str]:
         return broken
     found: list[str] = []
     damaged: list[str] = []
-    for problems in (_ledger(store), _records(store, dim), _altered(store), _published(store), _searched(store)):
+    to_rebuild = (f"{problem}: {REBUILD}" for problem in chain(_records(store, dim), _altered(store)))
+    for problems in (_ledger(store), to_rebuild, _published(store), _searched(store)):
         try:
             found += problems
         except StoreError as error:  # in a table's rows, or in a file outside of its own
@@ -80,16 +86,18 @@ def _ledger(store: Store) -> Iterator[str]:
     columns = ("corpus", "artifact_id", *UNFINISHED_BY, *(f"n_{t}" for t in PER_ARTIFACT))
     ledger = store.rows("ledger", columns)
     keys = list(zip(ledger["corpus"].to_pylist(), ledger["artifact_id"].to_pylist(), strict=True))
-    yield from named("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1])
+    yield from _cured("ledger rows for the same artifact", [k for k, n in Counter(keys).items() if n > 1], REBUILD)
     rows = ledger.select(list(UNFINISHED_BY)).to_pylist()
     unfinished = [k for k, row in zip(keys, rows, strict=True) if _unfinished(row)]
-    yield from named("artifacts not finished by the last run", unfinished)
+    yield from _cured("artifacts not finished by the last run", unfinished, INDEX)
     for table in PER_ARTIFACT:
         counted = dict(zip(keys, ledger[f"n_{table}"].to_pylist(), strict=True))
         rows = store.rows(table, ["corpus", "artifact_id"])
         there = Counter(zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True))
         differing = [k for k in counted.keys() | there.keys() if counted.get(k, 0) != there.get(k, 0)]
-        yield from named(f"artifacts whose rows in table {table} are not as many as the ledger states", differing)
+        yield from _cured(
+            f"artifacts whose rows in table {table} are not as many as the ledger states", differing, INDEX
+        )
 
 
 def _unfinished(row: Mapping[str, str | None]) -> bool:
@@ -113,7 +121,7 @@ def _records(store: Store, dim: int) -> Iterator[str]:
         rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), rows["artifact_version"].to_pylist(), strict=True
     )
     yield from named(
-        "artifacts published from another version than the ledger states (run `findingaid index`)",
+        "artifacts published from another version than the ledger states",
         {k[:2] for k in keys if wanted.get(k[:2], k[2]) != k[2]},
     )
 
@@ -250,6 +258,10 @@ def unsound(vectors: pa.Array, dim: int) -> list[int]:
     rows = vectors.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, dim)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return [int(i) for i in np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))]  # also catches NaN and infinity
+
+
+def _cured(what: str, found: Iterable[object], cure: str) -> Iterator[str]:
+    return (f"{problem}: {cure}" for problem in named(what, found))
 
 
 def named(what: str, found: Iterable[object]) -> Iterator[str]:

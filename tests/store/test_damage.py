@@ -16,6 +16,7 @@ from findingaid.indexing import pipeline, writer
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store, lexical, repair, upkeep
 from findingaid.store.skipped import skipped_rows
+from findingaid.store.verify import REBUILD
 from findingaid.testing import MemorySource
 from findingaid.text.analyzer import Lexical
 from tests.conftest import Cli, ReadyMade, error_of, text_about
@@ -189,6 +190,18 @@ def test_an_altered_word_on_disk_is_noticed(indexed: FindingAid, tmp_path: Path,
 
     (found,) = indexed.verify()
     assert problem in found
+    assert found.endswith(": run `findingaid index --force`")
+    indexed.index(force=True)
+    assert indexed.verify() == []
+
+
+def test_records_of_another_version_name_what_writes_them_anew(indexed: FindingAid) -> None:
+    indexed.store.dataset("records").update({"artifact_version": "'x'"}, "artifact_id = 'ledger.md'")
+
+    assert f"ledger.md: {REBUILD}" in str(indexed.index().unpublished)
+    assert any(f"docs/ledger.md: {REBUILD}" in line for line in indexed.verify())
+    indexed.index(force=True)
+    assert indexed.verify() == []
 
 
 def test_an_altered_place_of_a_record_is_noticed(indexed: FindingAid) -> None:
