@@ -101,11 +101,15 @@ def first_line(error: BaseException, folder: str = "") -> str:
     return re.sub(r",? ?/\S+\.rs:\d+(:\d+)?$", "", line)[:300]
 
 
+SHORTEST_SECRET = 4
+"""Characters of an option from which on it may be a secret. Shorter ones, such as "no", are parts of many words."""
+
+
 def without_secrets(text: str, options: Mapping[str, str]) -> str:
     """Remove addresses and the values of all options from a text."""
     text = re.sub(r"https?://\S+", "…", text)
     for value in sorted(options.values(), key=len, reverse=True):
-        if value not in {"true", "false"}:
+        if len(value) >= SHORTEST_SECRET and value not in {"true", "false"}:
             text = text.replace(value, "…")
     return text
 

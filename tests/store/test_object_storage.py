@@ -22,6 +22,7 @@ from findingaid.config.loading import load
 from findingaid.indexing import plan
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store, repair
+from findingaid.store.objects import without_secrets
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_group_commit import aid_of, commit, prepared
@@ -341,6 +342,13 @@ def test_storage_that_refuses_is_never_taken_for_damage(
 
 
 @pytest.mark.slow
+def test_a_short_option_does_not_hide_that_a_table_was_not_found() -> None:
+    """Else a lost table is taken for a damaged one, and that of decisions stops the first run."""
+    said = "Dataset at path a/records.lance was not found, by s3cr3t"
+
+    assert without_secrets(said, {"skip_signature": "no", "key": "s3cr3t"}) == said.replace("s3cr3t", "…")
+
+
 def test_what_is_refused_half_way_is_told_without_secrets(remote_aid: Callable[[], FindingAid], bucket: Bucket) -> None:
     remote_aid().index()
     store = remote_aid().store
