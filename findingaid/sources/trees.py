@@ -441,7 +441,11 @@ class WebDav(FileSystem):
             raise OSError("the server's answer does not contain the folder itself: does it want a sign-in?")
         if unknown := next((path for path, each in found.items() if not _says_what_it_is(each)), ""):
             raise OSError(f"the server's answer does not say what {unknown} is")
-        return [translate_info({"name": path, **each.properties.as_dict()}) for path, each in found.items()]
+        return [
+            translate_info({"name": path, **each.properties.as_dict()})
+            for path, each in found.items()
+            if each is not own
+        ]
 
 
 def _says_what_it_is(answer: Any) -> bool:

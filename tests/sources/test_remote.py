@@ -245,6 +245,19 @@ def test_an_answer_of_webdav_that_leaves_out_what_is_there_is_not_believed(
     assert ([x.artifact_id for x in found.listings], found.unknown) == (["a.md"], ["sub/"])
 
 
+def test_the_address_of_a_webdav_server_may_have_a_path(share: Callable[[type[Share]], Share]) -> None:
+    """As that of Nextcloud has. The server names folders with it, and the root is below it."""
+    server = share(WebDav)
+    for name in NAMES:
+        server.put(name, text_about(name))
+    options = {**server.options, "base_url": f"{server.options['base_url']}/files/"}
+
+    source = Files("webdav://", storage_options=options)
+
+    assert stamps(source).keys() == set(NAMES)
+    assert source.read("sub/b.md").raw == text_about("sub/b.md")
+
+
 def test_a_page_that_is_longer_than_the_file_is_not_its_text(share: Callable[[type[Share]], Share]) -> None:
     server = share(WebDav)
     assert isinstance(server, WebDav)
