@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import bz2
 import gzip
+import html
 import io
 import lzma
 import os
@@ -25,7 +26,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from findingaid.errors import SourceError
 from findingaid.sources.addresses import BUCKETS, Address, as_root
@@ -528,7 +529,7 @@ class Web(FileSystem):
 
     @property
     def _name(self) -> str:
-        return unquote(_name(self._root.partition("?")[0]))
+        return unquote(_name(urlsplit(self._root).path.rstrip("/")))
 
     @cached_property
     def _is_file(self) -> bool:
@@ -547,11 +548,12 @@ class Web(FileSystem):
             raise ValueError(f"its page of links has more than {PAGE_BYTES:,} bytes")
         if "html" not in (found := response.headers.get("Content-Type", "html")):
             raise ValueError(f"expected a page of links, got {found.partition(';')[0]}")
-        if response.history and prefix.lower() not in response.url.path.lower():
+        there, wanted = response.url.path.lower(), (prefix or self._name).lower()
+        if response.history and (wanted not in there if wanted else there != "/"):
             raise OSError(f"the server leads to {response.url.path} of {response.url.host}: does it want a sign-in?")
         if not page or breaks_off(page, response.headers):
             raise OSError("its page of links is empty, or broken off")
-        for link in LINKS.findall(page.decode("utf-8", "ignore")):
+        for link in map(html.unescape, LINKS.findall(page.decode("utf-8", "ignore"))):
             url = f"{folder}{link.removeprefix('./')}"
             if link.startswith("/"):
                 url = f"{'/'.join(folder.split('/', 3)[:3])}{link}"

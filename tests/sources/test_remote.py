@@ -642,16 +642,26 @@ def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -
     page = (
         '<a href="?C=N;O=D">Name</a> <a href="/">up</a> <a href="../">up</a> <a href="mailto:x@example.org">x</a>'
         '<a href="http://elsewhere.example/b.md">b</a> <a href="./">here</a> <a href="a%20b.md">a b</a>'
-        '<a href="#top">top</a> <a href="./c.md">c</a> <a href="/listing/d.md">d</a>'
+        '<a href="#top">top</a> <a href="./c.md">c</a> <a href="/listing/d.md">d</a> <a href="e&amp;f.md">e</a>'
     )
     http.put("listing/index.html", page)
-    for name in ("a b.md", "c.md", "d.md"):
+    for name in ("a b.md", "c.md", "d.md", "e&f.md"):
         http.put(f"listing/{name}", name)
 
     source = Files(f"{http.root}listing/")
 
-    assert [listing.artifact_id for listing in source.discover().listings] == ["a b.md", "c.md", "d.md"]
-    assert source.read("a b.md").raw == "a b.md"
+    assert [listing.artifact_id for listing in source.discover().listings] == ["a b.md", "c.md", "d.md", "e&f.md"]
+    assert [source.read(name).raw for name in ("a b.md", "e&f.md")] == ["a b.md", "e&f.md"]
+
+
+@pytest.mark.parametrize("root", ["", "docs/"])
+def test_a_sign_in_in_place_of_the_root_is_not_its_page(http: Http, root: str) -> None:
+    http.put("docs/a.md", "text")
+    http.put("login/index.html", '<a href="help.md">Help</a>')
+    http.moved = {f"/{root}": f"/login/?next=/{root}"}
+
+    with pytest.raises(SourceError, match=r"the server leads to /login/ of .*: does it want a sign-in\?"):
+        Files(f"{http.root}{root}").discover()
 
 
 def test_what_shows_no_page_of_links_cannot_be_listed(http: Http) -> None:
