@@ -190,9 +190,9 @@ def _identifier_places(text: str) -> Iterator[tuple[int, int, str]]:
 def in_language_of(text: str, lexical: Lexical, lead: int = 0) -> Lexical:
     """Return the settings in the language of a text: the one of which it has most function words.
 
-    A text with few of them, or as many of the configured language, is in the configured one. Single letters, which
-    some languages have as words, do not count. With a `lead`, the text must have so many more function words of its
-    language than of any other: French and Romanian share many.
+    A text with few of them, or as many of the configured language, is in the configured one, and of others in one that
+    has words in `ASKING`. Single letters, which some languages have as words, do not count. With a `lead`, the text
+    must have so many more function words of its language than of any other: French and Romanian share many.
     """
     return replace(lexical, language=_language_of(text[:LANGUAGE_CHARS], lexical.language, lead))
 
@@ -201,7 +201,7 @@ def in_language_of(text: str, lexical: Lexical, lead: int = 0) -> Lexical:
 def _language_of(text: str, configured: Language, lead: int) -> Language:
     words = dict.fromkeys(word.casefold() for word in _words(text) if len(word) > 1)
     counts = {language: sum(_is_function_word(language, word) for word in words) for language in get_args(Language)}
-    most: Language = max(counts, key=lambda language: (counts[language], language == configured))
+    most: Language = max(counts, key=lambda language: (counts[language], language == configured, language in ASKING))
     others = max(count for language, count in counts.items() if language != most)
     return most if counts[most] >= max(FEWEST_FUNCTION_WORDS, others + lead) else configured
 

@@ -14,6 +14,7 @@ from findingaid.text.words import in_language_of, salient
     [
         ("Wann ist die Rechnung für den Kessel fällig?", "German", ["Rechnung", "Kessel", "fällig"]),
         ("Wie viele Tage werden die Bilder aufbewahrt?", "German", ["Tage", "Bilder", "aufbewahrt"]),
+        ("Was kostet die Versicherung?", "German", ["kostet", "Versicherung"]),  # as many function words are Dutch
         ("When was the boiler serviced?", "English", ["boiler", "serviced"]),
         ("Quelle est la couleur de la voiture dans le garage?", "French", ["couleur", "voiture", "garage"]),
     ],
