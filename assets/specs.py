@@ -210,7 +210,7 @@ def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
     missing = condition.newly_missing()
     lacking = missing.since(handled) & ~condition.execution_failed()
     # Wait a tick before acting on a missing partition: the job adds partitions just before it logs their events.
-    remade = (lacking & ~missing).with_label("missing")
+    remade = (lacking & ~missing & ~condition.in_progress()).with_label("missing")
     stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in corpus.stages]
     due = reduce(or_, stages, observed.since(handled))
     return (due & ~condition.in_progress()).with_label("upkeep")

@@ -35,6 +35,7 @@ from findingaid_dagster.internals.events import (
     failed_attempts,
     latest_event_ids,
     log_asset_events,
+    log_planned,
     logged_data_versions,
     spec_inputs,
 )
@@ -56,9 +57,9 @@ def sync(
     """Log everything about the partitions with these keys, or the whole corpus, that the instance does not know yet.
 
     `again` are the stages that a materialization selected. Only these are logged, even at the same version, since the
-    run did not touch the other stages. Records are logged only if readers see them, as `visible` tells, and artifacts
-    that failed are not. Texts are logged only with `previews`. The whole corpus is divided anew if it has grown beyond
-    its limit, or has shrunk below it.
+    run did not touch the other stages. Records are logged only if readers see them, as `visible` tells; in the middle
+    of a run Dagster shows them as in progress. Artifacts that failed are not logged. Texts are logged only with
+    `previews`. The whole corpus is divided anew if it has grown beyond its limit, or has shrunk below it.
     """
     instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
@@ -78,7 +79,9 @@ def sync(
         }
     due = _due(instance, of, partitions, observed, failed, again)
     if not visible:
-        del due[Stage.RECORDS]
+        unseen = due.pop(Stage.RECORDS)
+        if keys is not None:  # in the middle of a run, whose end logs them
+            log_planned(context, asset_key(of, Stage.RECORDS), unseen)
     told = sorted(set().union(*due.values()))
     for start in range(0, len(told), LOGGED_AT_ONCE):
         part = {key: partitions[key] for key in told[start : start + LOGGED_AT_ONCE]}

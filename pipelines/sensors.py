@@ -23,7 +23,7 @@ from findingaid_dagster.assets import (
     partitions_of,
 )
 from findingaid_dagster.internals.events import latest_event_ids
-from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
+from findingaid_dagster.pipelines.stale import is_left_unpublished, run_config, run_under_way, stale_artifacts
 from findingaid_dagster.resources import in_dagster, opened
 
 T = TypeVar("T")
@@ -55,7 +55,8 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         if run := run_under_way(context.instance, job, aid):
             yield dg.SkipReason(run)
             return
-        found = _of_each(aid, lambda corpus: _stale(context.instance, aid, corpus))
+        seen = _of_each(aid, lambda corpus: _stale(context.instance, aid, corpus))
+        found = _with_unpublished(seen, context.instance, job, aid)
         new, cursor = _untried(found, context.cursor)
         if new:
             yield dg.RunRequest(run_config=run_config(new))
@@ -90,7 +91,8 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
-        found = _of_each(aid, lambda corpus: _changes(context.instance, aid, corpus))
+        seen = _of_each(aid, lambda corpus: _changes(context.instance, aid, corpus))
+        found = _with_unpublished(seen, context.instance, job, aid)
         few = {corpus: changes for corpus, changes in found.items() if isinstance(changes, dict)}
         others = {corpus: changes for corpus, changes in found.items() if corpus not in few}
         new, cursor = _untried(others, context.cursor)
@@ -190,6 +192,15 @@ def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceE
         if seen:
             found[corpus] = seen
     return found
+
+
+def _with_unpublished(
+    found: Mapping[str, T | SourceError], instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid
+) -> dict[str, T | SourceError | str]:
+    """Return what was found, and for the other corpora whether a run left anything unpublished."""
+    others = aid.corpora.keys() - found.keys()
+    left = others and is_left_unpublished(instance, job, aid)
+    return {**found, **dict.fromkeys(others if left else (), "unpublished")}
 
 
 def _untried(found: Mapping[str, object], cursor: str | None) -> tuple[list[str], str]:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.store import Leases
-from findingaid_dagster.assets import known_failures
+from findingaid_dagster.assets import FAILED_TAG, known_failures
 from findingaid_dagster.internals.events import last_sign
 
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
@@ -41,6 +41,17 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Find
         if queued or run.run_id in working or time.time() - last_sign(instance, record) < SILENT_SECONDS:
             return f"run {run.run_id[:8]} of the {job.name} job is under way"
     return ""
+
+
+def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> bool:
+    """Check whether a run was killed, or lost its store, before it published what it had built.
+
+    A version that was rolled back is not, nor one for which the last run of the job failed by name, as by a check.
+    """
+    if not aid.store.exists() or aid.publisher.current() or aid.publisher.withdrawn() or Leases(aid.store).held():
+        return False
+    ours = dg.RunsFilter(job_name=job.name, tags={STORE_TAG: job.run_tags[STORE_TAG]})
+    return not any(run.tags.get(FAILED_TAG) for run in instance.get_runs(ours, limit=1))
 
 
 def stale_artifacts(

@@ -120,6 +120,55 @@ def test_partitions_that_a_job_is_adding_and_removes_are_not_requested_and_one_t
     assert ticks.quiet()
 
 
+def test_new_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could_not_publish(
+    location: Location, ticks: Ticks
+) -> None:
+    """Their records are logged at the end of the run: automation would do all of them again, in a run per range."""
+    location.cli.settings["corpora"]["docs"]["max_failures"] = 0.1
+    location.cli.write("added.md", text_about("added"))
+    for name in ("bad.md", "writer.md"):
+        location.cli.write(name, b"\x00binary")
+    location.settle()
+    quiet: list[bool] = []
+
+    @dg.success_hook(name="in_the_middle")
+    def look_at_it(context: dg.HookContext) -> None:
+        if context.op.name == "batch":
+            quiet.append(ticks.quiet())
+
+    job = location.definitions.resolve_job_def("index").with_hooks({look_at_it})
+    assert not job.execute_in_process(instance=location.instance, raise_on_error=False).success
+
+    assert quiet == [True]
+    assert ("records", "added.md") in location.failed()
+    assert ticks.quiet()
+    for sensor in ("observe_sources", "changed_sources"):
+        assert not look(location, sensor=sensor).run_requests
+    for name in ("bad.md", "writer.md"):
+        (location.cli.docs / name).unlink()
+    assert location.index(allow_loss=True).success
+    assert ticks.quiet()
+    assert location.all_fresh()
+
+
+def test_what_a_run_built_but_did_not_publish_is_published_by_the_next_run_of_a_sensor(location: Location) -> None:
+    """Nothing is stale after it, so that readers would keep the text of before until the next change."""
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.settle()
+    job = location.definitions.resolve_job_def("index")
+    assert job.execute_in_process(instance=location.instance, op_selection=["discover", "batch"]).success
+
+    found = {sensor: look(location, sensor=sensor) for sensor in ("observe_sources", "changed_sources")}
+
+    assert [corpora_of(each) for each in found.values()] == [["docs"], ["docs"]]
+    assert not any(look(location, each.cursor, sensor).run_requests for sensor, each in found.items())
+    assert location.index(corpora=["docs"]).success
+    assert location.all_fresh()
+    assert "another ledger" in location.aid.search("another ledger", 1, mode="lexical")[0].text
+    assert not any(look(location, sensor=sensor).run_requests for sensor in found)
+
+
 def test_a_partition_that_a_run_is_at_waits_for_its_end(location: Location, ticks: Ticks) -> None:
     run = location.instance.create_run_for_job(
         location.definitions.resolve_implicit_global_asset_job_def(),

@@ -45,7 +45,8 @@ def test_the_job_logs_every_partition_of_every_asset_once_in_batches_with_its_ow
 
     rows = location.aid.indexer("docs").ledger.rows("docs")
     assert isinstance(storage, BatchingSqliteEventLog) or type(storage).__module__.startswith("dagster_postgres")
-    assert batches[:7] == [4] * 6 + [1]  # the five assets, the observed source, and the published records
+    # The five assets, the observed source, the plan of the records, and the published records.
+    assert batches[:8] == [4] * 7 + [1]
     assert location.instance.get_dynamic_partitions("docs") == KEYS
     assert location.events() == {(stage, key): 1 for stage in STAGES for key in KEYS}
     for stage in PLAIN:
@@ -345,6 +346,7 @@ class TestSensor:
         gone = {"source": {"kind": "files", "root": "nowhere"}}
         location.cli.settings["corpora"] = {"gone": gone, **location.cli.settings["corpora"]}
         location.cli.configure()
+        location.settle()
 
         first, _, cursor = self.tick(location)
         location.index(corpora=["docs"])

@@ -63,7 +63,8 @@ def test_prune_removes_every_event_of_deleted_artifacts_and_no_other(location: L
     freed = before - disk_use(location)
     again = location.cli.json("dagster", "prune")
 
-    assert gone["events"] == 2 * 2 * (len(STAGES) + 1)  # in the run and in the index: each stage, and the source
+    logged = len(STAGES) + 2  # each stage, the source, and the plan of the records
+    assert gone["events"] == 2 * 2 * logged  # in the run and in the index
     assert {name: done[name] for name in ("partitions", "events")} == {"partitions": 2, "events": gone["events"]}
     assert done["bytes"] == freed > 0
     assert again == {"partitions": 0, "events": 0, "bytes": 0}
