@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -252,7 +253,13 @@ class Recognition:
         picture, scale = show()
         rows = recognize(picture)
         lines = [line for row in rows for line in row]
-        certain = [line for line in lines if line.confidence >= LEAST_CONFIDENCE and line.text not in known]
+        there = Counter(" ".join(line.split()) for line in known.splitlines())  # a cell may have the page's number, too
+        certain: list[Line] = []
+        for line in lines:
+            if there[line.text]:
+                there[line.text] -= 1
+            elif line.confidence >= LEAST_CONFIDENCE:
+                certain.append(line)
         self.uncertain += sum(line.confidence < LEAST_CONFIDENCE or not line.text for line in lines)
         self.page_done()
         if not any(WORD.search(line.text) for line in certain):

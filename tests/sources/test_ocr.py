@@ -97,6 +97,12 @@ def test_a_number_on_a_scanned_page_stays_and_is_not_repeated() -> None:
     assert read.text[slice(*read.metadata["layout"][0][1:3])] == HERON
 
 
+def test_numbers_of_a_scanned_table_stay_though_the_number_of_the_page_has_them() -> None:
+    read = convert(SCAN, scans(lettered("40 seats | 12 cows", "40 | 12"), stamp="page 12 of 40"), LIMIT)
+
+    assert read.text == "page 12 of 40\n40 seats 12 cows\n40 12"
+
+
 def test_pages_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ocr, "MOST_PAGES", 1)
 
