@@ -274,7 +274,7 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
     with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
         text = _page(textpage.get_text_range())
         fields, comments = _annotations(document, page)
-        added = [line for line, value in fields if value not in text]
+        added = [line for line in fields if line not in text.split("\n")]
         scanned = False
         if len(text) < FEW_CHARACTERS:
             images = list(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
@@ -299,11 +299,11 @@ def _area(image: Any) -> float:
     return float(abs(right - left) * abs(top - bottom))
 
 
-def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, str]], int]:
-    """Return the filled fields of a page and the words written on it, each as (line, value), and how many comments."""
+def _annotations(document: Any, page: Any) -> tuple[list[str], int]:
+    """Return the filled fields of a page and the words written on it, and how many comments it has."""
     from pypdfium2 import raw
 
-    found: list[tuple[str, str]] = []
+    found: list[str] = []
     comments = 0
     for i in range(raw.FPDFPage_GetAnnotCount(page)):
         annotation = raw.FPDFPage_GetAnnot(page, i)
@@ -312,14 +312,14 @@ def _annotations(document: Any, page: Any) -> tuple[list[tuple[str, str]], int]:
             found += _field(document.formenv, annotation)
         elif kind != raw.FPDF_ANNOT_LINK and (said := _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
             if kind == raw.FPDF_ANNOT_FREETEXT:
-                found.append((_page(said), _page(said)))
+                found.append(_page(said))
             else:
                 comments += kind != raw.FPDF_ANNOT_POPUP
         raw.FPDFPage_CloseAnnot(annotation)
     return found, comments
 
 
-def _field(form: Any, annotation: Any) -> Iterator[tuple[str, str]]:
+def _field(form: Any, annotation: Any) -> Iterator[str]:
     """Yield a filled or checked field of a form."""
     from pypdfium2 import raw
 
@@ -329,11 +329,11 @@ def _field(form: Any, annotation: Any) -> Iterator[tuple[str, str]]:
     if kind in {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}:
         if raw.FPDFAnnot_IsChecked(form, annotation):
             value = _string(raw.FPDFAnnot_GetFormFieldExportValue, form, annotation)
-            yield f"{label}: {value}", f"{label}: {value}"
+            yield f"{label}: {value}"
         return
     value = _page(_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
     if value and kind not in {raw.FPDF_FORMFIELD_PUSHBUTTON, raw.FPDF_FORMFIELD_SIGNATURE}:
-        yield f"{label}: {value}" if label else value, value
+        yield f"{label}: {value}" if label else value
 
 
 def _string(get: Callable[..., int], *given: Any) -> str:

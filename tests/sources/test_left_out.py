@@ -12,6 +12,7 @@ from PIL import Image
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
+from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.errors import ReadError
 from findingaid.sources.convert import convert
@@ -273,6 +274,16 @@ def test_a_filled_form_is_read_even_if_the_page_has_nothing_else() -> None:
     assert "Name: Heron" in text
     assert "Paid: " in text
     assert "Late" not in text
+
+
+def test_the_value_of_a_field_is_read_though_it_is_among_the_words_of_the_page() -> None:
+    made = io.BytesIO()
+    canvas = Canvas(made, invariant=True)
+    canvas.drawString(50, 800, "Form 5 of 2025")
+    canvas.acroForm.textfield(name="children", value="5", x=50, y=700)
+    canvas.save()
+
+    assert convert(".pdf", made.getvalue(), LIMIT).text == "Form 5 of 2025\nchildren: 5"
 
 
 def test_bytes_behind_the_end_of_a_pdf_do_no_harm_and_a_pdf_that_goes_on_is_cut_short() -> None:
