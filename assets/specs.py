@@ -210,10 +210,14 @@ def upkeep(corpus: Corpus, stage: Stage) -> dg.AutomationCondition[dg.AssetKey]:
     missing = condition.newly_missing()
     lacking = missing.since(handled) & ~condition.execution_failed()
     # Wait a tick before acting on a missing partition: the job adds partitions just before it logs their events.
-    remade = (lacking & ~missing & ~condition.in_progress()).with_label("missing")
+    remade = (lacking & ~missing).with_label("missing")
     stages = [condition.asset_matches(asset_key(corpus, each), remade) for each in corpus.stages]
     due = reduce(or_, stages, observed.since(handled))
-    return (due & ~condition.in_progress()).with_label("upkeep")
+    # The job logs only at its end the records of what it is at.
+    at_work = condition.in_progress() | condition.asset_matches(
+        asset_key(corpus, Stage.RECORDS), condition.in_progress()
+    )
+    return (due & ~at_work).with_label("upkeep")
 
 
 def _columns(stage: Stage) -> dg.TableSchema:

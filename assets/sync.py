@@ -65,12 +65,18 @@ def sync(
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
     asked = None if keys is None else list(partitions)
     observed: set[str] = set()
+    # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
+    known = logged_data_versions(instance, asset_key(of, Stage.RECORDS), asked) if again is None else {}
+    if keys is not None and not visible:
+        # In the middle of a run, whose end logs the records. First, so that automation leaves what is observed alone.
+        planned = [
+            k for k, p in partitions.items() if p.has_output(Stage.RECORDS) and p.version(Stage.RECORDS) != known.get(k)
+        ]
+        log_planned(context, asset_key(of, Stage.RECORDS), planned)
     if again is None or Stage.ARTIFACTS in again:
         observed = _observe(context, of, partitions, asked)
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     if again is None:
-        # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
-        known = logged_data_versions(instance, asset_key(of, Stage.RECORDS), asked)
         wiped = missing_partitions(instance, of, partitions) if keys is None else set()
         partitions = {
             key: found
@@ -79,9 +85,7 @@ def sync(
         }
     due = _due(instance, of, partitions, observed, failed, again)
     if not visible:
-        unseen = due.pop(Stage.RECORDS)
-        if keys is not None:  # in the middle of a run, whose end logs them
-            log_planned(context, asset_key(of, Stage.RECORDS), unseen)
+        del due[Stage.RECORDS]
     told = sorted(set().union(*due.values()))
     for start in range(0, len(told), LOGGED_AT_ONCE):
         part = {key: partitions[key] for key in told[start : start + LOGGED_AT_ONCE]}

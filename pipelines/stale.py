@@ -51,7 +51,7 @@ def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid
     if not aid.store.exists() or aid.publisher.current() or aid.publisher.withdrawn() or Leases(aid.store).held():
         return False
     ours = dg.RunsFilter(job_name=job.name, tags={STORE_TAG: job.run_tags[STORE_TAG]})
-    return not any(run.tags.get(FAILED_TAG) for run in instance.get_runs(ours, limit=1))
+    return not any(record.dagster_run.tags.get(FAILED_TAG) for record in instance.get_run_records(ours, limit=1))
 
 
 def stale_artifacts(

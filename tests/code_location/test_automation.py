@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 
 import dagster as dg
@@ -11,6 +12,7 @@ import pytest
 
 from findingaid.store import Leases
 from findingaid.testing import OpenAIServer
+from findingaid_dagster.assets import sync
 from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.sensors import FEW
 from findingaid_dagster.resources import FindingAidResource
@@ -120,16 +122,20 @@ def test_partitions_that_a_job_is_adding_and_removes_are_not_requested_and_one_t
     assert ticks.quiet()
 
 
-def test_new_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could_not_publish(
-    location: Location, ticks: Ticks
+def test_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could_not_publish(
+    location: Location, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their records are logged at the end of the run: automation would do all of them again, in a run per range."""
     location.cli.settings["corpora"]["docs"]["max_failures"] = 0.1
     location.cli.write("added.md", text_about("added"))
     for name in ("bad.md", "writer.md"):
         location.cli.write(name, b"\x00binary")
+    location.cli.write("ledger.md", text_about("another ledger"))
     location.settle()
     quiet: list[bool] = []
+    module = sys.modules[sync.__module__]
+    observe = module._observe
+    monkeypatch.setattr(module, "_observe", lambda *of: (observe(*of), quiet.append(not ticks.tick()))[0])
 
     @dg.success_hook(name="in_the_middle")
     def look_at_it(context: dg.HookContext) -> None:
@@ -139,7 +145,7 @@ def test_new_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_c
     job = location.definitions.resolve_job_def("index").with_hooks({look_at_it})
     assert not job.execute_in_process(instance=location.instance, raise_on_error=False).success
 
-    assert quiet == [True]
+    assert quiet == [True, True, True]  # after the observations of the batch, after the batch, and at the end
     assert ("records", "added.md") in location.failed()
     assert ticks.quiet()
     for sensor in ("observe_sources", "changed_sources"):
