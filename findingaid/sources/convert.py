@@ -279,13 +279,15 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
         if len(text) < FEW_CHARACTERS:
             images = list(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             area = sum(_area(image) for image in images)
-            others = text or images or pypdfium2.raw.FPDFPage_CountObjects(page) == 0
-            scanned = bool(images) and (not text or area > IMAGE_SHARE * page.get_width() * page.get_height())
-            scanned = scanned or not others  # letters that are drawn as lines
-        scanned = scanned and not added
+            large = area > IMAGE_SHARE * page.get_width() * page.get_height()
+            if text or added or images:
+                scanned = bool(images) and (large or not (text or added))
+            else:
+                scanned = pypdfium2.raw.FPDFPage_CountObjects(page) > 0  # letters that are drawn as lines
+        text = "\n".join(filter(None, [text, *added]))
         if scanned and scans:
             return _Page(scans.read(i + 1, partial(_show, page), text), False, comments)
-        return _Page("\n".join(filter(None, [text, *added])), scanned, comments)
+        return _Page(text, scanned, comments)
 
 
 def _show(page: Any) -> tuple[Any, float]:

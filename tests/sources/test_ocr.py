@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 from PIL import Image
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.errors import ReadError
 from findingaid.sources import ocr
@@ -101,6 +104,18 @@ def test_numbers_of_a_scanned_table_stay_though_the_number_of_the_page_has_them(
     read = convert(SCAN, scans(lettered("40 seats | 12 cows", "40 | 12"), stamp="page 12 of 40"), LIMIT)
 
     assert read.text == "page 12 of 40\n40 seats 12 cows\n40 12"
+
+
+def test_a_scanned_form_with_a_filled_field_is_read_too() -> None:
+    made = io.BytesIO()
+    canvas = Canvas(made, pagesize=(350, 350), invariant=True)
+    canvas.drawImage(ImageReader(lettered(HERON)), 0, 0, 350, 350)
+    canvas.acroForm.textfield(name="town", value="Aarhus", x=50, y=50)
+    canvas.save()
+
+    assert convert(SCAN, made.getvalue(), LIMIT).text.splitlines()[:2] == ["town: Aarhus", HERON]
+    unread = convert(".pdf", made.getvalue(), LIMIT)
+    assert (unread.text, noted(unread)) == ("town: Aarhus", {f"pages without text, only images ({OCR})": 1})
 
 
 def test_pages_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
