@@ -11,7 +11,7 @@ from urllib.parse import quote
 from findingaid.errors import UnknownCorpusError, brief
 from findingaid.identity.fingerprints import CLAIM_EXTRACTOR, EDGE_EXTRACTOR, NODE_PRODUCER, STRATEGY, check_id
 from findingaid.model import Stage
-from findingaid.protocols import ClaimExtractor, EdgeExtractor, NodeProducer, Source, Strategy
+from findingaid.protocols import Access, ClaimExtractor, EdgeExtractor, NodeProducer, Source, Strategy
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Corpus:
     if more than the share `max_failures` of the artifacts failed, or if a search for known questions scores below
     `quality`. `schedule`, `backfill_schedule` and `partitions` are for the scheduler; a schedule of None means never.
     `owners`, `group` and `tags` are shown in a catalogue, `deps` are the assets there that its source is made from, and
-    `key_prefix` comes before its name there. `url` is a template of its artifacts' addresses, see `url_of`. Raises
-    IdentityError if no id can be made of a part.
+    `key_prefix` comes before its name there. `url` is a template of its artifacts' addresses, see `url_of`. Who may
+    read its artifacts says `access`; None is everybody. Raises IdentityError if no id can be made of a part.
     """
 
     name: str
@@ -105,6 +105,7 @@ class Corpus:
     key_prefix: Sequence[str] = ()
     partitions: Partitioning = Partitioning()
     url: str = ""
+    access: Access | None = None
 
     def __post_init__(self) -> None:
         parts: dict[str, object] = {STRATEGY: self.strategy, EDGE_EXTRACTOR: self.edges}

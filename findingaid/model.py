@@ -188,13 +188,16 @@ class Note:
 class Artifact:
     """One item of a corpus: its payload, and the metadata that may become filter fields.
 
-    `notes` say what its source guessed or left out. They are no part of its version, and kept in the ledger.
+    `notes` say what its source guessed or left out. They are no part of its version, and kept in the ledger. `readers`
+    are the principals that may read it, with a minus those that may not, see `findingaid.access`; None if its source
+    says nothing of them.
     """
 
     artifact_id: str
     raw: Raw
     metadata: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[Note] = ()
+    readers: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

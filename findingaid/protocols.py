@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
@@ -14,6 +14,7 @@ from findingaid.model import (
     Edge,
     Hit,
     Listing,
+    Note,
     Raw,
     SurfacePlan,
     Synopsis,
@@ -38,6 +39,23 @@ class Source(Protocol):
 
     def read(self, artifact_id: str) -> Artifact:
         """Read one artifact. Raises ReadError, and SkippedError if it is not to be indexed, which is not a failure."""
+
+
+class Access(Protocol):
+    """Who may read the artifacts of a corpus."""
+
+    @property
+    def id(self) -> str:
+        """Identifier that changes whenever the readers of an artifact could change."""
+
+    def readers(self, artifact: Artifact) -> tuple[str, Note | None]:
+        """Return who may read an artifact, see `findingaid.access.readers_text`, and the reason if nobody may."""
+
+    def explain(self, artifact_id: str) -> Iterable[str]:
+        """Return a line for each rule that decides who may read an artifact."""
+
+    def unused(self, artifact_ids: Collection[str]) -> Sequence[str]:
+        """Return a line for each rule that decides about none of these artifacts."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from findingaid.config.settings import (
     AT_LEAST,
     CONFIDENCE,
     NEAR,
+    AccessRuleSettings,
     CorpusSettings,
     RaySettings,
     ScheduleSettings,
@@ -37,6 +38,7 @@ from findingaid.query.search.request import Route
 from findingaid.query.search.routing import resolve_route
 from findingaid.registry import Registry, one_line
 from findingaid.sources import SOURCES, default_strategy
+from findingaid.sources.access import AccessRule, AccessRules
 from findingaid.strategies.registry import STRATEGIES, bound
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis import SUMMARIZERS, SYNTHESIZERS
@@ -198,6 +200,7 @@ class Config:
             self.settings.dagster.key_prefix,
             Partitioning(**settings.partitions.model_dump()),
             settings.url,
+            _access(settings.access, where),
         )
         try:
             return Corpus(*made)
@@ -257,6 +260,15 @@ def _own(spec: dict[str, Any], key: str, default: T, kind: TypeAdapter[T], where
         return kind.validate_python(spec.pop(key))
     except ValidationError as error:
         raise ConfigError(one_line(error, f"{where}.{key}", [])) from None
+
+
+def _access(rules: Sequence[AccessRuleSettings] | None, where: str) -> AccessRules | None:
+    if rules is None:
+        return None
+    try:
+        return AccessRules([AccessRule(**rule.model_dump()) for rule in rules])
+    except ConfigError as error:
+        raise ConfigError(f"{where}.access: {error}") from None
 
 
 def _schedule(settings: ScheduleSettings | None) -> Schedule | None:

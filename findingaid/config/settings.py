@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from string import Formatter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
@@ -23,13 +23,15 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     TypeAdapter,
+    model_validator,
 )
 
+from findingaid.access import Caller, is_principal
 from findingaid.claims.eligible import BY_DEFAULT, GATED, ReviewPolicy, Trusting
 from findingaid.claims.model import Tier
 from findingaid.corpus import URL_FIELDS
 from findingaid.embedding.tokens import EMBEDDER
-from findingaid.errors import ConfigError, brief
+from findingaid.errors import ConfigError, QueryError, brief
 from findingaid.metrics import measure_name
 from findingaid.model import SYNOPSIS
 from findingaid.query.search.components import Blend
@@ -252,6 +254,32 @@ def _url_template(text: str) -> str:
     return text
 
 
+def _principal(text: str) -> str:
+    if not is_principal(text):
+        raise ValueError(f"expected public, user:NAME or group:NAME, without spaces; got {text!r}")
+    return text
+
+
+Principal = Annotated[str, AfterValidator(_principal)]
+
+
+class AccessRuleSettings(BaseModel):
+    """Who may read the artifacts that a pattern matches, see `findingaid.sources.access`."""
+
+    model_config = ConfigDict(extra="forbid")
+    match: str = "**"
+    readers: list[Principal] = Field(default_factory=list)
+    field: Annotated[str, Field(min_length=1)] | None = None
+    prefix: Literal["", "user:", "group:"] = ""
+    deny: list[Principal] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.readers or self.field or self.deny):
+            raise ValueError("says nothing: name readers, a field or deny")
+        return self
+
+
 class CorpusSettings(BaseModel):
     """Configuration of one corpus."""
 
@@ -276,6 +304,9 @@ class CorpusSettings(BaseModel):
     summary_nodes: WantedSpec = None
     url: Annotated[str, AfterValidator(_url_template)] = ""
     """Template of the addresses of its artifacts, which search results for agents name."""
+
+    access: list[AccessRuleSettings] | None = None
+    """Who may read its artifacts; None is everybody, and [] those whom the source names."""
 
 
 def _spec(said: object) -> object:
@@ -340,6 +371,35 @@ MIN_RESULT_TOKENS = 200
 """Smallest budget of a result, which has to hold at least one entry and the way to the rest."""
 
 
+class CallerSettings(BaseModel):
+    """Somebody who asks with a token: a user, the groups that they are in, and the SHA-256 of the token."""
+
+    model_config = ConfigDict(extra="forbid")
+    token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    user: Principal = ""
+    groups: list[Principal] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _is_somebody(self) -> Self:
+        try:
+            _ = self.caller
+        except QueryError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def caller(self) -> Caller:
+        """The caller with these principals."""
+        return Caller.of(self.user, self.groups)
+
+
+def _different(callers: list[CallerSettings]) -> list[CallerSettings]:
+    tokens = [each.token_sha256 for each in callers]
+    if twice := next((each for each in callers if tokens.count(each.token_sha256) > 1), None):
+        raise ValueError(f"{twice.caller} and another caller have the same token_sha256: give each a token of its own")
+    return callers
+
+
 class ServeSettings(BaseModel):
     """Serving of the index: its address, its callers and their limits."""
 
@@ -354,6 +414,9 @@ class ServeSettings(BaseModel):
     port: int = Field(default=8077, ge=0, le=65535)
     token_env: str | None = None
     """Environment variable that holds the bearer token. Required if other machines can reach `host`."""
+
+    callers: Annotated[list[CallerSettings], AfterValidator(_different)] = Field(default_factory=list)
+    """Those who ask with tokens of their own, for what they may read. Who asks with `token_env` is the public."""
 
     timeout: float = Field(default=30, gt=0)
     """Time limit of a request, in seconds."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from findingaid.access import NOBODY
 from findingaid.corpus import Corpus, Quality
 from findingaid.errors import CasesError, ConfigError, QueryError, one_line
 from findingaid.indexing.vectors import dimensions_of
@@ -41,6 +42,7 @@ COLUMNS = ("record_id", "corpus", "artifact_id", "artifact_version", "embedder_i
 
 LEDGER_COLUMNS = (
     "artifact_id",
+    "readers",
     "artifacts",
     "recipe",
     *(f"failed_{what}" for what in ("stage", "kind", "message", "runs")),
@@ -116,6 +118,7 @@ UNIQUE = Check("ids_unique", Stage.RECORDS, "No two records have the same id.")
 INDEXED = Check("indexed", Stage.RECORDS, "Full-text and vector index cover the rows.", blocking=False)
 FINDS = Check("finds_itself", Stage.RECORDS, "A search for a record's own text finds it.")
 
+READABLE = Check("readable", Stage.ARTIFACTS, "Somebody may read each artifact.", blocking=False)
 QUALITY = Check("quality", Stage.RECORDS, "Known questions find the expected artifacts as well as `quality` requires.")
 
 OUTCOME_CHECKS = (SYNOPSES, CLAIMS, NODES)
@@ -132,8 +135,8 @@ OF_SOME = tuple(check for check in OUTCOME_CHECKS if check not in CHECKS)
 
 
 def checks_of(corpus: Corpus) -> tuple[Check, ...]:
-    """Return the checks of a corpus: CHECKS, those of the other stages that it has, and quality if it has a floor."""
-    more = [check for check in OF_SOME if check.stage in corpus.stages]
+    """Return the checks of a corpus: CHECKS, those of what else it has, and quality if it has a floor."""
+    more = [*(check for check in OF_SOME if check.stage in corpus.stages), *([READABLE] if corpus.access else [])]
     return (*CHECKS, *more, *([QUALITY] if corpus.quality else ()))
 
 
@@ -199,6 +202,7 @@ class Checker:
                 for check in OF_SOME
                 if check.stage in corpus.stages
             ),
+            *([(READABLE, *_unreadable(ledger))] if corpus.access else []),
         )
         many = len(rows) >= MANY_ROWS
         problems = {check: lazy for check, lazy, _ in found}
@@ -393,6 +397,14 @@ def _of(corpus: str, rows: pa.Table) -> pa.Table:
 def _too_many(what: str, failed: int, of: int, share: float) -> Iterator[str]:
     if failed > share * of:
         yield f"{failed} of {of} {what} failed, more than max_failures {share:g}: see `findingaid status`"
+
+
+def _unreadable(ledger: pa.Table) -> tuple[Iterator[str], Mapping[str, int]]:
+    """Return problems and facts: who is named stays out of both."""
+    hidden = pc.and_(pc.equal(ledger["readers"], NOBODY), pc.greater(ledger["n_artifacts"], 0))
+    said = {each for readers in pc.unique(ledger["readers"]).to_pylist() for each in readers.split()}
+    problems = verify.named("artifacts can be read by nobody", ledger["artifact_id"].filter(hidden).to_pylist())
+    return problems, {"principals": len(said)}
 
 
 def _sample(rows: pa.Table) -> list[tuple[str, str]]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
+import pyarrow.compute as pc
+
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.events import NODE_EVENTS
@@ -34,8 +36,8 @@ from findingaid.indexing.pipeline import Pipeline, stage_span
 from findingaid.indexing.plan import CorpusPlan, split
 from findingaid.indexing.recipe import Recipe, recipe_of
 from findingaid.indexing.retries import NEVER, failure_key
-from findingaid.indexing.work import Batch
-from findingaid.indexing.writer import BatchWriter, failed
+from findingaid.indexing.work import Batch, new_row
+from findingaid.indexing.writer import NOT_FAILED, BatchWriter, failed
 from findingaid.model import PARTS, WRITTEN, Failure, Listing, Stage
 from findingaid.protocols import Embedder
 from findingaid.reports import BatchReport
@@ -139,7 +141,7 @@ class Indexer:
             after = {i: replace(row, retry_in=row.retry_in - 1) for i, row in rows.items() if i in waiting}
             after |= {i: row.writing(lost[i]) for i, row in rows.items() if i in lost}
             for i, failure in failures.items():
-                after[i] = failed(after.get(i) or rows.get(i) or LedgerRow(self.name, i), failure)
+                after[i] = failed(after.get(i) or rows.get(i) or new_row(self.corpus, i), failure)
             self._put(list(after.values()))
 
     # -- building --------------------------------------------------------------------------------------
@@ -278,6 +280,34 @@ class Indexer:
             none = schemas.records(self.pipeline.dim).empty_table()
             self.store.replace("records", self.name, ids, none, lease.check_commit)
             self._put([replace(row, n_records=0) for row in written])
+
+    def retract_undecided(self, *, partial: bool = False) -> list[str]:
+        """Remove artifacts of which it is not known who may read them by now; return their ids.
+
+        They failed, and were indexed by other access rules or their readers have changed since; or, unless the run was
+        `partial`, they could not be listed under these rules. Failures stay in the ledger.
+        """
+        access_id = self.recipe.access_id
+        if not access_id:
+            return []
+        known = self.ledger.columns(self.name, "artifact_id", "access", "failed_stage")
+        undecided = pc.not_equal(known["failed_stage"], "")
+        if not partial:
+            undecided = pc.or_(undecided, pc.not_equal(known["access"], access_id))
+        rows = self.ledger.rows(self.name, known["artifact_id"].filter(undecided).to_pylist())
+        made = chain.from_iterable(self._readers_in(table, list(rows)) for table in schemas.WITH_READERS)
+        gone = sorted({i for i, said in made if rows[i].access != access_id or rows[i].readers != said})
+        if gone:
+            self.remove(gone)
+            failures = {i: {name: getattr(rows[i], name) for name in NOT_FAILED} for i in gone if rows[i].failed_stage}
+            self._put([replace(new_row(self.corpus, i), **failure) for i, failure in failures.items()])
+        return gone
+
+    def _readers_in(self, table: str, artifact_ids: Sequence[str]) -> Iterable[tuple[str, str]]:
+        """Return artifacts that have rows in a table, with the readers of these rows."""
+        of = equals("corpus", self.name)
+        found = self.store.lookup(table, "artifact_id", artifact_ids, ("artifact_id", "readers"), of)
+        return zip(found["artifact_id"].to_pylist(), found["readers"].to_pylist(), strict=True)
 
     def collect_unwanted_batches(self) -> None:
         """Collect open batches of synopses that no artifact waits for any more. Called after a run."""

@@ -17,14 +17,14 @@ from findingaid.indexing.calls import CallContext, CallResults, synopsis_key
 from findingaid.indexing.chunk_contexts import write_chunk_contexts
 from findingaid.indexing.claims import ClaimBuilder, claims_version, nodes_version
 from findingaid.indexing.options import BuildOptions
-from findingaid.indexing.recipe import NO_CLAIMS, Recipe
+from findingaid.indexing.recipe import NO_CLAIMS, Recipe, readable
 from findingaid.indexing.resume import resume_synopses
 from findingaid.indexing.row_size import check_batch
 from findingaid.indexing.stages import cut_artifacts, prepare_extraction, put_in_context, read_artifacts
 from findingaid.indexing.synopses import write_synopses
 from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.indexing.watchdog import Watch
-from findingaid.indexing.work import NO_SYNOPSIS, ArtifactWork, Batch
+from findingaid.indexing.work import NO_SYNOPSIS, ArtifactWork, Batch, new_row
 from findingaid.model import EDGES, PARTS, Artifact, Listing, Outcome, Stage
 from findingaid.protocols import CostsNothing, Embedder, ResumableSource, ResumableSynthesizer, Strategy
 from findingaid.store import Ledger, LedgerRow, Store
@@ -91,7 +91,7 @@ class Pipeline:
         )
 
     def _work(self, listing: Listing, row: LedgerRow | None, options: BuildOptions) -> ArtifactWork:
-        before = row or LedgerRow(self.corpus.name, listing.artifact_id)
+        before = row or new_row(self.corpus, listing.artifact_id)
         if Stage.ARTIFACTS in options.stages:
             return ArtifactWork(listing.artifact_id, before, row is None, listing.stamp, listing)
         return ArtifactWork(listing.artifact_id, before, row is None, before.stamp)
@@ -119,7 +119,7 @@ class Pipeline:
             source = self.corpus.source
             reads_on = isinstance(source, ResumableSource) and not options.redoes(Stage.ARTIFACTS)
             with self._watch() as watch:
-                read_artifacts(source, batch.works, self._stored(batch) if reads_on else {}, watch)
+                read_artifacts(source, self.corpus.access, batch.works, self._stored(batch) if reads_on else {}, watch)
             return
         known = self._stored(batch)
         for work in batch.works:
@@ -128,6 +128,7 @@ class Pipeline:
             elif work.artifact_id in known:
                 work.artifact = known[work.artifact_id]
                 work.version = artifact_version(work.artifact)
+                work.readers = work.row.readers
             else:
                 work.fail(Stage.ARTIFACTS, self._not_current(Stage.ARTIFACTS))
 
@@ -198,7 +199,11 @@ class Pipeline:
         if self._claims.of.near is not None:
             self._drop_repeats(self._claims, batch)
         self._require(
-            batch, Stage.CLAIMS, lambda work: work.claims is not None and work.row.claims == claims_version(work.claims)
+            batch,
+            Stage.CLAIMS,
+            lambda work: (
+                work.claims is not None and work.row.claims == readable(claims_version(work.claims), work.readers)
+            ),
         )
 
     def _drop_repeats(self, claims: ClaimBuilder, batch: Batch) -> None:
@@ -265,7 +270,9 @@ class Pipeline:
     def _versions(self, work: ArtifactWork) -> dict[str, str | None]:
         claims = claims_version(work.claims) if self.recipe.claims_id else NO_CLAIMS
         nodes = nodes_version(work.node) if self.recipe.nodes_id else NO_CLAIMS
-        return self.recipe.versions(work.version, _synopsis_input(work), claims, nodes, work.texts(), work.edges)
+        return self.recipe.versions(
+            work.version, _synopsis_input(work), claims, nodes, work.texts(), work.edges, work.readers
+        )
 
 
 def stage_span(stage: Stage, corpus: str, artifacts: int) -> AbstractContextManager[object]:
@@ -291,7 +298,7 @@ def _synopsis_input(work: ArtifactWork) -> str | None:
 
 
 def _differing(work: ArtifactWork, options: BuildOptions) -> list[str]:
-    """Return the parts to redo: those whose version differs, among the requested stages.
+    """Return the parts to redo: those that differ in version, or in who may read them, of the stages asked for.
 
     Edges are redone together with surfaces. For a new artifact these are all parts, except claims and summary nodes
     that the corpus does not want: their version is already right in an empty row.
@@ -300,5 +307,10 @@ def _differing(work: ArtifactWork, options: BuildOptions) -> list[str]:
     return [
         part
         for part in PARTS
-        if part in asked and (options.redoes(part) or work.row.version(part) != work.versions[part])
+        if part in asked
+        and (
+            options.redoes(part)
+            or work.row.version(part) != work.versions[part]
+            or (part == Stage.ARTIFACTS and work.row.readers != work.readers)
+        )
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from findingaid.access import PUBLIC
 from findingaid.corpus import Claiming, Corpus
 from findingaid.edges import NO_EDGES
 from findingaid.identity.fingerprints import EDGE_EXTRACTOR, producer_id
@@ -30,18 +31,26 @@ class Recipe:
     edges_id: str
     claims_id: str = NO_CLAIMS
     nodes_id: str = NO_CLAIMS
+    access_id: str = ""
 
     @property
     def id(self) -> str:
         of_claims = (self.claims_id, self.nodes_id) if self.claims_id else ()
+        access = ("access", self.access_id) if self.access_id else ()
         return content_hash(
-            self.strategy_id, self.synthesizer_id, self.embedder_id, self.records_version, self.edges_id, *of_claims
+            self.strategy_id,
+            self.synthesizer_id,
+            self.embedder_id,
+            self.records_version,
+            self.edges_id,
+            *of_claims,
+            *access,
         )
 
     def code_version(self, stage: Stage) -> str:
         """Return the part of the recipe that one stage depends on. Dagster shows it as the stage's code version."""
         return {
-            Stage.ARTIFACTS: "1",
+            Stage.ARTIFACTS: f"1 {self.access_id}".strip(),
             Stage.SURFACES: self.strategy_id,
             Stage.SYNOPSES: self.synthesizer_id,
             Stage.CLAIMS: self.claims_id,
@@ -62,12 +71,13 @@ class Recipe:
         nodes: str | None,
         texts: Collection[str],
         edges: Sequence[Edge],
+        readers: str,
     ) -> dict[str, str | None]:
         """Return the wanted version of each part, from hashes of its inputs.
 
         `synopsis` identifies the input of a synopsis; None if the synopsis is still to come and has no substitute.
         `claims` and `nodes` are versions, see `findingaid.indexing.claims`. `texts` are the hashes of all texts to
-        embed.
+        embed. The parts whose rows name the `readers` depend on them too.
         """
         surfaces = self.surfaces(artifact)
         of_claims = (claims, nodes) if self.claims_id else ()
@@ -77,25 +87,35 @@ class Recipe:
             Stage.ARTIFACTS: artifact,
             Stage.SURFACES: surfaces,
             Stage.SYNOPSES: synopses,
-            Stage.CLAIMS: claims,
-            Stage.SUMMARY_NODES: nodes,
+            Stage.CLAIMS: readable(claims, readers),
+            Stage.SUMMARY_NODES: readable(nodes, readers),
             Stage.EMBEDDINGS: embeddings,
-            Stage.RECORDS: content_hash(surfaces, synopses, *of_claims, embeddings, self.records_version),
-            EDGES: content_hash(list(edges)),
+            Stage.RECORDS: readable(
+                content_hash(surfaces, synopses, *of_claims, embeddings, self.records_version), readers
+            ),
+            EDGES: readable(content_hash(list(edges)), readers),
         }
+
+
+def readable(version: str | None, readers: str) -> str | None:
+    """Return the version of rows that name their readers; it is that of the content alone if everybody is."""
+    return content_hash(version, readers) if version and readers != PUBLIC else version
 
 
 def recipe_of(corpus: Corpus, embedder: Embedder) -> Recipe:
     """Return the recipe of a corpus."""
     strategy, synopses = split_synopsis(corpus.strategy)
     edges = producer_id(corpus.edges, EDGE_EXTRACTOR) if corpus.edges else NO_EDGES
+    claims, nodes = _claims_ids(corpus.claims, embedder) if corpus.claims else (NO_CLAIMS, NO_CLAIMS)
     return Recipe(
         producer_id(strategy),
         synopses.id if synopses else NO_SYNOPSIS,
         embedder.id,
         _records_version(synopses),
         edges,
-        *(_claims_ids(corpus.claims, embedder) if corpus.claims else ()),
+        claims,
+        nodes,
+        corpus.access.id if corpus.access else "",
     )
 
 

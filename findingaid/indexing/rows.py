@@ -27,6 +27,7 @@ def artifact_rows(corpus: str, works: Sequence[ArtifactWork]) -> pa.Table:
     columns = {
         "corpus": [corpus] * len(works),
         "artifact_id": [work.artifact_id for work in works],
+        "readers": [work.readers for work in works],
         "version": [work.version for work in works],
         "payload": [a.raw if isinstance(a.raw, str) else to_json(a.raw) for a in artifacts],
         "is_text": [isinstance(a.raw, str) for a in artifacts],
@@ -55,11 +56,12 @@ def surface_rows(corpus: str, works: Sequence[ArtifactWork]) -> pa.Table:
 
 def edge_rows(corpus: str, works: Sequence[ArtifactWork]) -> pa.Table:
     """Build rows of the edges table."""
-    placed = [(work.artifact_id, position, edge) for work in works for position, edge in enumerate(work.edges)]
+    placed = [(work, position, edge) for work in works for position, edge in enumerate(work.edges)]
     edges = [edge for _, _, edge in placed]
     columns = {
         "corpus": [corpus] * len(placed),
-        "artifact_id": [artifact_id for artifact_id, _, _ in placed],
+        "artifact_id": [work.artifact_id for work, _, _ in placed],
+        "readers": [work.readers for work, _, _ in placed],
         "position": [position for _, position, _ in placed],
         "kind": [edge.kind for edge in edges],
         "target_corpus": [edge.corpus or corpus for edge in edges],
@@ -129,6 +131,7 @@ def record_rows(
         "record_id": [record_id(corpus, work.artifact_id, r.surface.kind, r.place) for work, r in placed],
         "corpus": [corpus] * len(placed),
         "artifact_id": [work.artifact_id for work, _ in placed],
+        "readers": [work.readers for work, _ in placed],
         "surface_kind": kinds["kind"],
         "surface_index": [record.index for _, record in placed],
         "title": [titles[work.artifact_id] for work, _ in placed],
@@ -199,6 +202,7 @@ def claim_rows(works: Sequence[ArtifactWork]) -> pa.Table:
     rows = [
         asdict(claim)
         | {
+            "readers": work.readers,
             "position": position,
             "entities": list(claim.entities),
             "evidence": claim.evidence.value,
@@ -214,14 +218,15 @@ def claim_rows(works: Sequence[ArtifactWork]) -> pa.Table:
 
 def node_rows(works: Sequence[ArtifactWork]) -> pa.Table:
     """Build rows of the summary_nodes table."""
-    nodes = [work.node.node for work in works if work.node and work.node.node]
     rows = [
         asdict(node)
         | {
+            "readers": work.readers,
             "bullets": to_json([[bullet.text, bullet.members] for bullet in node.bullets]),
             "themes": list(node.themes),
             "members": list(node.members),
         }
-        for node in nodes
+        for work in works
+        if work.node and (node := work.node.node)
     ]
     return pa.Table.from_pylist(rows, schema=schemas.SUMMARY_NODES)

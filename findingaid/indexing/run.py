@@ -62,6 +62,8 @@ LOGGER = logging.getLogger("findingaid")
 ID_BYTES = 4096
 """Most bytes of an artifact's id, the length of the longest path on Linux. Each of its records has the id."""
 
+RETRACTED = "{} artifacts left the index, such as {}: who may read them by now is not known"
+
 UNSETTLED = "the source is being written: nothing is deleted until a later run"
 
 ProgressOf = Callable[[str], Progress]
@@ -175,7 +177,8 @@ class Run:
             plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])
         if not allow_loss:
             refuse_loss(plan, len(known), indexer.corpus.max_loss)
-        return replace(plan, allow_loss=allow_loss)
+        unused = of.unused([each.artifact_id for each in found.listings]) if (of := indexer.corpus.access) else ()
+        return replace(plan, allow_loss=allow_loss, notes=[*plan.notes, *unused])
 
     def plans(
         self,
@@ -269,6 +272,9 @@ class Run:
             indexer.remove(newly_skipped)
         if plan.partial or plan.failures or any(report.failed for report in reports):
             indexer.retract_other_embedders(partial=plan.partial)
+        if gone := indexer.retract_undecided(partial=plan.partial):
+            said = RETRACTED.format(len(gone), brief(gone[0]))
+            plan = replace(plan, deleted=[*plan.deleted, *gone], notes=[*plan.notes, said])
         if not plan.partial:
             indexer.collect_unwanted_batches()
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))

@@ -17,22 +17,35 @@ from findingaid.indexing.row_size import check_rows
 from findingaid.indexing.watchdog import Watch
 from findingaid.indexing.work import ArtifactWork
 from findingaid.model import Artifact, Outcome, Stage, SurfacePlan, Synopsis, SynthesizerInput
-from findingaid.protocols import ConcurrentSource, EdgeExtractor, Embedder, ResumableSource, Source, Strategy
+from findingaid.protocols import Access, ConcurrentSource, EdgeExtractor, Embedder, ResumableSource, Source, Strategy
 from findingaid.store.artifacts import artifact_version
 from findingaid.strategies.base import shown_text, validate_surface_kind
 from findingaid.strategies.with_synopsis import WithSynopsis, contexts
 from findingaid.text.structure import LAYOUT, Layout
 
+UNASKED = "its source says who may read it, but its corpus has no `access`: set it, to [] for what the source says"
 
-def read_artifacts(source: Source, works: Sequence[ArtifactWork], before: Mapping[str, Artifact], watch: Watch) -> None:
-    """Read payloads and metadata. Blank metadata values are kept, and the version covers them.
+
+def read_artifacts(
+    source: Source,
+    access: Access | None,
+    works: Sequence[ArtifactWork],
+    before: Mapping[str, Artifact],
+    watch: Watch,
+) -> None:
+    """Read payloads and metadata, and decide who may read them. The version covers blank metadata values too.
 
     `before` are the artifacts as last read, for a source that can read on from there.
     """
     results = _read_all(source, [work.artifact_id for work in works], before, watch)
     for work, result in zip(works, results, strict=True):
-        if isinstance(result, Artifact):
+        if isinstance(result, Artifact) and access is None and result.readers is not None:
+            work.fail(Stage.ARTIFACTS, ReadError(UNASKED, "access"))
+        elif isinstance(result, Artifact):
             work.artifact, work.version, work.notes = result, artifact_version(result), result.notes
+            if access is not None:
+                work.readers, note = access.readers(result)
+                work.notes = [*result.notes, *([note] if note else [])]
         elif isinstance(result, SkippedError):
             work.skipped = one_line(result)
         else:

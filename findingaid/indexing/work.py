@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from findingaid.access import NOBODY, PUBLIC
 from findingaid.claims.model import ClaimsResult, NodeResult
+from findingaid.corpus import Corpus
 from findingaid.errors import failure_kind, one_line
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing import claims as claiming
@@ -35,6 +37,11 @@ NO_NODE = NodeResult(Outcome.SKIPPED)
 """Results of the stages that a corpus does not have."""
 
 
+def new_row(corpus: Corpus, artifact_id: str) -> LedgerRow:
+    """Return the ledger row of an artifact of which nothing is known yet."""
+    return LedgerRow(corpus.name, artifact_id, PUBLIC if corpus.access is None else NOBODY)
+
+
 @dataclass
 class ArtifactWork:
     """One artifact, with everything that the stages have made of it so far.
@@ -56,6 +63,9 @@ class ArtifactWork:
     artifact: Artifact | None = None
     version: str = ""
     """Version of the stage ARTIFACTS."""
+
+    readers: str = PUBLIC
+    """Who may read it, see `findingaid.access.readers_text`."""
 
     notes: Sequence[Note] | None = None
     """Notes on reading; None if it was not read from the source."""

@@ -124,6 +124,7 @@ class BatchWriter:
             written |= self._built_from(work)
         if work.notes is not None:
             written["notes"] = notes_json(work.notes)
+        written |= self._readers(work)
         written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else ""}
         if failure := next(work.failures(), None):
             return replace(failed(replace(row, **written), failure), failed_key=self._key(work))
@@ -133,10 +134,14 @@ class BatchWriter:
         return replace(row, **{**written, **NOT_FAILED, **waits})
 
     def _row_after_failure(self, work: ArtifactWork, failure: Failure) -> LedgerRow:
-        row = replace(failed(work.row, failure), failed_key=self._key(work))
+        row = replace(failed(work.row, failure), failed_key=self._key(work), **self._readers(work))
         if work.listing is None:
             return replace(row, retry_in=work.row.retry_in)
         return replace(row, retry_in=runs_until_retry(failure, row.failed_runs, work.listing))
+
+    def _readers(self, work: ArtifactWork) -> dict[str, Any]:
+        """Return the ledger fields that say who may read an artifact, if it was read; it may have failed after that."""
+        return {} if work.notes is None else {"readers": work.readers, "access": self.recipe.access_id}
 
     def _key(self, work: ArtifactWork) -> str:
         """Return what a failure depends on; that of the failure before if the source was not asked."""

@@ -73,6 +73,11 @@ class Patterns:
         self._patterns.reverse()
         self.unmatched = {line: None for _, line in reversed(self._patterns)}
 
+    @property
+    def matchable(self) -> bool:
+        """Whether there is a pattern, and not only blank lines and comments."""
+        return any(pattern.include is not None for pattern, _ in self._patterns)
+
     def match(self, path: str) -> bool:
         """Return what the last pattern that matches a path says; a folder's path ends in "/".
 

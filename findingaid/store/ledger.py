@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from findingaid.access import NOBODY
 from findingaid.errors import StoreError
 from findingaid.identity.hashes import to_json
 from findingaid.model import Failure, Note, Outcome, Stage
@@ -32,6 +33,8 @@ class LedgerRow:
 
     corpus: str
     artifact_id: str
+    readers: str = NOBODY
+    access: str = ""
     stamp: str = ""
     recipe: str = ""
     artifacts: str | None = None

@@ -24,7 +24,7 @@ DESCRIPTION_KEY = b"description"
 WRITER_KEY = "findingaid.version"
 """Key of the version of findingaid that made a table; of the ledger, of the one that last ran."""
 
-RECORDS_VERSION = "records-8"
+RECORDS_VERSION = "records-9"
 """Part of every records version. Raising it assembles all records again, without a model call."""
 
 
@@ -55,6 +55,7 @@ SPAN = (
     _int("span_start", "first character of the text in its artifact; null if the text is composed", True),
     _int("span_end", "character after the last", True),
 )
+READERS = _text("readers", "who may read its artifact, see `findingaid.access`")
 STATE = _text(
     "state",
     "JSON: state from which the synthesizer continues when the artifact grows; null if it does not continue",
@@ -62,9 +63,10 @@ STATE = _text(
 )
 
 ARTIFACTS = _schema(
-    "artifacts-1",
+    "artifacts-2",
     CORPUS,
     ARTIFACT_ID,
+    READERS,
     _text("version", "hash of payload and metadata"),
     _column("payload", pa.large_string(), "text, or a mapping as JSON"),
     _column("is_text", pa.bool_(), "whether the payload is text"),
@@ -85,9 +87,10 @@ SURFACES = _schema(
 )
 
 EDGES = _schema(
-    "edges-1",
+    "edges-2",
     CORPUS,
     ARTIFACT_ID,
+    READERS,
     _int("position", "position among the artifact's edges"),
     _text("kind", "kind of edge: REF, PARENT, LINK or a kind that an extractor defines"),
     _text("target_corpus", "corpus of the referenced artifact"),
@@ -98,9 +101,10 @@ EDGES = _schema(
 )
 
 CLAIMS = _schema(
-    "claims-1",
+    "claims-2",
     CORPUS,
     ARTIFACT_ID,
+    READERS,
     _int("position", "position among the artifact's claims"),
     _text("claim_id", "hash of the corpus and the words of the statement"),
     _text("text", "statement"),
@@ -116,9 +120,10 @@ CLAIMS = _schema(
 )
 
 SUMMARY_NODES = _schema(
-    "summary_nodes-1",
+    "summary_nodes-2",
     CORPUS,
     ARTIFACT_ID,
+    READERS,
     _text("node_id", "hash of the artifact, the members and the producer"),
     _text("bullets", "JSON: list of [text, ids of the supporting claims]"),
     _column("themes", pa.list_(pa.string()), "topics of the artifact"),
@@ -237,9 +242,11 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-6",
+    "ledger-7",
     CORPUS,
     ARTIFACT_ID,
+    READERS,
+    _text("access", 'access rules by which these are its readers; "" without any'),
     _text("stamp", "change marker of the source when the artifact was last read"),
     _text(
         "recipe", 'recipe with which all stages were finished, so that an equal one means current; "" unless all are'
@@ -332,6 +339,9 @@ IRREPLACEABLE = ("decisions",)
 PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
 """Tables whose rows belong to one artifact each, and are counted in its ledger row."""
 
+WITH_READERS = ("artifacts", "edges", "claims", "summary_nodes", "records")
+"""Tables of them whose rows say who may read their artifact."""
+
 OF_ARTIFACTS = ("ledger", "skipped", "summaries", "node_events")
 """Other tables that a run writes while it holds the lease of a corpus."""
 
@@ -352,6 +362,7 @@ def records(dim: int) -> pa.Schema:
         _text("record_id", "hash of corpus, artifact, kind and index"),
         CORPUS,
         ARTIFACT_ID,
+        READERS,
         _text("surface_kind", "kind of surface, such as chunk, description or synopsis"),
         _int("surface_index", "position among all surfaces of the artifact; a synopsis has position 0"),
         _text("granularity", "extent of the artifact that it covers, such as chunk"),

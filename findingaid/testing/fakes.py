@@ -16,21 +16,24 @@ class MemorySource:
     """Source with artifacts in a mapping of id -> payload, which tests may change between runs.
 
     Reading an id in `broken` raises ReadError. The media type is text/markdown unless the metadata has another.
+    `read_by` are the principals that may read an artifact; of one without any, the source says nothing.
     """
 
     payloads: dict[str, Raw] = field(default_factory=dict)
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    read_by: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def discover(self) -> Discovery:
-        stamps = {i: repr((payload, self.metadata.get(i))) for i, payload in self.payloads.items()}
+        about = self.metadata, self.read_by
+        stamps = {i: repr((payload, *(each.get(i) for each in about))) for i, payload in self.payloads.items()}
         return Discovery([Listing(i, stamps[i], len(str(self.payloads[i]))) for i in sorted(self.payloads)])
 
     def read(self, artifact_id: str) -> Artifact:
         if artifact_id in self.broken:
             raise ReadError("cannot be read: set to broken", "unreadable")
         metadata = {"media_type": "text/markdown", **self.metadata.get(artifact_id, {})}
-        return Artifact(artifact_id, self.payloads[artifact_id], metadata)
+        return Artifact(artifact_id, self.payloads[artifact_id], metadata, readers=self.read_by.get(artifact_id))
 
 
 @dataclass

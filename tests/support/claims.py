@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from findingaid import FindingAid
+from findingaid.access import PUBLIC
 from findingaid.claims.model import Claim, Evidence, claim_id
 from findingaid.identity.hashes import record_id, to_json
 from findingaid.model import CLAIM, SUMMARY
@@ -48,7 +49,8 @@ def write(aid: FindingAid, claims: Sequence[Claim], members: Sequence[str] | Non
     before = aid.store.count("records", equals("artifact_id", at))
     rows = [
         {**record, "surface_index": before + i, "title": record["artifact_id"], "shown": None,
-         "lexical": texts[i], "embedder_id": aid.embedder.id, "artifact_version": "v1", "vector": vectors[i]}
+         "readers": PUBLIC, "lexical": texts[i],
+         "embedder_id": aid.embedder.id, "artifact_version": "v1", "vector": vectors[i]}
         for i, record in enumerate(records)
     ]  # fmt: skip
     aid.store.replace("records", "docs", ["no such artifact"], pa.Table.from_pylist(rows, schema=schema))
@@ -61,7 +63,7 @@ def write(aid: FindingAid, claims: Sequence[Claim], members: Sequence[str] | Non
 def claim_rows(claims: Sequence[Claim]) -> pa.Table:
     rows = [
         {name: value for name, value in c.to_dict().items() if name != "span"}
-        | {"position": i, "span_start": c.span and c.span[0], "span_end": c.span and c.span[1]}
+        | {"readers": PUBLIC, "position": i, "span_start": c.span and c.span[0], "span_end": c.span and c.span[1]}
         for i, c in enumerate(claims)
     ]
     return pa.Table.from_pylist(rows, schema=schemas.CLAIMS)
