@@ -6,19 +6,22 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from findingaid.claims.decisions import DecisionLog, broken
+from findingaid.access import Caller, is_principal
+from findingaid.claims.decisions import DecisionLog, Verdict, broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
+from findingaid.claims.model import Action
 from findingaid.claims.redaction import incomplete
-from findingaid.claims.review import Claims
+from findingaid.claims.review import Claims, whoami
+from findingaid.claims.revocations import Revoked
 from findingaid.config.budget_check import check_budget
 from findingaid.config.building import Config
 from findingaid.config.loading import load
 from findingaid.corpus import Corpus, find_corpus
-from findingaid.errors import ConfigError, QueryError, StoreError
+from findingaid.errors import ConfigError, NotFoundError, QueryError, StoreError, brief
 from findingaid.identity.fingerprints import EMBEDDER, check_id
 from findingaid.indexing.budget import NO_BUDGET, Budget, BudgetTracker, Price
 from findingaid.indexing.checks import CheckResult
@@ -51,6 +54,7 @@ from findingaid.query.context.pack import (
 )
 from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.absences import Absence, count_unclaimed, find_absences
+from findingaid.query.lookup.access import AccessView, read_access
 from findingaid.query.lookup.artifact import (
     AnchoredSummaryView,
     ArtifactView,
@@ -94,8 +98,12 @@ from findingaid.store.own_files import own_files
 from findingaid.store.purge import Purged
 from findingaid.store.verify import verify
 from findingaid.synthesis.anchored_summary import AnchoredSummary
+from findingaid.text.folding import composed
 
 LOGGER = logging.getLogger("findingaid")
+
+CALLERS_KEPT = 32
+"""Callers whose view of the published version stays open (least recently used is dropped)."""
 
 T = TypeVar("T")
 V = TypeVar("V", ArtifactView, Disclosure, Reading)
@@ -185,6 +193,7 @@ class FindingAid:
         `tell` is called with a line that names the run that is waited for. Raises ConfigError if the budget cannot be
         enforced, see `check_budget`.
         """
+        self._require_operator()
         check_budget(self.budget, self.prices, self.corpora.values())
         of = replace(self, store=self.store.caching())
         spending = BudgetTracker(
@@ -210,6 +219,78 @@ class FindingAid:
         if not corpora:
             raise ConfigError("no corpus given: name at least one")
         return replace(self, corpora={name: find_corpus(self.corpora, name) for name in corpora})
+
+    def as_caller(self, user: str = "", groups: Iterable[str] = ()) -> Self:
+        """Return a copy that finds, opens, counts and names only what this user may read, who is in these groups.
+
+        `user` is "user:NAME", or "" for somebody unknown, and each group is "group:NAME". The copy only reads. Raises
+        QueryError for a value that is not of this form.
+        """
+        return self.for_caller(Caller.of(user, groups))
+
+    def for_caller(self, caller: Caller) -> Self:
+        """Return the copy that `as_caller` returns. The last ones are kept, with the version that they have open."""
+        self._require_operator()
+        revoked = self.revoked()
+        found = self._for_caller(revoked.limit(caller), revoked.artifacts)
+        assert isinstance(found, type(self))  # noqa: S101  # it is a copy
+        return found
+
+    @cached_property
+    def _for_caller(self) -> Callable[[Caller, frozenset[Key]], FindingAid]:
+        def limited(caller: Caller, without: frozenset[Key]) -> FindingAid:
+            copied = replace(self, store=self.store.for_caller(caller, without))
+            copied.__dict__["searcher"] = self.searcher.in_view(copied.store)
+            return copied
+
+        return lru_cache(CALLERS_KEPT)(limited)
+
+    def revoked(self) -> Revoked:
+        """Return what is revoked, by the newest decisions."""
+        return Revoked.after(self._decisions.all())
+
+    def revoke(self, *revoked: str, actor: str | None = None, reason: str = "") -> None:
+        """Take rights away before any run: from a principal, or from everybody for a published artifact.
+
+        It counts for every copy that `as_caller` returns from now on, and for every request to a server. A revoked user
+        reads nothing. Raises QueryError for an unknown artifact, and one of a corpus that everybody may read.
+        """
+        self._decide_access(Action.REVOKE, revoked, actor, reason)
+
+    def admit(self, *admitted: str, actor: str | None = None, reason: str = "") -> None:
+        """End what `revoke` began. Raises QueryError for what is not revoked."""
+        self._decide_access(Action.ADMIT, admitted, actor, reason)
+
+    def _decide_access(self, action: Action, named: Sequence[str], actor: str | None, reason: str) -> None:
+        self._require_operator()
+        if not any(corpus.access for corpus in self.corpora.values()):
+            raise QueryError(f"{action}: no corpus has `access`, so that everybody may read everything")
+        verdicts = [self._access_verdict(action, each) for each in named]
+        if not verdicts:
+            raise QueryError(f"{action}: name a principal or an artifact")
+        self._decisions.decide(lambda _: verdicts, actor or whoami(), reason)
+
+    def _access_verdict(self, action: Action, named: str) -> Verdict:
+        """Return the verdict on a principal or an artifact. Raises QueryError."""
+        known = self.revoked()
+        if is_principal(named):
+            if action is Action.ADMIT and composed(named) not in known.principals:
+                raise QueryError(f"admit {named}: it is not revoked")
+            return Verdict(action, "", named, "")
+        if action is Action.ADMIT:
+            key = next((key for key in known.artifacts if named in ("/".join(key), key[1])), None)
+            if key is None:
+                raise QueryError(f"admit {brief(named)}: it is not revoked")
+        elif (key := self.resolve(named)) is None:
+            raise NotFoundError(f"revoke {brief(named)}: neither user:NAME, group:NAME nor a published artifact")
+        elif self.corpora[key[0]].access is None:
+            raise QueryError(f"revoke {brief(named)}: everybody may read {key[0]}: set corpora.{key[0]}.access")
+        return Verdict(action, key[0], "/".join(key), key[1])
+
+    def _require_operator(self) -> None:
+        """Raise QueryError in a copy for a caller."""
+        if self.store.caller is not None:
+            raise QueryError("not for a caller: only whoever reads everything may do this")
 
     # -- building --------------------------------------------------------------------------------------
 
@@ -270,7 +351,8 @@ class FindingAid:
 
     @property
     def release(self) -> Release:
-        """The release of the newest records to readers, after their checks."""
+        """The release of the newest records to readers, after their checks. Raises QueryError for a caller."""
+        self._require_operator()
 
         def searching(store: Store) -> FindingAid:
             return replace(self, store=store).remembering()
@@ -365,7 +447,10 @@ class FindingAid:
         verify, wanted = wants_verification(fresh), list(keys)
         rest = [key for key in wanted if key not in known]
         read = self.searcher.read(lambda reader: published_versions(reader, rest)) if rest else {}
-        return check_freshness(self.store, {**read, **known}, self.corpora, wanted, verify=verify)
+        versions = {**read, **known}
+        if self.store.caller is not None and (unknown := next((key for key in wanted if key not in versions), None)):
+            raise NotFoundError(f"no published artifact {brief(unknown[1])}")
+        return check_freshness(self.store, versions, self.corpora, wanted, verify=verify)
 
     def _marked(self, shown: V, fresh: FreshnessOption, artifact_version: str | None) -> V:
         """Return an artifact, or a part of it, with its freshness if that is asked for, unless of another version."""
@@ -397,7 +482,9 @@ class FindingAid:
     @cached_property
     def searcher(self) -> Searcher:
         """The searcher that answers requests, with the state it keeps between them."""
-        return Searcher(self.store, self.embedder, self.review, tuple(self.corpora), self.search_defaults.memory)
+        whole, memory = self.store.for_caller(None), self.search_defaults.memory
+        searcher = Searcher(whole, self.embedder, self.review, tuple(self.corpora), memory)
+        return searcher.in_view(self.store) if self.store.caller else searcher
 
     @property
     def eligibility(self) -> Eligibility:
@@ -406,7 +493,8 @@ class FindingAid:
 
     @property
     def claims(self) -> Claims:
-        """The claims of artifacts, and the human decisions on them."""
+        """The claims of artifacts, and the human decisions on them. Raises QueryError for a caller."""
+        self._require_operator()
         return Claims(self.store, self.corpora, self.eligibility)
 
     def answer(
@@ -496,7 +584,7 @@ class FindingAid:
 
         Raises QueryError for a claim that may not be shown any more.
         """
-        now, decisions = self.eligibility.now(), self.eligibility.log.all()
+        now, decisions = self.eligibility.now(), self.eligibility.shown()
         names = self._names(corpora)
         found = self.searcher.read(lambda reader: find_passages(reader, self.corpora, claim_id, now, decisions, names))
         if found is None or not fresh:
@@ -523,7 +611,7 @@ class FindingAid:
 
     def _provenance(self, places: bool = True) -> Callable[[Reader, Sequence[str]], Provenance]:
         """Return a function from a reader and corpora to the provenance there, by the decisions of now."""
-        now, decisions = self.eligibility.now(), self.eligibility.log.all()
+        now, decisions = self.eligibility.now(), self.eligibility.shown()
         return lambda reader, within: Provenance(reader, self.corpora, now, decisions, within, places)
 
     def context(
@@ -607,6 +695,13 @@ class FindingAid:
             artifact_or_record_id, corpus, lambda reader, i, within: read_artifact(reader, i, within, now)
         )
         return self._marked(found, fresh, artifact_version)
+
+    def access(self, artifact_or_record_id: str, corpus: str | None = None) -> AccessView:
+        """Return who may read an artifact, and which rules say so. Raises QueryError for an unknown id."""
+        self._require_operator()
+        return self._look_up(
+            artifact_or_record_id, corpus, lambda reader, i, within: read_access(reader, self.corpora, i, within)
+        )
 
     def resolve(self, wanted: str, corpus: str | None = None) -> Key | None:
         """Return corpus and id of the artifact that a name denotes; None if there is none.
@@ -763,6 +858,7 @@ class FindingAid:
 
     def verify(self) -> list[str]:
         """Return all problems of the tables, one line each; [] if they are complete and consistent."""
+        self._require_operator()
         problems = verify(self.store, dimensions_of(self.embedder, self.store))
         if repair.problem(self.store, "decisions"):
             return problems

@@ -128,6 +128,9 @@ class Decision:
         return told | {"at": self.at.isoformat(timespec="seconds"), "details": said}
 
 
+NOT_OF_CLAIMS = frozenset({Action.UNDO, Action.REVOKE, Action.ADMIT})
+"""Actions that do not change a claim themselves."""
+
 Decide = Callable[[Sequence[Decision]], Sequence[Verdict]]
 """Function from all decisions so far to the verdicts that follow them; raises if they are not allowed."""
 
@@ -292,11 +295,11 @@ def in_effect(decisions: Iterable[Decision]) -> list[Decision]:
     """Return the decisions that are not undone, without the undos.
 
     A redaction erases which decision an undo took back. The status of claims does not change, because it no longer
-    depends on decisions that name a redacted claim.
+    depends on decisions that name a redacted claim. Decisions about access are about no claim.
     """
     every = list(decisions)
     undone = undone_by(every)
-    return [decision for decision in every if decision.seq not in undone and decision.action is not Action.UNDO]
+    return [decision for decision in every if decision.seq not in undone and decision.action not in NOT_OF_CLAIMS]
 
 
 def chained(before: Sequence[Decision], verdicts: Iterable[Verdict], actor: str, reason: str) -> list[Decision]:

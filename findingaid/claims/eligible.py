@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
-from findingaid.claims.decisions import Decision, DecisionLog
-from findingaid.claims.model import ClaimStatus, Evidence, Review, Tier
+from findingaid.claims.decisions import Decision, DecisionLog, in_effect
+from findingaid.claims.model import Action, ClaimStatus, Evidence, Review, Tier
 from findingaid.claims.standing import UNTOUCHED, ClaimStatuses
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, SUMMARY
@@ -140,4 +140,23 @@ class Eligibility:
         decisions = self.log.all()
         if self._made is None or self._made[0] is not decisions:
             self._made = decisions, Eligible(self.policy, ClaimStatuses.after(decisions).all())
-        return self._made[1]
+        made = self._made[1]
+        if self.log.store.caller is None:
+            return made
+        against = {i for standing in made.decided.values() for i in standing.contested_by}
+        return Eligible(self.policy, ClaimStatuses.after(self._between_readable(decisions)).all()) if against else made
+
+    def shown(self) -> Sequence[Decision]:
+        """Return the decisions that may be shown: none to a caller, since they quote other artifacts, and name people.
+
+        They take effect nevertheless.
+        """
+        return self.log.all() if self.log.store.caller is None else ()
+
+    def _between_readable(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Return the decisions in effect, without contests with a claim that the caller may not read."""
+        taken = in_effect(decisions)
+        contests = {d.seq: {d.claim_id, d.other_id} for d in taken if d.action is Action.CONTEST}
+        named = one_of("claim_id", sorted(set().union(*contests.values())))
+        readable = set(self.log.store.published_rows("claims", ["claim_id"], named)["claim_id"].to_pylist())
+        return [d for d in taken if contests.get(d.seq, set()) <= readable]

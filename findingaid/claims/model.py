@@ -60,7 +60,10 @@ class Tier(StrEnum):
 
 
 class Action(StrEnum):
-    """Action of a decision about a claim. CONTEST and SUPERSEDE also name a second claim, UNDO an earlier decision."""
+    """Action of a decision about a claim. CONTEST and SUPERSEDE also name a second claim, UNDO an earlier decision.
+
+    REVOKE and ADMIT are about access instead, see `findingaid.claims.revocations`.
+    """
 
     PROPOSE = "propose"
     APPROVE = "approve"
@@ -71,6 +74,8 @@ class Action(StrEnum):
     RESTORE = "restore"
     REDACT = "redact"
     UNDO = "undo"
+    REVOKE = "revoke"
+    ADMIT = "admit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from findingaid.claims.model import (
     normalise_claim,
 )
 from findingaid.claims.redaction import complete, extractors, redacted_claims, remove, scrub, traces
+from findingaid.claims.revocations import OF_ACCESS
 from findingaid.claims.standing import LINKS, ClaimStatuses, require_undoable
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, NotFoundError, QueryError, UnknownCorpusError, brief
@@ -179,7 +180,7 @@ class Claims:
     def history(self, claim: str | None = None) -> Sequence[Decision]:
         """Return all decisions, or those that name one claim, oldest first."""
         every = self.eligibility.log.all()
-        decisions = [decision for decision in every if decision.corpus in self.corpora]
+        decisions = [d for d in every if d.corpus in self.corpora and d.action not in OF_ACCESS]
         if claim is None:
             return decisions
         wanted = self._resolved(claim, self._known(every))
@@ -257,7 +258,8 @@ class Claims:
             log = list(before)
             verdicts = []
             for number in sorted(set(numbers), reverse=True):
-                wanted = next((d for d in log if d.seq == number and d.corpus in self.corpora), None)
+                own = (d for d in log if d.corpus in self.corpora and d.action not in OF_ACCESS)
+                wanted = next((d for d in own if d.seq == number), None)
                 if wanted is None:
                     raise NotFoundError(f"no decision {number}: `findingaid claims history` shows numbers")
                 require_undoable(wanted, log)
@@ -381,7 +383,7 @@ class Claims:
         return [self._view(i, known, eligible) for i in ids]
 
     def _known(self, decisions: Iterable[Decision]) -> _Known:
-        own = [decision for decision in decisions if decision.corpus in self.corpora]
+        own = [d for d in decisions if d.corpus in self.corpora and d.action not in OF_ACCESS]
         stated: dict[str, list[Claim]] = {}
         if self.store.exists():
             rows = self.store.published_rows("claims", schemas.CLAIMS.names, one_of("corpus", self.corpora)).to_pylist()

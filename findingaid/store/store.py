@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from findingaid.errors import StoreError, UnreachableError
+from findingaid.errors import QueryError, StoreError, UnreachableError
 from findingaid.store import fields, schemas
 from findingaid.store.fragments import NO_FRAGMENTS, Fragments
 from findingaid.store.sql import equals, one_of
@@ -202,8 +202,10 @@ class Store(Tables):
 
         No other process of this machine writes to the table meanwhile. If a commit of another writer comes first, on
         object storage, `change` is called again with the table as it is then. Raises StoreError when it still conflicts
-        after PATIENCE_SECONDS.
+        after PATIENCE_SECONDS, and QueryError in the view of a caller.
         """
+        if self.caller is not None:
+            raise QueryError(f"table {table}: nothing is written for a caller, who only reads")
         start = time.monotonic()
         lost = 0
         while True:

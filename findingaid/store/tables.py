@@ -6,22 +6,25 @@ every read starts from the latest version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from findingaid.access import Caller
 from findingaid.errors import StoreError, UnreachableError
 from findingaid.identity.hashes import content_hash
 from findingaid.store import schemas
 from findingaid.store.allocator import limit_arenas
 from findingaid.store.locks import locked
 from findingaid.store.objects import OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
-from findingaid.store.sql import one_of
+from findingaid.store.permitted import KEY, OF_ARTIFACTS, READERS, WHOLE, Permitted, among, said_readers
+from findingaid.store.sql import of_artifacts, one_of
 from findingaid.store.tags import BELONGS_TO, PUBLISHED, read_tags
 from findingaid.text.analyzer import Lexical
 
@@ -52,6 +55,9 @@ READS = 4
 LOOKUP = 5_000
 """Most keys that a filter lists; the planner's time grows with the expression."""
 
+KEPT_READERS = 64
+"""Versions of tables whose different readers are kept."""
+
 CACHE_BYTES = 128 * 2**20
 """Most memory for each of the two caches of a caching view: of metadata and of indexes."""
 
@@ -72,6 +78,9 @@ class Tables:
         self._shown: Mapping[str, lance.LanceDataset] = {}
         self._caching = False
         self._session: Any = None
+        self.caller: Caller | None = None
+        self._without: str | None = None
+        self._said_readers: dict[str, tuple[str, list[str]]] = {}
         limit_arenas()
 
     @property
@@ -99,8 +108,52 @@ class Tables:
         view._caching = True
         return view
 
+    def for_caller(self, caller: Caller | None, without: Collection[tuple[str, str]] = ()) -> Self:
+        """Return a view in which every table has only the rows that a caller may read, and nothing can be written.
+
+        Artifacts, and what is made of one, have a column of readers. Other tables are empty, apart from decisions.
+        None is whoever runs findingaid, who reads and writes everything. The artifacts `without`, by (corpus, artifact
+        id), are left out.
+        """
+        view = copy(self)
+        view.caller, view._without = caller, of_artifacts(without) if without else None
+        return view
+
     def dataset(self, table: str, version: str | int | None = None) -> lance.LanceDataset:
-        """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened."""
+        """Return a table as it is now, or at a version or tag. Raises StoreError when it cannot be opened.
+
+        For a caller it is a `Permitted`, which has the methods that readers use.
+        """
+        return self.permitted(table, self._opened(table, version))
+
+    def permitted(self, table: str, dataset: lance.LanceDataset) -> lance.LanceDataset:
+        """Return a table that was opened without a caller as the caller of this view sees it."""
+        if self.caller is None:
+            return dataset
+        return cast("lance.LanceDataset", self._permitted(self.caller, table, dataset))
+
+    def _permitted(self, caller: Caller, table: str, dataset: lance.LanceDataset) -> Permitted:
+        made = identity(dataset)
+        if table in WHOLE:
+            return Permitted(dataset, made)
+        if table in OF_ARTIFACTS:
+            return Permitted(dataset, made, keep=self._of_readable)
+        if READERS not in dataset.schema.names:
+            return Permitted(dataset, made, readable=())
+        known = self._said_readers.get(f"{table} {dataset.version}")
+        if known is None or known[0] != made:
+            if len(self._said_readers) >= KEPT_READERS:
+                self._said_readers.clear()
+            known = self._said_readers[f"{table} {dataset.version}"] = made, said_readers(dataset)
+        readable = [said for said in known[1] if caller.may_read(said)]
+        every = len(readable) == len(known[1])
+        return Permitted(dataset, made, None if every else readable, without=self._without)
+
+    def _of_readable(self, rows: pa.Table) -> pa.Table:
+        ids = pc.unique(rows["artifact_id"]).to_pylist()
+        return among(rows, self.lookup("artifacts", "artifact_id", ids, KEY))
+
+    def _opened(self, table: str, version: str | int | None) -> lance.LanceDataset:
         import lance
 
         self.require_folder()
@@ -292,6 +345,8 @@ class Tables:
 
 def identity(dataset: lance.LanceDataset) -> str:
     """Return an id of a version of a table: its number alone comes again when the table is restored or made anew."""
+    if isinstance(dataset, Permitted):
+        return str(dataset.identity)
     parts = (fragment.metadata for fragment in dataset.get_fragments())
     return content_hash(dataset.version, [([file.path for file in p.files], str(p.deletion_file)) for p in parts])
 

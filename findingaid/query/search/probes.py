@@ -82,8 +82,9 @@ def _measure(reader: Reader, corpora: Sequence[str]) -> ProbeScores:
 def _sample(reader: Reader, corpora: Sequence[str]) -> Vectors:
     found = reader.records.to_table(columns=[], filter=one_of("corpus", corpora), with_row_id=True)
     rows = found["_rowid"].to_numpy()
-    evenly = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int))] if len(rows) else rows
-    listed = ",".join(map(str, evenly)) or "-1"
+    if not len(rows):
+        return np.empty((0, 0), np.float32)
+    listed = ",".join(map(str, rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(int))]))
     vectors: Vectors = unit(
         reader.records.to_table(columns=["vector"], filter=f"_rowid IN ({listed})")["vector"].combine_chunks()
     )

@@ -25,6 +25,7 @@ from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVecto
 from findingaid.store import Store, schemas, vectors
 from findingaid.store.artifacts import read_artifacts
 from findingaid.store.lexical import COLUMN, made_with
+from findingaid.store.permitted import Permitted
 from findingaid.store.sql import both, equals, one_of
 from findingaid.text.analyzer import Lexical, LexicalQuery
 
@@ -431,27 +432,32 @@ class Reader:
         """
         if loaded := self._loaded:
             find = self._places if selective else self._cached_places
-            return loaded, find(loaded, condition) if condition else None
+            return loaded, find(loaded, condition) if condition or self._limited else None
         load = self._load_matching if selective else self._load_cached
-        return (load(condition) if condition and self.exact_limit else None), None
+        return (load(condition) if (condition or self._limited) and self.exact_limit else None), None
+
+    @property
+    def _limited(self) -> bool:
+        """Whether there are records that the caller may not read; each query of the table leaves them out."""
+        return isinstance(self.records, Permitted) and self.records.limited
 
     @property
     def _loaded(self) -> LoadedVectors | None:
         return self.memory.loaded if self.memory else None
 
     @cached_property
-    def _cached_places(self) -> Callable[[LoadedVectors, str], Any]:
+    def _cached_places(self) -> Callable[[LoadedVectors, str | None], Any]:
         return lru_cache(CACHED_PLACES)(self._places)
 
-    def _places(self, loaded: LoadedVectors, condition: str) -> Any:
+    def _places(self, loaded: LoadedVectors, condition: str | None) -> Any:
         found = self.records.to_table(columns=[], filter=condition, with_row_id=True)["_rowid"].to_numpy()
         return np.sort(loaded.places(found))
 
     @cached_property
-    def _load_cached(self) -> Callable[[str], LoadedVectors | None]:
+    def _load_cached(self) -> Callable[[str | None], LoadedVectors | None]:
         return lru_cache(CACHED_CONDITIONS)(self._load_matching)
 
-    def _load_matching(self, condition: str) -> LoadedVectors | None:
+    def _load_matching(self, condition: str | None) -> LoadedVectors | None:
         return LoadedVectors.matching(self.records, condition, self.exact_limit)
 
     def _matching(self, text: str, depth: int, condition: str | None, columns: Sequence[str]) -> pa.Table:

@@ -87,6 +87,9 @@ class Searcher:
     of: Searcher | None = None
     """Searcher whose published version this one keeps for all its requests, see `pinned`; None to follow publishes."""
 
+    whole: Searcher | None = None
+    """Searcher of all records, whose model and vectors this one of a caller uses, see `in_view`."""
+
     def search(self, request: Request, reader: Reader | None = None) -> Hits:
         """Return the requested page of hits; it is shorter only if fewer records match the filters.
 
@@ -138,6 +141,10 @@ class Searcher:
         """Return a copy for the parts of one request: it keeps to one version, whatever is published meanwhile."""
         return self if self.of else replace(self, of=self)
 
+    def in_view(self, store: Store) -> Searcher:
+        """Return a searcher of what a caller's view of the store shows, with the model and the vectors of this one."""
+        return replace(self, store=store, whole=self)
+
     @contextmanager
     def _forgetting(self, reader: Reader) -> Iterator[None]:
         """Forget a reader when it fails: the files of its version, or of a table beside it, may be gone."""
@@ -149,8 +156,10 @@ class Searcher:
 
     def _forget(self, reader: Reader) -> None:
         with self._lock:
-            if self._slot.opened and self._slot.opened.reader is reader:
+            if (opened := self._slot.opened) and opened.reader is reader:
                 self._slot.opened = None
+                if self.whole and opened.whole:
+                    self.whole._forget(opened.whole)
         if self.of:
             self.of._forget(reader)
 
@@ -158,8 +167,17 @@ class Searcher:
         with self._lock:
             opened = self._slot.opened
             if opened is None or not (self.of or opened.mark == published_mark(opened.reader.records)):
-                opened = self._slot.opened = self.of._opened() if self.of else self._open_published(opened)
+                opened = self._slot.opened = self.of._opened() if self.of else self._open(opened)
             return opened
+
+    def _open(self, before: _Opened | None) -> _Opened:
+        if self.whole is None:
+            return self._open_published(before)
+        opened = self.whole._opened()
+        whole = opened.reader
+        records = self.store.permitted("records", whole.records)
+        reader = Reader(records, whole.embedder, self.store, within=self.within, memory=whole.memory)
+        return _Opened(opened.mark, reader, whole)
 
     def _open_published(self, before: _Opened | None) -> _Opened:
         mark = published_mark(self._published())  # before the records are opened: a later publish changes it
@@ -189,7 +207,7 @@ class Searcher:
 
     def _load_model(self, request: Request) -> None:
         """In the first search of a process, load a model on this machine while the records are opened."""
-        first = self.of or self
+        first = self.whole or self.of or self
         if first._slot.opened or request.mode == "lexical" or not isinstance(self.embedder, Local):
             return
         with ThreadPoolExecutor(1) as pool:
@@ -275,7 +293,8 @@ class Searcher:
 
     @cached_property
     def _caching_embedder(self) -> _CachingEmbedder:
-        return self.of._caching_embedder if self.of else _CachingEmbedder(self.embedder)
+        shared = self.of or self.whole
+        return shared._caching_embedder if shared else _CachingEmbedder(self.embedder)
 
     @cached_property
     def _slot(self) -> _Slot:
@@ -292,6 +311,8 @@ class _Opened:
 
     mark: object
     reader: Reader
+    whole: Reader | None = None
+    """Reader of all records, if this is that of a caller."""
 
 
 @dataclass(slots=True)

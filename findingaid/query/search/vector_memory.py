@@ -129,7 +129,7 @@ class LoadedVectors:
         return cls(vectors, rows, Rounded.of(vectors, _inverse_lengths(vectors)))
 
     @classmethod
-    def matching(cls, records: LanceDataset, condition: str, limit: int) -> Self | None:
+    def matching(cls, records: LanceDataset, condition: str | None, limit: int) -> Self | None:
         """Load the records that match a condition; return None if there are more than `limit`."""
         columns = [*CANDIDATE_COLUMNS, "vector"]
         found = records.to_table(columns=columns, filter=condition, limit=limit + 1, with_row_id=True)

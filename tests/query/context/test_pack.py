@@ -693,7 +693,9 @@ def test_the_command_gives_messages_and_everything_as_json(cli: Cli) -> None:
         cli.write(f"{topic}.md", section(topic, 1))
     cli.run("index")
 
-    messages = json.loads(cli.run("context", "the ledger", "--budget", "90", "--as", "messages", "--pin", "Be.").stdout)
+    messages = json.loads(
+        cli.run("context", "the ledger", "--budget", "90", "--form", "messages", "--pin", "Be.").stdout
+    )
     pack = cli.json("context", "the ledger", "--budget", "40", "--summarizer", "extractive", "--no-summaries")
 
     assert [message["role"] for message in messages] == ["system", "user"]

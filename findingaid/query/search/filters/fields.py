@@ -16,8 +16,8 @@ from findingaid.store.sql import one_of
 if TYPE_CHECKING:
     from lance import LanceDataset
 
-FILTER_COLUMNS = tuple(name for name in schemas.records(1).names if name != "vector")
-"""Columns that every record has and that SQL can compare: all but the vector."""
+FILTER_COLUMNS = tuple(name for name in schemas.records(1).names if name not in ("vector", "readers"))
+"""Columns that every record has and that a filter can name: not the vector, nor who may read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from findingaid.errors import QueryError, brief
@@ -31,6 +32,7 @@ SAID = 300
 def validate_filter(where: str, store: Store, records: LanceDataset, corpora: Sequence[str]) -> str:
     """Validate a filter and return it for Lance: every field exists and is quoted in backticks.
 
+    That of a caller is restricted, since Lance may evaluate it on rows that the caller may not read.
     Raises QueryError for a field that none of these corpora has, and for SQL that is not one expression that is true
     or false of a record.
     """
@@ -38,12 +40,14 @@ def validate_filter(where: str, store: Store, records: LanceDataset, corpora: Se
 
     fields = _Fields(records, corpora, where)
     try:
+        if store.caller is not None:
+            where = syntax.restrict_filter(where, lambda: chain.from_iterable(corpus_fields(records, corpora).values()))
         quoted = syntax.quote_columns(syntax.in_both_forms(where), fields.resolve)
         condition = f"({quoted}\n)"  # the line end also ends a trailing comment
         with store.storage_errors():
             records.count_rows(condition)
     except QueryError as error:
-        reason = str(error)
+        reason = str(error).removeprefix("where: ")
     except RecursionError:
         reason = syntax.TOO_DEEP
     except (ValueError, RuntimeError, OSError) as error:

@@ -1,0 +1,41 @@
+"""Explanation of who may read an artifact: the readers that it was published with, and the rules that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from findingaid.corpus import Corpus
+from findingaid.query.lookup.artifact import read_artifact
+from findingaid.query.search.reader import Reader
+from findingaid.store.permitted import READERS
+from findingaid.store.sql import of_artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """Who may read a published artifact.
+
+    `readers` are as in `findingaid.access.readers_text`. `rules` are lines on the rules that match it as they are now.
+    `notes` say why nobody may read it, if so.
+    """
+
+    corpus: str
+    artifact_id: str
+    readers: str
+    rules: Sequence[str]
+    notes: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_access(reader: Reader, corpora: Mapping[str, Corpus], wanted: str, within: Sequence[str]) -> AccessView:
+    """Return who may read an artifact, named by its id or by that of a record. Raises QueryError for an unknown id."""
+    view = read_artifact(reader, wanted, within)
+    of = of_artifacts([(view.corpus, view.artifact_id)])
+    readers: str = reader.beside("artifacts").to_table(columns=[READERS], filter=of)[READERS][0].as_py()
+    rules = access.explain(view.artifact_id) if (access := corpora[view.corpus].access) else ()
+    notes = [str(note) for note in view.notes if note.kind == "access"]
+    return AccessView(view.corpus, view.artifact_id, readers, list(rules), notes)
