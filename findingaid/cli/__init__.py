@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "Operate": {
         "verify": "maintenance:verify",
+        "access": "access:access",
         "versions": "maintenance:versions",
         "publish": "maintenance:publish",
         "rollback": "maintenance:rollback",

@@ -10,7 +10,7 @@ import click
 from rich.markup import escape
 
 from findingaid.claims.model import Tier, Truth
-from findingaid.cli.common import common, corpus_option, fresh_option, query_argument, where_option
+from findingaid.cli.common import corpus_option, fresh_option, query_argument, reading, where_option
 from findingaid.cli.printing import plain_table, say, say_json, say_line, snippet
 from findingaid.cli.results import format_freshness, fresh_words, printed_span
 from findingaid.errors import visible_line
@@ -53,7 +53,7 @@ TIER_WORDS = {
 )
 @click.option("--llm", is_flag=True, help="Let the model in the setting `answer` write the answer.")
 @fresh_option
-@common
+@reading
 def answer(
     aid: FindingAid, query: str, corpora: tuple[str, ...], tiers: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
@@ -80,7 +80,7 @@ def answer(
 @click.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @corpus_option
-@common
+@reading
 def why(aid: FindingAid, ids: tuple[str, ...], corpora: tuple[str, ...], as_json: bool) -> None:
     """Show the provenance of an item: claim or bullet, evidence, artifact version, source and producer.
 
@@ -105,7 +105,7 @@ def why(aid: FindingAid, ids: tuple[str, ...], corpora: tuple[str, ...], as_json
 @click.command()
 @click.argument("artifact_id", metavar="ARTIFACT")
 @click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
-@common
+@reading
 def impact(aid: FindingAid, artifact_id: str, corpus: str | None, as_json: bool) -> None:
     """Show everything that depends on an artifact: records, claims, decisions on them, summary nodes, references.
 

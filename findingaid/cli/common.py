@@ -12,7 +12,8 @@ from typing import IO, Any, get_args
 import click
 
 import findingaid
-from findingaid.cli.options import config_option, json_option, set_option
+from findingaid.access import Caller
+from findingaid.cli.options import as_option, config_option, json_option, set_option
 from findingaid.cli.pandas_later import start_without_pandas
 from findingaid.config.loading import parse_override
 from findingaid.errors import ArtifactError, ConfigError, FindingAidError, UnreachableError, help_on, visible_line
@@ -96,7 +97,8 @@ def open_configured() -> findingaid.FindingAid:
     given = click.get_current_context().params
     overrides = dict(map(parse_override, given["overrides"]))
     executor = {"executor.kind": given["executor"]} if given.get("executor") else {}
-    return findingaid.open(given["config"], overrides | executor)
+    aid = findingaid.open(given["config"], overrides | executor)
+    return aid.for_caller(Caller.named(given["principals"])) if given.get("principals") else aid
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,12 +106,23 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @one_line_errors
     @functools.wraps(command)
-    def run(config: str | None, overrides: tuple[str, ...], executor: str | None = None, **arguments: Any) -> Any:
+    def run(
+        config: str | None,
+        overrides: tuple[str, ...],
+        executor: str | None = None,
+        principals: tuple[str, ...] = (),
+        **arguments: Any,
+    ) -> Any:
         return command(open_configured(), **arguments)
 
     for option in (json_option, set_option, config_option):
         run = option(run)
     return run
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `common`, and the one that says for whom the command reads."""
+    return as_option(common(command))
 
 
 def parse_fresh(_: click.Context, __: click.Parameter, value: str | None) -> FreshnessOption:

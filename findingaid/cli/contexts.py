@@ -10,11 +10,11 @@ import orjson
 from rich.markup import escape
 
 from findingaid.cli.common import (
-    common,
     corpus_option,
     fresh_option,
     mode_option,
     query_argument,
+    reading,
     surfaces_option,
     where_option,
 )
@@ -44,9 +44,7 @@ def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> An
 @click.option("--budget", required=True, type=int, metavar="TOKENS", help="Maximum size of the pack, in tokens.")
 @click.option("-k", default=20, show_default=True, help="Number of hits to consider.")
 @corpus_option
-@click.option(
-    "--as", "form", type=click.Choice(get_args(Form)), default="text", show_default=True, help="Form of the pack."
-)
+@click.option("--form", type=click.Choice(get_args(Form)), default="text", show_default=True, help="Form of the pack.")
 @click.option("--pin", "pinned", multiple=True, metavar="TEXT", help="Text to put first; may be repeated.")
 @click.option(
     "--pin-file",
@@ -88,7 +86,7 @@ def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> An
 @step_options
 @fresh_option
 @quiet_option
-@common
+@reading
 def context(
     aid: FindingAid,
     query: str,
@@ -105,7 +103,7 @@ def context(
     \b
     Examples:
       findingaid context "how are versions compared" --budget 1000
-      findingaid context "what if a run is killed" --budget 2000 --expand section --as messages
+      findingaid context "what if a run is killed" --budget 2000 --expand section --form messages
       findingaid context "what was decided" --budget 500 --pin "Answer in French." --json
       findingaid context "and why" --budget 500 --summarizer extractive --previous pack.json --json
     """
@@ -123,7 +121,7 @@ def context(
 @click.command()
 @click.argument("id_", metavar="ID")
 @click.option("--corpus", "-c", help="Corpus, if the id is in more than one.")
-@common
+@reading
 def summary(aid: FindingAid, id_: str, corpus: str | None, as_json: bool) -> None:
     """Show the summary node of an artifact: its points, and the claims that each cites, with their places.
 

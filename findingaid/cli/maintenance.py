@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
-from findingaid.cli.common import common, corpus_option
+from findingaid.cli.common import common, corpus_option, reading
 from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.query.search.filters.fields import FILTER_COLUMNS
 from findingaid.reports import group_failures, note_lines, skipped_lines
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @corpus_option
 @click.option("--fields", is_flag=True, help="List the fields that `search --where` can use, with their types.")
 @click.option("--failed", is_flag=True, help="Only failures, one line for each artifact.")
-@common
+@reading
 def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool, as_json: bool) -> None:
     """Show the counts and failures of each corpus, and the usage of synthesizers.
 

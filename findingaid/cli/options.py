@@ -54,6 +54,13 @@ json_option = click.option(
 csv_option = click.option(
     "--csv", "as_csv", is_flag=True, callback=keep_output, help="Print CSV for programs instead of tables."
 )
+as_option = click.option(
+    "--as",
+    "principals",
+    multiple=True,
+    metavar="PRINCIPAL",
+    help="Read as this user:NAME, group:NAME or public may; may be repeated. Default: everything.",
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no notes on stderr.")
 set_option = click.option(
     "--set",

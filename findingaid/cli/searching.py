@@ -12,11 +12,11 @@ from rich.markup import escape
 from findingaid.cli.answering import print_passages
 from findingaid.cli.common import (
     OneLine,
-    common,
     corpus_option,
     fresh_option,
     mode_option,
     query_argument,
+    reading,
     search_option,
     surfaces_option,
     where_option,
@@ -99,7 +99,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @fresh_option
 @csv_option
 @quiet_option
-@common
+@reading
 def search(
     aid: FindingAid,
     query: str,
@@ -201,7 +201,7 @@ def _number(option: str, text: str) -> tuple[str, float]:
 @click.option("--file", help="Show the text of one of its files instead; --level files lists them.")
 @click.option("--pieces", is_flag=True, help="Show its records instead, in plan order.")
 @fresh_option
-@common
+@reading
 def show(
     aid: FindingAid,
     id_: str,
@@ -320,7 +320,7 @@ def _print_disclosure(found: Disclosure, as_json: bool) -> None:
 @click.option("--reverse", is_flag=True, help="Show the artifacts that refer to it instead.")
 @click.option("-k", default=10, show_default=True, help="Number of artifacts, without ID.")
 @csv_option
-@common
+@reading
 def neighbours(
     aid: FindingAid,
     id_: str | None,

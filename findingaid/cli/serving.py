@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from findingaid.access import Caller
 from findingaid.cli.common import missing_extra, one_line_errors
 from findingaid.cli.options import HelpGroup, config_option, set_option
 from findingaid.cli.streams import take_streams
@@ -48,7 +50,13 @@ def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(
-        config: str | None, overrides: tuple[str, ...], corpora: tuple[str, ...], write: bool, watch: bool, **more: Any
+        config: str | None,
+        overrides: tuple[str, ...],
+        corpora: tuple[str, ...],
+        principals: tuple[str, ...],
+        write: bool,
+        watch: bool,
+        **more: Any,
     ) -> Any:
         transport = more.pop("transport", "http" if command.__name__ == "http" else "stdio")
         if transport == "stdio":
@@ -58,6 +66,7 @@ def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
         said |= {"serve.corpora": list(corpora)} if corpora else {}
         said |= {"serve.read_only": False} if write else {}
         session, settings = _open_session(command.__name__, config, dict(map(parse_override, overrides)) | said)
+        session = replace(session, caller=Caller.named(principals))
         chosen = [] if config is None else ["--config", config]
         chosen += [f"--set={override}" for override in overrides]
         chosen += [f"--corpus={corpus}" for corpus in session.aid.corpora]
@@ -69,6 +78,13 @@ def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
         config_option,
         click.option("--watch", is_flag=True, help="Index what changes meanwhile, as `findingaid watch` does."),
         click.option("--write", is_flag=True, help="Let callers propose claims. Default: read only."),
+        click.option(
+            "--as",
+            "principals",
+            multiple=True,
+            metavar="PRINCIPAL",
+            help="Serve what this user:NAME or group:NAME may read; may be repeated. Default: public, see `access`.",
+        ),
         click.option("--corpus", "-c", "corpora", multiple=True, help="Serve only this corpus; may be repeated."),
     ):
         run = option(run)

@@ -167,7 +167,9 @@ def _status(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
     told = [status.to_dict() for status in view.aid.status(asked.corpora)]
     for each in told:
         del each["vector_index"]  # describes the whole index, including corpora that this view does not contain
-    return {"published": published_version(view), "dagster": view.dagster, "corpora": told}
+    caller = view.aid.store.caller
+    published = published_version(view)
+    return {"published": published, "dagster": view.dagster, "caller": str(caller or ""), "corpora": told}
 
 
 def published_version(view: View) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import resource
 import socket
@@ -24,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from findingaid.access import Caller
 from findingaid.config.settings import ServeSettings
 from findingaid.errors import ConfigError, FindingAidError
 from findingaid.query.search.timeouts import start_thread
@@ -238,10 +240,13 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
 
     With a token, clients may be on other machines, so responses do not name paths of this machine.
     """
-    session = replace(session, elsewhere=token is not None)
+    callers: dict[str, Caller | None] = {each.token_sha256: each.caller for each in settings.callers}
+    if token is not None:
+        callers[hashlib.sha256(token.encode()).hexdigest()] = None
+    session = replace(session, elsewhere=bool(callers))
     work = WorkerPool.shared(settings)
     metrics = Metrics(work)
-    routes = [*Api(session, work).routes(metrics, token is not None)]
+    routes = [*Api(session, work).routes(metrics, bool(callers))]
     opened: list[AbstractAsyncContextManager[None]] = []
     streamable = None
     if mcp:
@@ -268,7 +273,7 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     }
     inner = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     inner.router.redirect_slashes = False
-    rules = Rules(token, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
+    rules = Rules(callers, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
     app = App(TracingMiddleware(inner, known), rules, partial(metrics.seen, known))
     if streamable:
         app.end_streams = streamable.end_streams
@@ -284,7 +289,7 @@ def serve_http(session: Session, settings: ServeSettings, mcp: bool = False, ope
     listen on the address.
     """
     token = settings.token
-    require_token(settings.host, token)
+    require_token(settings.host, bool(token or settings.callers))
     app = create_app(session, settings, token, mcp)
     _log_to_stderr()
     with _listen(settings.host, settings.port) as listener:

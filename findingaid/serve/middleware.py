@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
+import hashlib
 import ipaddress
 import logging
 import re
@@ -18,11 +18,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from findingaid.access import Caller
 from findingaid.errors import ConfigError
 from findingaid.request_limits import CALLER
 from findingaid.serve.connections import KNOWN, caller_of
 from findingaid.serve.errors import INTERNAL, Problem, TimedOutError, TooLargeError, problem_of
-from findingaid.serve.request_context import BASE_URL, TRACEPARENT, set_traceparent
+from findingaid.serve.request_context import ASKING, BASE_URL, TRACEPARENT, set_traceparent
 
 log = logging.getLogger("findingaid.serve")
 
@@ -54,24 +55,25 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def require_token(host: str, token: str | None) -> None:
+def require_token(host: str, has_token: bool) -> None:
     """Raise ConfigError when the host is reachable from other machines and no token is set."""
-    if not is_loopback(host) and not token:
+    if not is_loopback(host) and not has_token:
         raise ConfigError(
-            f"serve: {host} can be reached from other machines: set a token (serve.token_env names its variable),"
+            f"serve: {host} can be reached from other machines: set a token (serve.token_env or serve.callers),"
             " or host to 127.0.0.1"
         )
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Access rules: the token, size limits, and the seconds within which a request body must arrive.
+    """Access rules: the tokens, size limits, and the seconds within which a request body must arrive.
 
-    `open_paths` need no token, because they reveal nothing about the indexed texts. Links from other sites may lead to
-    `pages`. Without a token, only requests with a loopback Host header are let through.
+    `callers` are those whom tokens name, by the SHA-256 of the token; None is a token that names nobody. `open_paths`
+    need no token, because they reveal nothing about the indexed texts. Links from other sites may lead to `pages`.
+    Without any token, only requests with a loopback Host header are let through.
     """
 
-    token: str | None
+    callers: Mapping[str, Caller | None]
     body_bytes: int
     query_bytes: int
     seconds: float
@@ -88,17 +90,25 @@ class Rules:
             return problem_of(too_large(self.body_bytes))
         if not _same_origin(headers) and not (path in self.pages and _is_visit(scope, headers)):
             return Problem("forbidden", "requested from a page of another host or port", 403)
-        if self.token is None:
+        if not self.callers:
             host = _name(f"//{headers.get('host', '')}")
             return None if is_loopback(host) else Problem("forbidden", f"this server is not {host[:80]!r}", 403)
-        if path not in self.open_paths and not self._knows(headers.get("authorization", "")):
+        if path not in self.open_paths and token_hash(headers) not in self.callers:
             return Problem("unauthorized", "a bearer token is needed: Authorization: Bearer …", 401)
         return None
 
-    def _knows(self, said: str) -> bool:
-        scheme, _, given = said.partition(" ")
-        same = hmac.compare_digest(given.strip().encode(), (self.token or "").encode())
-        return same and scheme.lower() == "bearer"
+    def caller(self, headers: Headers) -> Caller | None:
+        """Return the caller whom the token of a request names."""
+        return self.callers.get(token_hash(headers))
+
+
+def token_hash(headers: Headers) -> str:
+    """Return the SHA-256 of the bearer token of a request as hexadecimal digits; "" without one.
+
+    Tokens are looked up by their hash, so that the time says nothing about those that are known.
+    """
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return hashlib.sha256(given.strip().encode()).hexdigest() if scheme.lower() == "bearer" and given.strip() else ""
 
 
 def _malformed(headers: Headers) -> str:
@@ -156,6 +166,7 @@ class RequestMiddleware:
             if refusal := self._rules.refusal(scope["path"], scope, headers):
                 return await exchange.refuse(refusal)
             CALLER.set(caller_of(scope.get("client")))
+            ASKING.set(self._rules.caller(headers))
             BASE_URL.set(f"{scope['scheme']}://{headers.get('host', '')}")
             set_traceparent(headers.get("traceparent"))
             scope.setdefault("state", {})[KNOWN] = scope["path"] not in self._rules.open_paths
@@ -168,7 +179,7 @@ class RequestMiddleware:
         finally:
             seconds = time.perf_counter() - exchange.began
             self._seen(scope["path"], exchange.status, seconds)
-            trace = f" {TRACEPARENT.get()}".rstrip()
+            trace = "".join(f" {each}" for each in (ASKING.get(), TRACEPARENT.get()) if each)
             said = exchange.id, scope["method"], scope["path"], exchange.status, seconds * 1e3, trace
             log.info("%s %s %r %d %.1f ms%s", *said)
 

@@ -287,10 +287,14 @@ class ServedVersion(TypedDict):
 
 
 class StatusOutput(TypedDict):
-    """State of the index. `published` is null before the first run; `dagster` is the URL of Dagster's UI."""
+    """State of the index, as far as the caller may read it; "" is a caller who may read everything.
+
+    `published` is null before the first run; `dagster` is the URL of Dagster's UI.
+    """
 
     published: ServedVersion | None
     dagster: str | None
+    caller: str
     corpora: Sequence[CorpusState]
 
 

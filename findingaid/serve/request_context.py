@@ -1,9 +1,14 @@
-"""Context variables of the request that is answered: at which address it came, and within which trace."""
+"""Context variables of the request that is answered: who asks, at which address it came, and within which trace."""
 
 from __future__ import annotations
 
 import re
 from contextvars import ContextVar
+
+from findingaid.access import Caller
+
+ASKING: ContextVar[Caller | None] = ContextVar("asking", default=None)
+"""Caller whom the token of the request names; None without one."""
 
 BASE_URL: ContextVar[str] = ContextVar("base_url", default="")
 """Address at which the client reached this server over HTTP, such as https://docs.example.org; else ""."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from pydantic import ValidationError
 
+from findingaid.access import Caller
 from findingaid.errors import FindingAidError, brief
 from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
 from findingaid.serve.inputs import without_unused
+from findingaid.serve.request_context import ASKING
 from findingaid.serve.truncation import truncate, without_empty
 from findingaid.serve.view import View
 
@@ -30,11 +32,12 @@ class Session(View):
     """View of a finding aid through which clients call capabilities: validates inputs and cleans errors.
 
     `served` are the capabilities that clients can call. With `compact`, results have no empty fields, which would only
-    take room in a model's context.
+    take room in a model's context. `caller` is whoever asks without a token of their own; None is the public.
     """
 
     served: Sequence[Capability] = CAPABILITIES
     compact: bool = False
+    caller: Caller | None = None
 
     @classmethod
     def of(
@@ -49,6 +52,18 @@ class Session(View):
         Raises ConfigError when a corpus is unknown or the list is empty.
         """
         return cls(aid.within(list(aid.corpora) if corpora is None else corpora), actor, dagster)
+
+    @property
+    def asking(self) -> Caller | None:
+        """Whoever makes the request that is answered; None if everybody may read all corpora of this session."""
+        if all(corpus.access is None for corpus in self.aid.corpora.values()):
+            return None
+        return ASKING.get() or self.caller or Caller.of()
+
+    @property
+    def readable(self) -> FindingAid:
+        """The finding aid as whoever asks may read it."""
+        return self.aid.for_caller(asking) if (asking := self.asking) else self.aid
 
     @cached_property
     def capabilities(self) -> Mapping[str, Capability]:
@@ -77,7 +92,7 @@ class Session(View):
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
             raise input_error(name, error, capability.input_schema()["properties"]) from None
-        view = replace(self, aid=self.aid.pinned())
+        view = replace(self, aid=self.readable.pinned())
         with self._discreet():
             if where := getattr(asked, "where", None):
                 from findingaid.query.search.filters.syntax import restrict_filter
@@ -101,7 +116,7 @@ class Session(View):
     def artifacts(self) -> Sequence[tuple[Key, str]]:
         """Return the (corpus, artifact id) key and the title of every published artifact. Raises StoreError."""
         with self._discreet():
-            return self.aid.artifacts()
+            return self.readable.artifacts()
 
     def _fields(self, corpora: Sequence[str] | None) -> Iterable[Field]:
         return chain.from_iterable(self.aid.fields(corpora).values())

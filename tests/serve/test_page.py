@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -1111,6 +1112,28 @@ def test_a_server_with_a_token_is_asked_with_the_one_that_a_person_gives(
 
         page.shows("best first", "Tea")
         assert not page.one("#secret").is_displayed()
+
+
+def test_the_page_shows_what_its_reader_may_read_and_says_who_that_is(driver: Any, tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    cli.write("tea.md", "# Tea\n\nTea is brewed for four minutes.\n")
+    cli.write("hr/tea.md", "# Tea money\n\nThe tea is paid by the office.\n")
+    cli.settings["corpora"]["docs"]["access"] = [
+        {"readers": ["public"]},
+        {"match": "hr/", "readers": ["group:hr"]},
+    ]
+    token = hashlib.sha256(b"open sesame").hexdigest()
+    cli.settings["serve"] = {"callers": [{"token_sha256": token, "user": "user:ann"}]}
+    assert cli.run("index").exit_code == 0
+    with served(cli.config) as address:
+        page = Page(driver, address)
+
+        driver.get(f"{address}/?q=tea")
+        page.waits(page.one("#secret").is_displayed, "no token is asked for")
+        page.one("#secret").send_keys("open sesame\n")
+
+        page.shows("best first", ", for user:ann")
+        assert page.texts("#hits h3") == ["Tea"]
 
 
 def test_a_token_is_asked_for_before_an_opened_artifact(

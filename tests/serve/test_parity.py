@@ -117,7 +117,7 @@ CASES = [
         {"query": "tokens", "budget_tokens": 100, "pinned": ["Answer in French."], "form": "messages",
          "details": True},
         lambda aid: aid.context("tokens", 100, pinned=["Answer in French."], form="messages").to_dict(),
-        ["context", "tokens", "--budget", "100", "--pin", "Answer in French.", "--as", "messages"],
+        ["context", "tokens", "--budget", "100", "--pin", "Answer in French.", "--form", "messages"],
     ),
     Case(
         "context",

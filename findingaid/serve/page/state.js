@@ -7,9 +7,9 @@ const NAMED = 50; // artifacts listed by name
 const total = (corpora, of) => corpora.reduce((sum, corpus) => sum + of(corpus), 0);
 
 /** Renders the state as one line of nodes. */
-export function headline({ published }) {
+export function headline({ published, caller }) {
   if (!published) return ["Nothing published yet"];
-  return [`Published ${moment(published.written)}`];
+  return [`Published ${moment(published.written)}`, ...(caller ? [", for ", name(caller)] : [])];
 }
 
 /** Renders the whole state, with a link to Dagster's UI if it is known. */
