@@ -202,6 +202,7 @@ SECTIONS = (
     synthesis.synopses,
     synthesis.builds,
     search.searches,
+    search.permissions,
     serving.searches,
     serving.load,
     live.watching,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import lancedb
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 from lancedb.rerankers import RRFReranker
 
 from benchmarks.figures import ROUNDS, Row, timed
+from findingaid.access import Caller, readers_text
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import SYNOPSIS, Mode, Vectors
 from findingaid.query.search import Request, Searcher
@@ -40,6 +41,9 @@ BATCH = 50_000
 ALLOWED = 0.5
 READ = [*CANDIDATE_COLUMNS, *HIT_COLUMNS]
 NEAR = [*READ, "_distance"]
+
+SHARES = {"all": 1, "tenth": 10, "thousandth": 1_000, "few": 10_000}
+"""Groups that may read one of so many artifacts."""
 
 Rows = list[dict[str, Any]]
 Ask = Callable[[str], object]
@@ -96,6 +100,12 @@ def build(folder: Path, size: int) -> Store:
     return store
 
 
+def readers_of(artifact: int) -> str:
+    """Return the readers of an artifact: all, one in ten, a thousand and 10,000, and one of 2,000 groups."""
+    some = [name for name, every in SHARES.items() if artifact % every == 0]
+    return readers_text([*(f"group:{name}" for name in some), f"group:g{artifact % 2_000}"])
+
+
 def rows(start: int, count: int, embedder: Topics) -> pa.Table:
     made = texts(count, LENGTH, start)
     numbers = range(start, start + count)
@@ -107,6 +117,7 @@ def rows(start: int, count: int, embedder: Topics) -> pa.Table:
         "granularity": kinds,
         "record_id": [f"{random.Random(n).getrandbits(128):032x}" for n in numbers],
         "artifact_id": [f"{n // SURFACES:07d}.md" for n in numbers],
+        "readers": [readers_of(n // SURFACES) for n in numbers],
         "surface_index": [n % SURFACES for n in numbers],
         "text": made,
         "lexical": made,
@@ -151,6 +162,28 @@ def beside_bare(store: Store, size: int) -> Iterator[Row]:
             f"≤ {ALLOWED} ×",
             ratio <= ALLOWED,
         )
+
+
+def permissions(folder: Path) -> Iterator[Row]:
+    """Compare searches of callers with the same searches without permissions, in alternation."""
+    size = 100_000
+    store = build(folder, size)
+    searcher = Searcher(store, Topics())
+    if memory := searcher.reader().memory:
+        memory.load()
+    many = Caller.of(groups=[f"group:g{n}" for n in range(1_000)])
+    callers = {f"1 of {every:,}": Caller.of(groups=[f"group:{name}"]) for name, every in SHARES.items()}
+    for who, caller in {**callers, "1,000 groups": many}.items():
+        view = searcher.in_view(store.for_caller(caller))
+        said, worst = [], 0.0
+        for mode in get_args(Mode):
+            asked = [
+                lambda query, of=of, mode=mode: of.search(Request((query,), K, mode=mode)) for of in (view, searcher)
+            ]
+            took, least = compared(*asked)
+            worst = max(worst, took / least)
+            said.append(f"{mode} {took * 1000:.1f} ms, {took / least:.2f} ×")
+        yield Row(f"a caller who may read {who}, {size:,} records", "; ".join(said), "≤ 1.3 ×", worst <= 1.3)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from findingaid.config.settings import ServeSettings
 from findingaid.testing import OpenAIServer
 
 DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = [DOCS / "tutorial.md", *sorted((DOCS / "howto").glob("*.md"))]
+GUIDES = [DOCS / "tutorial.md", DOCS / "permissions.md", *sorted((DOCS / "howto").glob("*.md"))]
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
