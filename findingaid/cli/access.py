@@ -67,7 +67,12 @@ def admit(aid: FindingAid, named: tuple[str, ...], actor: str | None, reason: st
 @access.command()
 @common
 def revoked(aid: FindingAid, as_json: bool) -> None:
-    """List what is revoked."""
+    """List what is revoked.
+
+    \b
+    Examples:
+      findingaid access revoked
+    """
     _print_revoked(aid, as_json)
 
 

@@ -59,8 +59,8 @@ def require_token(host: str, has_token: bool) -> None:
     """Raise ConfigError when the host is reachable from other machines and no token is set."""
     if not is_loopback(host) and not has_token:
         raise ConfigError(
-            f"serve: {host} can be reached from other machines: set a token (serve.token_env or serve.callers),"
-            " or host to 127.0.0.1"
+            f"serve: {host} can be reached from other machines: set a token (serve.token_env names its variable),"
+            " serve.callers, or host to 127.0.0.1"
         )
 
 

@@ -24,7 +24,7 @@ from findingaid.query.search.expand import ArtifactRecord, IndexedArtifact, expa
 from findingaid.query.search.rerank import CrossEncoderReranker, EndpointReranker, rerank
 from findingaid.query.search.rewrite import OpenAIRewriter, rewrite_query
 from findingaid.query.search.select import Conservative, Gap, OpenAISelector, Threshold, select
-from findingaid.store import Store
+from findingaid.store import Store, schemas
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.claude import ClaudeSession
 from findingaid.strategies.package import Package
@@ -189,7 +189,7 @@ def test_an_artifact_that_changed_since_is_stitched_from_its_records_alone(
     aid = make_aid(strategy=Chunked(chunk_size=150, overlap=100), synthesizer=None)
     aid.index()
     before = long_text("ledger", 1)
-    changed = aid.store.rows("artifacts", ["corpus", "artifact_id", "version", "payload", "is_text", "metadata"])
+    changed = aid.store.rows("artifacts", schemas.ARTIFACTS.names)
     columns = {name: changed[name].to_pylist() for name in changed.column_names}
     rows = changed.schema.empty_table().from_pydict(
         columns | {"version": ["another"], "payload": ["another text"]}, schema=changed.schema
