@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
@@ -9,46 +10,43 @@ import pytest
 
 from findingaid.sources.change_times import may_repeat
 
-NOW = datetime.now(UTC).replace(microsecond=0)
-TOKYO = NOW.astimezone(timezone(timedelta(hours=9)))
+JAPAN = timezone(timedelta(hours=9))
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "of",
     [
-        NOW,
-        NOW.replace(tzinfo=None),
-        TOKYO.replace(tzinfo=None),
-        NOW + timedelta(seconds=20),
-        NOW.date(),
-        datetime.combine(NOW.date(), datetime.min.time()),
-        NOW.isoformat(),
-        f"{NOW.replace(tzinfo=None)}",
-        str(NOW.date()),
-        format_datetime(NOW, usegmt=True),
+        lambda now: now,
+        lambda now: now.replace(tzinfo=None),
+        lambda now: now.astimezone(JAPAN).replace(tzinfo=None),
+        lambda now: now + timedelta(seconds=20),
+        lambda now: now.date(),
+        lambda now: datetime.combine(now.date(), datetime.min.time()),
+        lambda now: now.isoformat(),
+        lambda now: str(now.replace(tzinfo=None)),
+        lambda now: str(now.date()),
+        lambda now: format_datetime(now, usegmt=True),
     ],
-    ids=str,
 )
-def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(changed: object) -> None:
-    assert may_repeat(changed)
+def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[datetime], object]) -> None:
+    assert may_repeat(of(datetime.now(UTC).replace(microsecond=0)))
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "of",
     [
-        NOW.replace(microsecond=1),
-        NOW - timedelta(minutes=5),
-        (TOKYO - timedelta(minutes=5)).replace(tzinfo=None),
-        NOW - timedelta(days=3),
-        (NOW - timedelta(days=3)).date(),
-        str((NOW - timedelta(days=3)).date()),
-        format_datetime(NOW - timedelta(minutes=5), usegmt=True),
-        None,
-        7,
-        "v7",
-        "",
+        lambda now: now.replace(microsecond=1),
+        lambda now: now - timedelta(minutes=5),
+        lambda now: (now.astimezone(JAPAN) - timedelta(minutes=5)).replace(tzinfo=None),
+        lambda now: now - timedelta(days=3),
+        lambda now: (now - timedelta(days=3)).date(),
+        lambda now: str((now - timedelta(days=3)).date()),
+        lambda now: format_datetime(now - timedelta(minutes=5), usegmt=True),
+        lambda _: None,
+        lambda _: 7,
+        lambda _: "v7",
+        lambda _: "",
     ],
-    ids=str,
 )
-def test_any_other_time_and_a_version_may_not(changed: object) -> None:
-    assert not may_repeat(changed)
+def test_any_other_time_and_a_version_may_not(of: Callable[[datetime], object]) -> None:
+    assert not may_repeat(of(datetime.now(UTC).replace(microsecond=0)))
