@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -60,24 +60,32 @@ def watch(aid: FindingAid, corpora: tuple[str, ...], every: float, until_eof: bo
     chosen = aid.within(corpora or list(aid.corpora)).corpora
     if check:
         return
+    stop = threading.Event()
+
+    def interrupt(*_: object) -> NoReturn:
+        stop.set()  # also if the code that is interrupted takes the exception for an error of its own, and goes on
+        raise KeyboardInterrupt
+
     for signaled in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signaled, signal.default_int_handler)
+        signal.signal(signaled, interrupt)
     if until_eof:
         threading.Thread(target=_stop_at_eof, daemon=True).start()
-    try:
-        _watch(aid, chosen, every, as_json)
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+    with suppress(KeyboardInterrupt):
+        _watch(aid, chosen, every, as_json, stop)
+    click.echo("stopped", err=True)
 
 
-def _watch(aid: FindingAid, chosen: Mapping[str, Corpus], every: float, as_json: bool) -> None:
-    """Index changes. A process whose configuration or code is out of date would take back the work of newer ones."""
+def _watch(aid: FindingAid, chosen: Mapping[str, Corpus], every: float, as_json: bool, stop: threading.Event) -> None:
+    """Index changes until `stop` is set.
+
+    A process whose configuration or code is out of date would take back the work of newer ones.
+    """
     from findingaid.indexing.watching import Watch
 
     aid = replace(aid, executor=None)  # a saved file is indexed here sooner than on a worker that has to start
     own = [] if aid.store.remote else [Path(aid.store.uri)]
     told: dict[str, list[str]] = {}
-    for names in Watch(chosen, every, own).changed(threading.Event()):
+    for names in Watch(chosen, every, own).changed(stop):
         if changed := changed_input():
             click.echo(f"{changed} has changed and is read anew", err=True)
             _start_anew(every)

@@ -77,6 +77,16 @@ def stopped(process: subprocess.Popen[str], how: signal.Signals) -> str:
     return said
 
 
+def until_said(process: subprocess.Popen[str], words: str) -> str:
+    """Return the lines up to the first one with these words."""
+    said = ""
+    while words not in said:
+        line = process.stdout.readline() if process.stdout else ""
+        assert line, said
+        said += line
+    return said
+
+
 @pytest.mark.slow
 def test_what_editors_and_git_do_to_files_is_found_without_a_command(cli: Cli) -> None:
     cli.write("a.md", text_about("alpha"))
@@ -130,7 +140,7 @@ def test_a_changed_configuration_is_read_anew_and_what_it_indexed_is_not_taken_b
         valid = cli.config.read_text()
         cli.config.write_text("corpora: [")
         cli.write("b.md", text_about("gamma"))
-        time.sleep(3)
+        before = until_said(watch, "Error: ")
         cli.config.write_text(valid)
         eventually(lambda: served(cli) == {"a.md", "b.md"})
         cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
@@ -139,12 +149,48 @@ def test_a_changed_configuration_is_read_anew_and_what_it_indexed_is_not_taken_b
         cli.write("c.md", text_about("delta"))
         eventually(lambda: served(cli) == {"a.md", "b.md", "c.md", "n.md"})
 
-        said = stopped(watch, signal.SIGINT)
+        said = before + stopped(watch, signal.SIGINT)
 
     assert cli.run("search", "delta").exit_code == 0
     assert {of["changed"] for of in cli.json("plan")["corpora"].values()} == {0}
     assert said.count("has changed and is read anew") == 2
     assert said.count("Error: findingaid.yaml") + said.count(f"Error: {cli.config}") == 1
+
+
+DEAF = """
+import pathlib, time
+
+from findingaid import Surface, SurfacePlan
+
+
+class Deaf:
+    id = "deaf-1"
+
+    def decompose(self, artifact_id, raw, metadata):
+        pathlib.Path("heard").write_text("")
+        try:
+            for _ in range(600):  # another thread may get the signal, and wakes no long sleep
+                time.sleep(0.1)
+        except KeyboardInterrupt:
+            pass
+        return SurfacePlan({}, [Surface("line", raw)])
+"""
+
+
+@pytest.mark.slow
+def test_it_stops_though_a_component_takes_the_interrupt_for_its_own(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(cli.folder), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.chdir(cli.folder)
+    (cli.folder / "deaf.py").write_text(DEAF)
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "deaf:Deaf"}
+    cli.write("a.md", "alpha")
+    with running(cli, "watch", "--every", "3600") as watch:
+        eventually((cli.folder / "heard").exists)
+
+        said = stopped(watch, signal.SIGINT)
+
+    assert "stopped" in said
+    assert "1 new" in said  # what was under way is whole
 
 
 LINES = """
@@ -186,8 +232,7 @@ def test_edited_code_is_read_anew_and_what_it_indexed_is_not_taken_back(
         os.utime(helper, ns=(saved, saved // 10**9 * 10**9 + (saved + 1) % 10**9))
         eventually(lambda: lines() == {"SECOND alpha"})
         helper.write_text("MARK = (")
-        while "SyntaxError" not in (watch.stdout.readline() if watch.stdout else ""):
-            assert watch.poll() is None
+        until_said(watch, "SyntaxError")
         helper.write_text("MARK = 'third'\n")
         cli.write("b.md", "beta")
         eventually(lambda: lines() == {"third alpha", "third beta"})
