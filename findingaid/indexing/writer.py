@@ -119,12 +119,13 @@ class BatchWriter:
                 written[OUTCOMES[stage]] = result.outcome.value if self._wants(stage) else ""
         # A result that was not requested has no version yet. If it failed before, the row has no version either.
         done = all(wanted[part] is not None and (part in again or row.version(part) == wanted[part]) for part in PARTS)
-        current = done and all(result.outcome.settled for result in results.values())
+        settled = all(result.outcome.settled for result in results.values())
         if Stage.CLAIMS in again or row.claims == wanted[Stage.CLAIMS]:
             written |= self._built_from(work)
         if work.notes is not None:
             written["notes"] = notes_json(work.notes)
         written |= self._readers(work)
+        current = done and settled and written.get("access", row.access) == self.recipe.access_id
         written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else ""}
         if failure := next(work.failures(), None):
             return replace(failed(replace(row, **written), failure), failed_key=self._key(work))
@@ -134,7 +135,11 @@ class BatchWriter:
         return replace(row, **{**written, **NOT_FAILED, **waits})
 
     def _row_after_failure(self, work: ArtifactWork, failure: Failure) -> LedgerRow:
-        row = replace(failed(work.row, failure), failed_key=self._key(work), **self._readers(work))
+        said = self._readers(work)
+        # The table has the artifact with its readers of before.
+        row = replace(failed(work.row, failure), failed_key=self._key(work), **said)
+        if row.readers != work.row.readers:  # its row in the table has those of before
+            row = row.writing([Stage.ARTIFACTS])
         if work.listing is None:
             return replace(row, retry_in=work.row.retry_in)
         return replace(row, retry_in=runs_until_retry(failure, row.failed_runs, work.listing))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from findingaid import FindingAid, SurfacePlan
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.corpus import Claiming
 from findingaid.errors import DecomposeError
 from findingaid.indexing.options import BuildOptions
-from findingaid.model import Discovery
+from findingaid.model import Discovery, Stage
 from findingaid.sources.access import AccessRule, AccessRules
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
@@ -292,3 +294,40 @@ def test_stages_one_by_one_change_the_readers_too(make_aid: Any, embedder: Count
     for table in READERS:
         assert said(aid, table).get("ledger.md", {"group:staff"}) == {"group:staff"}, table
     assert aid.plan().corpora["docs"].unchanged == len(ALL)
+
+
+@pytest.mark.parametrize("stage", [Stage.SURFACES, Stage.RECORDS])
+def test_a_stage_after_the_artifacts_does_not_make_them_current_under_new_rules(make_aid: Any, stage: Stage) -> None:
+    """Else the next run would take them for undecided, and remove them all."""
+    make_aid(access=OPEN).index()
+    aid = make_aid(access=rules(ledger="group:staff", vector="public", reader="public"))
+    with aid.open_run() as run:
+        run.prepare()
+        run.indexer("docs").build(aid.corpora["docs"].source.discover().listings, BuildOptions(stages=(stage,)))
+
+    report = aid.index().corpora["docs"]
+
+    assert report.deleted == 0
+    assert ids(aid.as_caller()) == ["reader.md", "vector.md"]
+    assert ids(aid.as_caller(groups=["group:staff"])) == ALL
+    assert aid.plan().corpora["docs"].unchanged == len(ALL)
+
+
+def test_readers_of_what_could_not_be_cut_in_a_run_that_was_killed_are_written_later(
+    make_aid: Any, source: MemorySource
+) -> None:
+    """Its end would have taken the artifact out of the index."""
+    source.read_by = {name: ["user:ann"] for name in ALL}
+    make_aid(access=AccessRules(), strategy=Fussy()).index()
+    source.read_by = {**source.read_by, "ledger.md": ["user:bob"]}
+    source.metadata = {"ledger.md": {"broken": "yes"}}
+    aid = make_aid(access=AccessRules(), strategy=Fussy())
+    with aid.open_run() as run:
+        run.prepare()
+        assert run.indexer("docs").build(aid.corpora["docs"].source.discover().listings).failed
+    source.metadata = {}
+
+    aid.index()
+
+    for table in ("artifacts", "records"):
+        assert said(aid, table)["ledger.md"] == {"user:bob"}, table
