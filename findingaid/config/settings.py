@@ -7,9 +7,11 @@ of storage_options and default_headers are taken as they are, since a password m
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from string import Formatter
 from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
@@ -400,6 +402,59 @@ def _different(callers: list[CallerSettings]) -> list[CallerSettings]:
     return callers
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address or "localhost"."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def is_confidential(url: str) -> bool:
+    """Return whether nobody between can read what is asked at a URL: it has https, or is of this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+
+
+def _confidential(url: str) -> str:
+    if not is_confidential(url) or {"?", "#", '"', " "} & {*url}:
+        raise ValueError(f"{brief(url)} is not a URL such as https://search.example.org")
+    return url
+
+
+ConfidentialUrl = Annotated[str, AfterValidator(_confidential)]
+"""URL with https, or of this machine, without a query or a fragment."""
+
+
+class OAuthSettings(BaseModel):
+    """Tokens of an OAuth 2.1 authorization server: who issues them, for which server, and whom they name."""
+
+    model_config = ConfigDict(extra="forbid")
+    issuer: ConfidentialUrl
+    """The authorization server, exactly as its metadata state it."""
+
+    resource: ConfidentialUrl
+    """The address of this server, as clients reach it, without /mcp."""
+
+    audience: str | None = Field(default=None, min_length=1)
+    """Who the tokens are for, if the authorization server does not write the resource there."""
+
+    user: str = Field(default="sub", min_length=1)
+    """The claim that names the user: `ann@example.org` is the principal `user:ann@example.org`."""
+
+    groups: str | None = Field(default=None, min_length=1)
+    """The claim that lists the groups: `hr` is the principal `group:hr`."""
+
+    scopes: list[Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]+$")]] = Field(default_factory=list)
+    """Scopes that a token must have."""
+
+
 class ServeSettings(BaseModel):
     """Serving of the index: its address, its callers and their limits."""
 
@@ -417,6 +472,9 @@ class ServeSettings(BaseModel):
 
     callers: Annotated[list[CallerSettings], AfterValidator(_different)] = Field(default_factory=list)
     """Those who ask with tokens of their own, for what they may read. Who asks with `token_env` is the public."""
+
+    oauth: OAuthSettings | None = None
+    """The authorization server whose tokens name callers, too."""
 
     timeout: float = Field(default=30, gt=0)
     """Time limit of a request, in seconds."""

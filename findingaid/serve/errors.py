@@ -31,6 +31,18 @@ class UnknownCapabilityError(NotFoundError):
     """No capability of this name is served."""
 
 
+class UnauthorizedError(FindingAidError):
+    """A request lacks a token that names its caller."""
+
+
+class ForbiddenError(FindingAidError):
+    """The caller may not make this request."""
+
+
+class IssuerError(FindingAidError):
+    """The authorization server does not answer, so that no new token can be checked."""
+
+
 class BusyError(FindingAidError):
     """The limit of running and waiting requests is reached."""
 
@@ -49,6 +61,9 @@ STATUS: Mapping[type[FindingAidError], int] = {
     UnknownCorpusError: 404,
     QueryError: 400,
     ConfigError: 400,
+    UnauthorizedError: 401,
+    ForbiddenError: 403,
+    IssuerError: 503,
     BusyError: 503,
     StoreError: 503,
     UnreachableError: 503,

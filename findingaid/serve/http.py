@@ -31,9 +31,10 @@ from findingaid.errors import ConfigError, FindingAidError
 from findingaid.query.search.timeouts import start_thread
 from findingaid.serve.capabilities import Capability
 from findingaid.serve.connections import Bounds, protocol_of
-from findingaid.serve.errors import InputError, Problem, problem_of
+from findingaid.serve.errors import InputError, IssuerError, Problem, UnauthorizedError, problem_of
 from findingaid.serve.limits import WorkerPool
 from findingaid.serve.middleware import RequestMiddleware, Rules, require_token
+from findingaid.serve.oauth import ResourceServer
 from findingaid.serve.openapi import is_simple, list_parameters, openapi_document
 from findingaid.serve.session import Session
 from findingaid.serve.tracing import TracingMiddleware
@@ -160,6 +161,10 @@ async def _healthy(_: Request) -> Response:
     return _json({"healthy": True})
 
 
+async def _metadata(oauth: ResourceServer, _: Request) -> Response:
+    return _json(oauth.metadata())
+
+
 async def _page(name: str, _: Request) -> Response:
     return FileResponse(PAGE / name, headers=PAGE_HEADERS)
 
@@ -243,10 +248,14 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     callers: dict[str, Caller | None] = {each.token_sha256: each.caller for each in settings.callers}
     if token is not None:
         callers[hashlib.sha256(token.encode()).hexdigest()] = None
-    session = replace(session, elsewhere=bool(callers))
+    oauth = ResourceServer(settings.oauth) if settings.oauth else None
+    locked = bool(callers) or oauth is not None
+    session = replace(session, elsewhere=locked)
     work = WorkerPool.shared(settings)
     metrics = Metrics(work)
-    routes = [*Api(session, work).routes(metrics, bool(callers))]
+    routes = [*Api(session, work).routes(metrics, locked)]
+    if oauth:
+        routes += [Route(path, partial(_metadata, oauth)) for path in sorted(oauth.paths)]
     opened: list[AbstractAsyncContextManager[None]] = []
     streamable = None
     if mcp:
@@ -259,6 +268,8 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            if oauth:
+                start_thread(partial(_check_issuer, oauth))
             for each in opened:
                 await stack.enter_async_context(each)
             yield
@@ -273,7 +284,8 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     }
     inner = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     inner.router.redirect_slashes = False
-    rules = Rules(callers, settings.body_bytes, settings.query_bytes, settings.timeout, OPEN, VISITED)
+    open_paths = OPEN | (oauth.paths if oauth else set())
+    rules = Rules(callers, oauth, settings.body_bytes, settings.query_bytes, settings.timeout, open_paths, VISITED)
     app = App(TracingMiddleware(inner, known), rules, partial(metrics.seen, known))
     if streamable:
         app.end_streams = streamable.end_streams
@@ -289,7 +301,7 @@ def serve_http(session: Session, settings: ServeSettings, mcp: bool = False, ope
     listen on the address.
     """
     token = settings.token
-    require_token(settings.host, bool(token or settings.callers))
+    require_token(settings.host, bool(token or settings.callers or settings.oauth))
     app = create_app(session, settings, token, mcp)
     _log_to_stderr()
     with _listen(settings.host, settings.port) as listener:
@@ -345,3 +357,12 @@ def _warm(session: Session) -> None:
         session.warm()
     except FindingAidError as error:
         log.warning("not ready: %s", error)
+
+
+def _check_issuer(oauth: ResourceServer) -> None:
+    """Log if the keys of the authorization server cannot be read; the first tokens then wait for no other reason."""
+    with suppress(UnauthorizedError):
+        try:
+            oauth.keys.get(None)
+        except IssuerError as error:
+            log.warning("%s", error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import logging
 import re
 import time
@@ -19,10 +18,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from findingaid.access import Caller
-from findingaid.errors import ConfigError
+from findingaid.config.settings import is_loopback
+from findingaid.errors import ConfigError, FindingAidError
 from findingaid.request_limits import CALLER
 from findingaid.serve.connections import KNOWN, caller_of
-from findingaid.serve.errors import INTERNAL, Problem, TimedOutError, TooLargeError, problem_of
+from findingaid.serve.errors import INTERNAL, Problem, TimedOutError, TooLargeError, UnauthorizedError, problem_of
+from findingaid.serve.oauth import ResourceServer
 from findingaid.serve.request_context import ASKING, BASE_URL, TRACEPARENT, set_traceparent
 
 log = logging.getLogger("findingaid.serve")
@@ -45,22 +46,12 @@ Seen = Callable[[str, int, float], None]
 """Callback for each finished request with its path, status and duration in seconds."""
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address or "localhost"."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def require_token(host: str, has_token: bool) -> None:
     """Raise ConfigError when the host is reachable from other machines and no token is set."""
     if not is_loopback(host) and not has_token:
         raise ConfigError(
             f"serve: {host} can be reached from other machines: set a token (serve.token_env names its variable),"
-            " serve.callers, or host to 127.0.0.1"
+            " serve.callers, serve.oauth, or host to 127.0.0.1"
         )
 
 
@@ -68,12 +59,14 @@ def require_token(host: str, has_token: bool) -> None:
 class Rules:
     """Access rules: the tokens, size limits, and the seconds within which a request body must arrive.
 
-    `callers` are those whom tokens name, by the SHA-256 of the token; None is a token that names nobody. `open_paths`
-    need no token, because they reveal nothing about the indexed texts. Links from other sites may lead to `pages`.
-    Without any token, only requests with a loopback Host header are let through.
+    `callers` are those whom tokens name, by the SHA-256 of the token; None is a token that names nobody. `oauth` knows
+    the callers of all other tokens. `open_paths` need no token, because they reveal nothing about the indexed texts.
+    Links from other sites may lead to `pages`. Without any token, only requests with a loopback Host header are let
+    through.
     """
 
     callers: Mapping[str, Caller | None]
+    oauth: ResourceServer | None
     body_bytes: int
     query_bytes: int
     seconds: float
@@ -81,7 +74,7 @@ class Rules:
     pages: frozenset[str] = frozenset()
 
     def refusal(self, path: str, scope: Scope, headers: Headers) -> Problem | None:
-        """Return the problem for which a request is refused, or None; this needs its headers but not its body."""
+        """Return the problem for which a request is refused, whoever asks, or None; its body is not needed."""
         if problem := _malformed(headers):
             return Problem("malformed", problem, 400)
         if len(scope.get("query_string", b"")) > self.query_bytes:
@@ -90,25 +83,44 @@ class Rules:
             return problem_of(too_large(self.body_bytes))
         if not _same_origin(headers) and not (path in self.pages and _is_visit(scope, headers)):
             return Problem("forbidden", "requested from a page of another host or port", 403)
-        if not self.callers:
+        if not self.locked:
             host = _name(f"//{headers.get('host', '')}")
             return None if is_loopback(host) else Problem("forbidden", f"this server is not {host[:80]!r}", 403)
-        if path not in self.open_paths and token_hash(headers) not in self.callers:
-            return Problem("unauthorized", "a bearer token is needed: Authorization: Bearer …", 401)
         return None
 
-    def caller(self, headers: Headers) -> Caller | None:
-        """Return the caller whom the token of a request names."""
-        return self.callers.get(token_hash(headers))
+    @property
+    def locked(self) -> bool:
+        """Whether requests need a token."""
+        return bool(self.callers) or self.oauth is not None
+
+    async def caller(self, path: str, headers: Headers) -> Caller | None:
+        """Return the caller whom the token of a request names.
+
+        Tokens are looked up by their hash, so that the time says nothing about those that are known. Raises
+        UnauthorizedError where a token is needed, and what `ResourceServer.caller` raises.
+        """
+        token = bearer_token(headers)
+        hashed = hashlib.sha256(token.encode()).hexdigest()
+        if hashed in self.callers:
+            return self.callers[hashed]
+        if path in self.open_paths or not self.locked:
+            return None
+        if token and self.oauth:
+            return await asyncio.to_thread(self.oauth.caller, token)
+        raise UnauthorizedError("a bearer token is needed: Authorization: Bearer …")
+
+    def challenge(self, problem: Problem, headers: Headers) -> str:
+        """Return the header WWW-Authenticate of a response to a request that is refused; "" without one."""
+        token = bearer_token(headers)
+        if problem.status not in {401, 403} or (problem.status == 403 and not token):
+            return ""
+        return self.oauth.challenge(problem.status, bool(token)) if self.oauth else "Bearer"
 
 
-def token_hash(headers: Headers) -> str:
-    """Return the SHA-256 of the bearer token of a request as hexadecimal digits; "" without one.
-
-    Tokens are looked up by their hash, so that the time says nothing about those that are known.
-    """
+def bearer_token(headers: Headers) -> str:
+    """Return the bearer token of a request; "" without one."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
-    return hashlib.sha256(given.strip().encode()).hexdigest() if scheme.lower() == "bearer" and given.strip() else ""
+    return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def _malformed(headers: Headers) -> str:
@@ -165,12 +177,14 @@ class RequestMiddleware:
         try:
             if refusal := self._rules.refusal(scope["path"], scope, headers):
                 return await exchange.refuse(refusal)
+            ASKING.set(await self._rules.caller(scope["path"], headers))
             CALLER.set(caller_of(scope.get("client")))
-            ASKING.set(self._rules.caller(headers))
             BASE_URL.set(f"{scope['scheme']}://{headers.get('host', '')}")
             set_traceparent(headers.get("traceparent"))
             scope.setdefault("state", {})[KNOWN] = scope["path"] not in self._rules.open_paths
             await self._app(scope, exchange.receive, exchange.send)
+        except FindingAidError as error:
+            await exchange.refuse(problem_of(error))
         except ClientDisconnect:
             exchange.status = LEFT
         except Exception:
@@ -188,7 +202,8 @@ class _Exchange:
     """One HTTP request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, rules: Rules) -> None:
-        given = Headers(scope=scope).get("x-request-id", "")
+        self._asked = Headers(scope=scope)
+        given = self._asked.get("x-request-id", "")
         self.id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         self.status = 0
         self.began = time.perf_counter()
@@ -223,9 +238,10 @@ class _Exchange:
         if self.status:
             return
         body = orjson.dumps(problem.to_dict())
-        challenge = [(b"www-authenticate", b"Bearer")] if problem.status == 401 else []
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if challenge := self._rules.challenge(problem, self._asked):
+            headers.append((b"www-authenticate", challenge.encode()))
         if problem.kind == "malformed":
-            challenge = [(b"connection", b"close")]
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *challenge]
+            headers.append((b"connection", b"close"))
         await self.send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})

@@ -24,7 +24,7 @@ import pytest
 
 from findingaid import ConfigError, Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
-from findingaid.config.settings import ServeSettings
+from findingaid.config.settings import ServeSettings, is_loopback
 from findingaid.corpus import Claiming
 from findingaid.query.answers.generation import OpenAIAnswerer
 from findingaid.request_limits import seconds_left
@@ -32,7 +32,7 @@ from findingaid.serve.connections import caller_of
 from findingaid.serve.errors import BusyError, TimedOutError
 from findingaid.serve.http import create_app, serve_http
 from findingaid.serve.limits import WorkerPool
-from findingaid.serve.middleware import is_loopback, require_token
+from findingaid.serve.middleware import require_token
 from findingaid.serve.openapi import is_simple, openapi_document
 from findingaid.serve.session import Session
 from findingaid.sources.files import Files

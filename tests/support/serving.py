@@ -83,11 +83,13 @@ def indexed(folder: Path, *names: str) -> FindingAid:
 
 
 @contextlib.contextmanager
-def served(session: Session, token: str | None = None, mcp: bool = False, **settings: Any) -> Iterator[str]:
-    """Run a server of a session in a thread, and yield its base URL."""
+def served(
+    session: Session, token: str | None = None, mcp: bool = False, at: socket.socket | None = None, **settings: Any
+) -> Iterator[str]:
+    """Run a server of a session in a thread, and yield its base URL; `at` is a socket of one's own that listens."""
     bounds = ServeSettings(**settings)
     server = create_server(create_app(session, bounds, token, mcp), bounds)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with at or socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         while not server.started:
