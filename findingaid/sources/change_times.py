@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 
 DAY_IS_OVER = timedelta(days=2)
@@ -17,21 +20,38 @@ The limit is generous because some servers report times in minutes, and clocks d
 """
 
 
+DAY_WITH_ZONE = re.compile(r"(\d{4}-\d\d-\d\d)(?:Z|[+-]\d\d:\d\d)")
+
+UNITS = (1, 1_000, 1_000_000)
+"""Numbers in a second, by which times are counted since 1970."""
+
+
+def time_of(text: str) -> datetime | None:
+    """Return the time that a text states; None if it states none, or no more than a month."""
+    if day := DAY_WITH_ZONE.fullmatch(text):
+        text = day[1]
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError):
+            return parse(text)
+    return None
+
+
 def may_repeat(changed: object) -> bool:
     """Return whether a further change may have the same time: a day that is not over, or a second just now.
 
-    Times without a zone may be of any, and all are full quarter hours apart.
+    Times without a zone may be of any, and all are full quarter hours apart. A number may count seconds since 1970, or
+    parts of them.
     """
     if isinstance(changed, str):
-        for parse in (datetime.fromisoformat, parsedate_to_datetime):
-            with suppress(ValueError):
-                return may_repeat(parse(changed))
-        return False
+        return may_repeat(time_of(changed))
+    if isinstance(changed, int | float | Decimal):
+        seconds = (float(changed) / unit for unit in UNITS)
+        return any(each.is_integer() and abs(each - time.time()) < RACY_SECONDS for each in seconds)
     if not isinstance(changed, date):
         return False
-    time = changed if isinstance(changed, datetime) else datetime.combine(changed, datetime.min.time())
-    age = datetime.now(UTC) - (time if time.tzinfo else time.replace(tzinfo=UTC))
-    if time.time() == datetime.min.time():
+    at = changed if isinstance(changed, datetime) else datetime.combine(changed, datetime.min.time())
+    age = datetime.now(UTC) - (at if at.tzinfo else at.replace(tzinfo=UTC))
+    if at.time() == datetime.min.time():
         return age < DAY_IS_OVER
-    seconds = (age.total_seconds() + RACY_SECONDS) % QUARTER_HOUR  # its clock may be ahead
-    return not time.microsecond and abs(age) < DAY_IS_OVER and seconds < 2 * RACY_SECONDS
+    late = (age.total_seconds() + RACY_SECONDS) % QUARTER_HOUR  # its clock may be ahead
+    return not at.microsecond and abs(age) < DAY_IS_OVER and late < 2 * RACY_SECONDS

@@ -198,7 +198,8 @@ class Database:
         """Return a row's listing: its stamp changes with `updated` and with what is read, or with any value."""
         if self.updated:
             value = row[self.updated]
-            read = (self._shape.columns, self.url, self.table, self.query, self.text, self.fields)
+            place = mask_secrets(self._address, _secrets_of(self._address))
+            read = (self._shape.columns, place, self.table, self.query, self.text, self.fields)
             stamp = "" if value is None else content_hash(*read, str(value)) + "?" * may_repeat(value)
             return Listing(artifact_id, stamp)
         artifact = self._artifact(artifact_id, row)
@@ -231,14 +232,20 @@ class Database:
                 raise SourceError(f"source.query: two columns are called {repeated[0]!r}: rename one of them")
             return _Shape(found, rows.kind_of(self.id))
 
+    @property
+    def _address(self) -> str:
+        """The address of the database. Raises SourceError."""
+        address = self.url or os.environ.get(self.url_env or "", "")
+        if not address:
+            raise SourceError(f"source.url_env: the environment variable {self.url_env} is not set")
+        return address
+
     @contextmanager
     def _opened(self) -> Iterator[_Rows]:
         """Open the rows for reading. Raises SourceError."""
         from sqlalchemy.exc import SQLAlchemyError
 
-        address = self.url or os.environ.get(self.url_env or "", "")
-        if not address:
-            raise SourceError(f"source.url_env: the environment variable {self.url_env} is not set")
+        address = self._address
         rows: _Rows | None = None
         try:
             engine = _engine(address)

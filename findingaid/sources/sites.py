@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 from annotated_types import Ge, Gt
 
@@ -24,7 +24,7 @@ from findingaid.identity.hashes import bytes_hash
 from findingaid.llm.api_errors import requested_wait
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
-from findingaid.sources.change_times import may_repeat
+from findingaid.sources.change_times import may_repeat, time_of
 from findingaid.sources.documents import (
     FORMATS,
     WEB_PAGE,
@@ -574,9 +574,15 @@ ENDING = re.compile(r"(?:/index)?(?:\.\w+)?/?$")
 
 
 def _is_page_of(found: str, asked: str) -> bool:
-    """Return whether an address to which another one led has the same page, or one in the folder that was asked for."""
-    there, here = (ENDING.sub("", urlsplit(address).path.casefold(), count=1) for address in (found, asked))
-    return f"{there}/".startswith(f"{here}/")
+    """Return whether an address to which another one led has the same page, or one in the folder that was asked for.
+
+    The parameters that were asked for are still there, or their values are in the path.
+    """
+    there, here = (urlsplit(address.casefold()) for address in (found, asked))
+    path, wanted = (ENDING.sub("", each.path, count=1) for each in (there, here))
+    given = parse_qsl(there.query)
+    same = all(pair in given or quote(pair[1]) in path.split("/") for pair in parse_qsl(here.query))
+    return f"{path}/".startswith(f"{wanted}/") and same
 
 
 def _page(address: str, response: httpx.Response, content: bytes) -> Page:
@@ -660,7 +666,8 @@ def _sitemap(client: _Client, address: str) -> tuple[list[tuple[str, str]], list
     more = [cleaned(_text(entry, "loc")) for entry in root.iterchildren("{*}sitemap")]
     if not pages and not more and etree.QName(root).localname not in {"urlset", "sitemapindex"}:
         raise ReadError(f"{address}: not a sitemap, but {etree.QName(root).localname}", "parse")
-    return list({cleaned(loc): changed + "?" * may_repeat(changed) for loc, changed in pages}.items()), more
+    told = ((cleaned(loc), changed if time_of(changed) else "") for loc, changed in pages)
+    return list({loc: changed + "?" * may_repeat(changed) for loc, changed in told}.items()), more
 
 
 def _text(entry: Any, name: str) -> str:

@@ -109,8 +109,10 @@ TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "modif
 LINK = "a link, and links are followed only in local folders: exclude it"
 GIT_LINK = 0o120000
 
-LINKS = re.compile(r"""<a\s+(?:[^>]*?\s+)?href=["']([^"']+)""", re.IGNORECASE)
-"""Links of a folder page; fsspec looks for the same ones."""
+LINKS = re.compile(r"""<a\s(?:[^<>]*?\s)?href\s*=\s*(?:"([^"<>]+)"|'([^'<>]+)'|([^\s"'<>]+))""", re.IGNORECASE)
+"""Links of a folder page, in quotes of either kind or in none."""
+
+TAG = re.compile(r"<[^<>]*>")
 
 NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 """Links on a web server's folder page that lead to none of its files, such as sort orders or a mail address."""
@@ -553,7 +555,16 @@ class Web(FileSystem):
             raise OSError(f"the server leads to {response.url.path} of {response.url.host}: does it want a sign-in?")
         if not page or breaks_off(page, response.headers):
             raise OSError("its page of links is empty, or broken off")
-        for link in map(html.unescape, LINKS.findall(page.decode("utf-8", "ignore"))):
+        text = page.decode("utf-8", "ignore")
+        links = dict(self._links(folder, text))
+        if not links and prefix.rstrip("/").rpartition("/")[2] not in html.unescape(TAG.sub("", text)):
+            raise OSError("its page has no links to what is in it, nor its name: is it the page of a folder?")
+        for name, url in links.items():
+            yield prefix + unquote(name), {"name": url, "type": "directory" if url.endswith("/") else "file"}
+
+    def _links(self, folder: str, page: str) -> Iterator[tuple[str, str]]:
+        """Yield the names that a page has links to in its folder, each with its address."""
+        for link in map(html.unescape, map("".join, LINKS.findall(page))):
             url = f"{folder}{link.removeprefix('./')}"
             if link.startswith("/"):
                 url = f"{'/'.join(folder.split('/', 3)[:3])}{link}"
@@ -561,7 +572,7 @@ class Web(FileSystem):
                 url = link
             name = url.removeprefix(folder)
             if name and url.startswith(folder) and not NO_FILE.match(name) and name != "../":
-                yield prefix + unquote(name), {"name": url, "type": "directory" if url.endswith("/") else "file"}
+                yield name, url
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
         """Return an entry with the size and stamp that the server reports, since a page of links gives names only.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from email.utils import format_datetime
 
 import pytest
@@ -26,6 +27,11 @@ JAPAN = timezone(timedelta(hours=9))
         lambda now: str(now.replace(tzinfo=None)),
         lambda now: str(now.date()),
         lambda now: format_datetime(now, usegmt=True),
+        lambda now: f"{now.date()}Z",
+        lambda now: f"{now.date()}+01:00",
+        lambda now: int(now.timestamp()),
+        lambda now: Decimal(int(now.timestamp()) * 1000),
+        lambda now: now.timestamp(),
     ],
 )
 def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[datetime], object]) -> None:
@@ -43,7 +49,11 @@ def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[d
         lambda now: str((now - timedelta(days=3)).date()),
         lambda now: format_datetime(now - timedelta(minutes=5), usegmt=True),
         lambda _: None,
+        lambda now: int(now.timestamp()) - 300,
+        lambda now: int(now.timestamp() * 1000) + 1,
         lambda _: 7,
+        lambda _: float("nan"),
+        lambda _: True,
         lambda _: "v7",
         lambda _: "",
     ],

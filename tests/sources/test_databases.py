@@ -129,6 +129,26 @@ def test_what_is_read_of_a_row_changes_its_stamp(base: Base, change: dict[str, A
     assert before["1"] != after["1"]
 
 
+def test_the_database_that_a_variable_names_is_in_the_stamp_and_its_secrets_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [f"sqlite:///{tmp_path / name}" for name in ("a.db", "b.db")]
+    bases = [Base(place) for place in places]
+    monkeypatch.setenv("ADDRESS", places[0])
+    source = bases[0].source(url=None, url_env="ADDRESS", updated="changed")
+    before = stamps(source)["1"]
+
+    monkeypatch.setenv("ADDRESS", places[1])
+    assert stamps(source)["1"] != before
+    engine = databases._engine(places[1])
+    monkeypatch.setattr(databases, "_engine", lambda _: engine)
+    found = set()
+    for secret in ("abcd", "efgh"):
+        monkeypatch.setenv("ADDRESS", f"{places[1]}?token={secret}")
+        found.add(stamps(source)["1"])
+    assert len(found) == 1
+
+
 def test_rows_are_read_together_and_anew_after_each_listing(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an index on the ids, a statement for each row would go through all rows each time."""
     base.run(*(f"INSERT INTO tickets VALUES ({n}, 'text {n}', NULL, NULL, NULL)" for n in range(100, 450)))

@@ -643,15 +643,31 @@ def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -
         '<a href="?C=N;O=D">Name</a> <a href="/">up</a> <a href="../">up</a> <a href="mailto:x@example.org">x</a>'
         '<a href="http://elsewhere.example/b.md">b</a> <a href="./">here</a> <a href="a%20b.md">a b</a>'
         '<a href="#top">top</a> <a href="./c.md">c</a> <a href="/listing/d.md">d</a> <a href="e&amp;f.md">e</a>'
+        """<a class=file href=g.md>g</a> <a href="it's.md">it's</a> <a href = 'h.md'>h</a>"""
     )
     http.put("listing/index.html", page)
-    for name in ("a b.md", "c.md", "d.md", "e&f.md"):
+    names = ["a b.md", "c.md", "d.md", "e&f.md", "g.md", "h.md", "it's.md"]
+    for name in names:
         http.put(f"listing/{name}", name)
 
     source = Files(f"{http.root}listing/")
 
-    assert [listing.artifact_id for listing in source.discover().listings] == ["a b.md", "c.md", "d.md", "e&f.md"]
-    assert [source.read(name).raw for name in ("a b.md", "e&f.md")] == ["a b.md", "e&f.md"]
+    assert [listing.artifact_id for listing in source.discover().listings] == names
+    assert [source.read(name).raw for name in names] == names
+
+
+def test_a_page_that_neither_leads_to_a_file_nor_names_its_folder_is_not_an_empty_folder(http: Http) -> None:
+    for name in ("a.md", "gone/b.md", "some & more/d.md", "down/c.md"):
+        http.put(name, text_about(name))
+    http.put("down/index.html", "<html><title>We are back soon</title><a href='/status'>Status</a></html>")
+    (http.folder / "gone/b.md").unlink()
+    (http.folder / "some & more/d.md").unlink()
+
+    found = Files(http.root).discover()
+
+    assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+    assert found.unknown == ["down/"]
+    assert "nor its name: is it the page of a folder?" in found.failures[0].message
 
 
 @pytest.mark.parametrize("root", ["", "docs/"])

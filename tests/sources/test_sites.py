@@ -19,7 +19,7 @@ from findingaid.edges.links import LinkEdges
 from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError
 from findingaid.sources import sites
 from findingaid.sources.documents import with_converter
-from findingaid.sources.sites import Site
+from findingaid.sources.sites import Site, _is_page_of
 from findingaid.store import Store
 from tests.conftest import Cli
 from tests.support.documents import pdf
@@ -327,6 +327,33 @@ def test_a_page_to_which_one_of_a_sitemap_leads_is_not_its_text(harbour: Server,
     with pytest.raises(ReadError, match=r"leads on to .*: exclude it if it has moved, or does the server want a sign-"):
         source.read(f"{harbour.address}/ferry")
     assert "twelve" in source.read(f"{harbour.address}/prices").raw
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "same"),
+    [
+        ("/w/index.php?title=Ferry", "/w/index.php?title=Login&returnto=Ferry", False),
+        ("/w/index.php?title=Ferry", "/w/index.php?lang=en&title=Ferry", True),
+        ("/w/index.php?title=Ferry", "/w/ferry", True),
+        ("/w/index.php?title=Ferry", "/w/login?returnto=Ferry", False),
+        ("/item?id=7", "/item?id=8", False),
+        ("/item?id=7", "/item", False),
+        ("/item", "/item/?lang=en", True),
+    ],
+)
+def test_a_page_is_another_if_its_parameters_are(asked: str, found: str, same: bool) -> None:
+    assert _is_page_of(f"https://a.example{found}", f"https://a.example{asked}") is same
+
+
+@pytest.mark.parametrize("changed", ["2024-03", "2024", "1 March", "03/01/2024"])
+def test_a_page_whose_time_of_change_says_no_day_is_asked_for(harbour: Server, changed: str) -> None:
+    loc = f"<url><loc>{harbour.address}/ferry</loc><lastmod>{changed}</lastmod></url>"
+    harbour.answers["/sitemap.xml"] = (200, {"Content-Type": "text/xml"}, f"<urlset>{loc}</urlset>".encode())
+    source = harbour.site(sitemap=f"{harbour.address}/sitemap.xml")
+    before = source.discover().listings
+    harbour.page("/ferry", "<main><p>The ferry leaves at eleven.</p></main>")
+
+    assert [each.stamp for each in source.discover().listings] != [each.stamp for each in before]
 
 
 def test_a_page_that_leads_on_from_now_on_is_not_unchanged_since_its_new_place_is_older(harbour: Server) -> None:
