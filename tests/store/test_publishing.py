@@ -70,6 +70,18 @@ def test_what_is_indexed_next_is_published_again(aid: FindingAid, source: Memory
     assert {"added.md", "more.md"} < served(aid)
 
 
+def test_a_search_of_a_version_of_another_embedder_names_what_ends_the_rollback(aid: FindingAid) -> None:
+    """`findingaid index` finds nothing to do."""
+    other = replace(aid, embedder=HashEmbedder(8))
+    other.index()
+    other.rollback()
+
+    with pytest.raises(StoreError, match="run `findingaid publish` to end the rollback, set `embedder` back"):
+        other.search("sentence")
+    other.publish()
+    assert "added.md" in served(other)
+
+
 def test_publish_ends_a_rollback(aid: FindingAid) -> None:
     newest = aid.versions()[0].version
     aid.rollback()

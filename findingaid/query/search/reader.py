@@ -22,7 +22,7 @@ from findingaid.errors import StoreError
 from findingaid.model import SUMMARY, Artifact, Rank, Vectors
 from findingaid.query.search.edges import NoteNames
 from findingaid.query.search.vector_memory import CANDIDATE_COLUMNS, LoadedVectors, Row, VectorMemory
-from findingaid.store import Store, schemas, vectors
+from findingaid.store import Publisher, Store, schemas, vectors
 from findingaid.store.artifacts import read_artifacts
 from findingaid.store.lexical import COLUMN, made_with
 from findingaid.store.permitted import Permitted
@@ -207,8 +207,9 @@ class Reader:
         if made is None or made == configured:
             return
         precision = differing_precision(made, configured)
+        run = "publish` to end the rollback" if Publisher(self.store).withdrawn() else "index`"
         raise StoreError(
-            f"the index was made with embedder {made}, the configuration says {configured}: run `findingaid index`,"
+            f"the index was made with embedder {made}, the configuration says {configured}: run `findingaid {run},"
             f" set {f'`embedder.precision: {precision}`' if precision else '`embedder` back'}, or restart a server"
             " whose configuration has changed since"
         )
