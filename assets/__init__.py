@@ -28,7 +28,7 @@ from findingaid_dagster.assets.partitions import read_partitions
 from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
-from findingaid_dagster.assets.sync import missing_partitions, sync
+from findingaid_dagster.assets.sync import changed_versions, missing_partitions, sync
 
 __all__ = [
     "FAILED_TAG",
@@ -42,6 +42,7 @@ __all__ = [
     "asset_key",
     "changed_partitions",
     "changed_publications",
+    "changed_versions",
     "corpus_assets",
     "corpus_checks",
     "fail_run",

@@ -36,8 +36,8 @@ class Partition:
     def version(self, stage: Stage) -> str | None:
         """Return the data version of a stage; None if an artifact's partition has no output of it."""
         if not self.is_bucket:
-            return self.row.version(stage)
-        return content_hash([[row.artifact_id, row.version(stage), has_failed(row, stage)] for row in self.rows])
+            return _version(self.row, stage)
+        return content_hash([[row.artifact_id, _version(row, stage), has_failed(row, stage)] for row in self.rows])
 
     def has_output(self, stage: Stage) -> bool:
         """Check whether any of the artifacts has an output of this stage, and none that a failure left behind."""
@@ -65,6 +65,15 @@ class Partition:
     def failed(self, stage: Stage) -> list[LedgerRow]:
         """Return the rows of artifacts that failed as a whole, or at this stage."""
         return [row for row in self.rows if has_failed(row, stage)]
+
+
+def _version(row: LedgerRow, stage: Stage) -> str | None:
+    """Return the version of a stage of an artifact, that of the artifact with the rules of access it was read by.
+
+    They are its code version, and Dagster shows a partition as stale until that is logged.
+    """
+    version = row.version(stage)
+    return content_hash(version, row.access) if stage is Stage.ARTIFACTS and version and row.access else version
 
 
 def read_partitions(indexer: Indexer, keys: Keys) -> dict[str, Partition]:

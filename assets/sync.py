@@ -65,24 +65,19 @@ def sync(
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
     asked = None if keys is None else list(partitions)
     observed: set[str] = set()
-    # The version of the records covers all earlier stages: if it is known, only the stamp of the source may be new.
-    known = logged_data_versions(instance, asset_key(of, Stage.RECORDS), asked) if again is None else {}
+    changed = changed_versions(instance, of, partitions, asked) if again is None else {}
     if keys is not None and not visible:
         # In the middle of a run, whose end logs the records. First, so that automation leaves what is observed alone.
-        planned = [
-            k for k, p in partitions.items() if p.has_output(Stage.RECORDS) and p.version(Stage.RECORDS) != known.get(k)
-        ]
+        records = changed.get(Stage.RECORDS, partitions.keys())
+        planned = [k for k, p in partitions.items() if p.has_output(Stage.RECORDS) and k in records]
         log_planned(context, asset_key(of, Stage.RECORDS), planned)
     if again is None or Stage.ARTIFACTS in again:
         observed = _observe(context, of, partitions, asked)
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     if again is None:
         wiped = missing_partitions(instance, of, partitions) if keys is None else set()
-        partitions = {
-            key: found
-            for key, found in partitions.items()
-            if found.version(Stage.RECORDS) != known.get(key) or key in observed.union(wiped, *failed.values())
-        }
+        unknown = observed.union(wiped, *failed.values(), *changed.values())
+        partitions = {key: found for key, found in partitions.items() if key in unknown}
     due = _due(instance, of, partitions, observed, failed, again)
     if not visible:
         del due[Stage.RECORDS]
@@ -98,6 +93,23 @@ def sync(
         if len(told) > LOGGED_AT_ONCE:
             context.log.info(f"{of.name}: told Dagster of {start + len(part):,} of {len(told):,} partitions")
     _log_unsettled(context, of, partitions, due, again, previews)
+
+
+def changed_versions(
+    instance: dg.DagsterInstance,
+    of: Corpus,
+    partitions: Mapping[str, Partition],
+    asked: Sequence[str] | None = None,
+) -> dict[Stage, set[str]]:
+    """Map the first and the last stage to the partitions whose data version Dagster does not know; `asked` limits them.
+
+    The version of the records covers all earlier stages, but for the rules of access by which an artifact was read.
+    """
+    found: dict[Stage, set[str]] = {}
+    for stage in (Stage.ARTIFACTS, Stage.RECORDS):
+        known = logged_data_versions(instance, asset_key(of, stage), asked)
+        found[stage] = {key for key, partition in partitions.items() if partition.version(stage) != known.get(key)}
+    return found
 
 
 def missing_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:

@@ -9,9 +9,16 @@ from findingaid.corpus import Corpus, Schedule
 from findingaid.errors import ConfigError
 from findingaid.identity.hashes import content_hash
 from findingaid.model import Stage
-from findingaid_dagster.assets import add_partitions, asset_key, keys_in_use, missing_partitions, read_partitions
+from findingaid_dagster.assets import (
+    add_partitions,
+    asset_key,
+    changed_versions,
+    keys_in_use,
+    missing_partitions,
+    read_partitions,
+)
 from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
-from findingaid_dagster.internals.events import failed_attempts, logged_data_versions
+from findingaid_dagster.internals.events import failed_attempts
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
 from findingaid_dagster.resources import in_one_line, opened
 
@@ -118,15 +125,13 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
         key = keys.key_of(artifact_id)
         found[key] = content_hash(found.get(key), artifact_id, stamp)
     if aid.store.exists() and aid.publisher.current():  # else the records of a run would not be logged
-        known = logged_data_versions(instance, asset_key(indexer.corpus, Stage.RECORDS))
         failed = set().union(*(failed_attempts(instance, asset_key(indexer.corpus, x)) for x in indexer.corpus.stages))
         gone, partitions = set(map(keys.key_of, deleted)), read_partitions(indexer, keys)
-        shown = failed | missing_partitions(instance, indexer.corpus, partitions)
+        changed = changed_versions(instance, indexer.corpus, partitions).values()
+        shown = failed.union(missing_partitions(instance, indexer.corpus, partitions), *changed)
         found |= {
             key: content_hash(found.get(key), partition.version(Stage.RECORDS))
             for key, partition in partitions.items()
-            if key not in gone
-            and not any(row.failed_stage for row in partition.rows)
-            and (partition.version(Stage.RECORDS) != known.get(key) or key in shown)
+            if key not in gone and not any(row.failed_stage for row in partition.rows) and key in shown
         }
     return found

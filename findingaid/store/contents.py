@@ -15,7 +15,17 @@ from findingaid.store.sql import equals
 if TYPE_CHECKING:
     import lance
 
-COLUMNS = ("record_id", "title", "text", "metadata", "artifact_version", "producer_id", "evidence", "embedder_id")
+COLUMNS = (
+    "record_id",
+    "readers",
+    "title",
+    "text",
+    "metadata",
+    "artifact_version",
+    "producer_id",
+    "evidence",
+    "embedder_id",
+)
 """Columns that identify a record; the others, such as its vector, follow from these."""
 
 

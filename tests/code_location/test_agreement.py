@@ -59,6 +59,28 @@ def written(row: LedgerRow) -> dict[str, str | None]:
     return {stage: row.version(stage) for stage in STAGES}
 
 
+def test_a_changed_rule_of_access_is_told_of_each_artifact_and_of_what_readers_see(location: Location) -> None:
+    """A rule changes no artifact, and the records of the artifacts for which it says something else."""
+    published = dg.AssetKey(["docs", "published"])
+    location.cli.settings["corpora"]["docs"]["access"] = [{"readers": ["public"]}]
+    location.begin()
+    before = logged_data_versions(location.instance, dg.AssetKey(["docs", "records"]))
+    location.cli.settings["corpora"]["docs"]["access"].append({"match": "ledger.md", "readers": ["group:hr"]})
+    assert location.stale() == {key: {"artifacts"} for key in before}
+
+    assert location.index().success
+
+    assert location.stale() == {}
+    after = logged_data_versions(location.instance, dg.AssetKey(["docs", "records"]))
+    assert {key for key in before if before[key] != after[key]} == {"ledger.md"}
+    told, _ = location.instance.fetch_materializations(published, limit=5).records
+    assert told.asset_materialization
+    assert told.asset_materialization.metadata["changed"].value == 1
+    logged = location.events()
+    assert location.index().success
+    assert location.events() == logged
+
+
 def test_a_partition_that_the_source_skips_now_has_no_event_and_keeps_its_newer_observation(location: Location) -> None:
     location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
     location.begin()
