@@ -285,15 +285,15 @@ class Indexer:
         """Remove artifacts of which it is not known who may read them by now; return their ids.
 
         They failed, and were indexed by other access rules or their readers have changed since; or, unless the run was
-        `partial`, they could not be listed under these rules. Failures stay in the ledger.
+        `partial`, they could not be listed under these rules, or to be finished. Failures stay in the ledger.
         """
         access_id = self.recipe.access_id
         if not access_id:
             return []
-        known = self.ledger.columns(self.name, "artifact_id", "access", "failed_stage")
+        known = self.ledger.columns(self.name, "artifact_id", "access", "recipe", "failed_stage")
         undecided = pc.not_equal(known["failed_stage"], "")
         if not partial:
-            undecided = pc.or_(undecided, pc.not_equal(known["access"], access_id))
+            undecided = pc.or_(pc.equal(known["recipe"], ""), pc.not_equal(known["access"], access_id))
         rows = self.ledger.rows(self.name, known["artifact_id"].filter(undecided).to_pylist())
         made = chain.from_iterable(self._readers_in(table, list(rows)) for table in schemas.WITH_READERS)
         gone = sorted({i for i, said in made if rows[i].access != access_id or rows[i].readers != said})

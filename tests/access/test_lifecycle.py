@@ -260,6 +260,22 @@ def test_what_is_not_listed_under_new_rules_leaves_the_index(make_aid: Any, sour
     assert ids(aid.as_caller(groups=["group:staff"])) == ALL
 
 
+def test_what_is_half_written_under_new_rules_and_not_listed_any_more_leaves_the_index(
+    make_aid: Any, source: MemorySource
+) -> None:
+    listing = Partly(source.payloads)
+    make_aid(source=listing, access=OPEN).index()
+    aid = make_aid(source=listing, access=rules(ledger="group:staff", vector="public", reader="public"))
+    with aid.open_run() as run:
+        run.prepare()
+        run.indexer("docs").build(listing.discover().listings, BuildOptions(stages=(Stage.ARTIFACTS,)))
+    listing.hidden = "ledger"
+
+    aid.index()
+
+    assert {*said(aid, "records"), *said(aid, "artifacts")} == {"reader.md", "vector.md"}
+
+
 def test_what_has_edges_and_no_records_leaves_the_index_too(make_aid: Any, source: MemorySource) -> None:
     given: dict[str, Any] = {"strategy": Blank(), "synthesizer": None, "edges": Refers([("docs", "vector.md")])}
     make_aid(access=OPEN, **given).index()
