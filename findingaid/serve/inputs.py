@@ -55,7 +55,8 @@ def option(name: str, default: Any = None, **limits: Any) -> Any:
 def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
     """Return given values without the optional ones that are empty: null, "", and [] or {} where a list or object fits.
 
-    Models and forms fill inputs that they do not use. In lists of optional inputs, "" and null are left out.
+    Models and forms fill inputs that they do not use. In lists of optional inputs, "" and null are left out. A number
+    without a fraction is an integer, as in a JSON schema: some models write 5.0.
     """
     empty = _empty_values(input_)
     filled = {name: _filled(value) if name in empty else value for name, value in given.items()}
@@ -63,7 +64,9 @@ def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, A
 
 
 def _filled(value: Any) -> Any:
-    return [each for each in value if each not in (None, "")] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_filled(each) for each in value if each not in (None, "")]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @cache

@@ -12,6 +12,7 @@ import pytest
 
 from findingaid import Corpus, FindingAid
 from findingaid.config.settings import ServeSettings
+from findingaid.serve.errors import InputError
 from findingaid.serve.inputs import without_unused
 from findingaid.serve.jsonl import answer_requests
 from findingaid.serve.mcp import Wire, refuse_message
@@ -170,6 +171,15 @@ def test_line_ends_of_unicode_are_escaped_in_every_protocol_of_lines(session: Se
 
 
 # -- inputs that are not used ------------------------------------------------------------------------------------------
+
+
+def test_a_number_without_a_fraction_is_an_integer_as_in_a_json_schema(session: Session) -> None:
+    """Models whose calls pass through a format with one kind of numbers send 5.0."""
+    given = session.call("search", {"query": "ferry", "k": 2.0, "offset": 1.0})
+
+    assert given == session.call("search", {"query": "ferry", "k": 2, "offset": 1})
+    with pytest.raises(InputError, match=r"search\.k: input should be a valid integer"):
+        session.call("search", {"query": "ferry", "k": 2.5})
 
 
 def test_an_optional_input_that_is_empty_is_not_given(session: Session) -> None:
