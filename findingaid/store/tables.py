@@ -23,7 +23,7 @@ from findingaid.store import schemas
 from findingaid.store.allocator import limit_arenas
 from findingaid.store.locks import locked
 from findingaid.store.objects import OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
-from findingaid.store.permitted import KEY, OF_ARTIFACTS, READERS, WHOLE, Permitted, among, said_readers
+from findingaid.store.permitted import KEY, OF_ARTIFACTS, READERS, WHOLE, Permitted, Readable, Readers, among
 from findingaid.store.sql import of_artifacts, one_of
 from findingaid.store.tags import BELONGS_TO, PUBLISHED, read_tags
 from findingaid.text.analyzer import Lexical
@@ -80,7 +80,7 @@ class Tables:
         self._session: Any = None
         self.caller: Caller | None = None
         self._without: str | None = None
-        self._said_readers: dict[str, tuple[str, list[str]]] = {}
+        self._said_readers: dict[str, Readers] = {}
         limit_arenas()
 
     @property
@@ -139,15 +139,14 @@ class Tables:
         if table in OF_ARTIFACTS:
             return Permitted(dataset, made, keep=self._of_readable)
         if READERS not in dataset.schema.names:
-            return Permitted(dataset, made, readable=())
-        known = self._said_readers.get(f"{table} {dataset.version}")
-        if known is None or known[0] != made:
+            return Permitted(dataset, made, Readable())
+        version = f"{table} {dataset.version}"
+        known = self._said_readers.get(version)
+        if known is None or known.identity != made:
             if len(self._said_readers) >= KEPT_READERS:
                 self._said_readers.clear()
-            known = self._said_readers[f"{table} {dataset.version}"] = made, said_readers(dataset)
-        readable = [said for said in known[1] if caller.may_read(said)]
-        every = len(readable) == len(known[1])
-        return Permitted(dataset, made, None if every else readable, without=self._without)
+            known = self._said_readers[version] = Readers(dataset, made)
+        return Permitted(dataset, made, known.readable(caller), without=self._without)
 
     def _of_readable(self, rows: pa.Table) -> pa.Table:
         ids = pc.unique(rows["artifact_id"]).to_pylist()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from findingaid.errors import UnreachableError
 from findingaid.store import fields, indexes, lexical, schemas
@@ -96,13 +96,14 @@ def drop_indexes(store: Store, table: str) -> None:
 
 def _index_keys(store: Store) -> None:
     of_artifacts = [(table, "artifact_id") for table in ("ledger", *schemas.PER_ARTIFACT)]
-    for name, column in [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]:
+    keys = [*of_artifacts, ("edges", "target_id"), *((table, "key") for table in schemas.CACHES)]
+    for name, column, kind in [*((*key, "BTREE") for key in keys), ("records", schemas.READERS.name, "BITMAP")]:
         if store.count(name) >= KEY_INDEX_ROWS:
-            store.change(name, partial(_index_key, store, name, column))
+            store.change(name, partial(_index_key, column, kind))
 
 
-def _index_key(store: Store, name: str, column: str, dataset: lance.LanceDataset) -> None:
-    indexes.keep_index(dataset, column, lambda table: table.create_scalar_index(column, "BTREE"))
+def _index_key(column: str, kind: Any, dataset: lance.LanceDataset) -> None:
+    indexes.keep_index(dataset, column, lambda table: table.create_scalar_index(column, kind))
 
 
 def unindexed(store: Store) -> dict[str, tuple[int, int]]:

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from findingaid.serve.capabilities import CAPABILITIES
 from findingaid.serve.errors import problem_of
 from findingaid.serve.session import Session
 from findingaid.sources.access import AccessRule, AccessRules
-from findingaid.store import Store, vectors
+from findingaid.store import Store, permitted, upkeep, vectors
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
-from tests.serve.test_scope import QUESTIONS
+from tests.serve.test_scope import QUESTIONS, require_equal_scores_of_hidden_words
 from tests.support.serving import HIDDEN, OPEN, WORDS, Refers
 
 SECRET = {"vault.md": HIDDEN["vault.md"], "zanzibar/auth.md": HIDDEN["auth.md"]}
@@ -118,11 +119,7 @@ def test_an_id_of_an_artifact_that_may_not_be_read_is_one_that_is_not_there(
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
 def test_scores_do_not_tell_which_words_others_have(limited: Session, mode: str) -> None:
-    def scores(word: str) -> list[tuple[str, float]]:
-        found = said(limited, "search", {"query": f"auth {word}", "mode": mode, "blend": 0.0, "explain": True})
-        return [(hit["record_id"], hit["score"]) for hit in found["hits"] if hit["score"]]
-
-    assert scores("zanzibar") == scores("mortimer") == scores("qwxyzk")
+    require_equal_scores_of_hidden_words(limited, mode)
 
 
 def test_status_counts_what_a_caller_may_read(limited: Session, alone: Session) -> None:
@@ -237,6 +234,28 @@ def test_few_readable_records_among_many_fill_a_page(tmp_path: Path) -> None:
         for mode in ("dense", "lexical", "hybrid"):
             found = caller.search("ledger row", 10, mode=mode, surfaces=["chunk"])
             assert {hit.artifact_id for hit in found} == {f"n{i}.md" for i in range(10)}, mode
+
+
+@pytest.mark.parametrize("least_share", [0, 1], ids=["read with others", "filtered"])
+def test_a_lexical_search_finds_the_best_readable_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_share: float
+) -> None:
+    """Whether the others are more or fewer, better or worse, and after their readers have changed places."""
+    monkeypatch.setattr(permitted, "LEAST_SHARE", least_share)
+    monkeypatch.setattr(upkeep, "KEY_INDEX_ROWS", 1)
+    words = {i: "ledger row " * (7 if i % 3 else 1) + "page " * (i % 11) for i in range(60)}
+    texts = {f"n{i}.md": f"# Note {i}\n\nThe ledger has {words[i]}and row {i}.\n" for i in words}
+    for pattern in ("*[0369].md", "*[1245678].md"):
+        access = AccessRules([AccessRule("**", ["group:office"]), AccessRule(pattern, ["public"])])
+        aid = indexed(tmp_path, texts, access)
+        readable = {id_ for id_ in texts if fnmatch(id_, pattern)}
+        everything = aid.search("ledger row", 200, mode="lexical")
+        assert ["readers"] in [index.field_names for index in aid.store.dataset("records").describe_indices()]
+
+        for k in (1, 7, 50):
+            found = aid.as_caller().search("ledger row", k, mode="lexical")
+            expected = [hit for hit in everything if hit.artifact_id in readable][:k]
+            assert [(hit.record_id, hit.score) for hit in found] == [(hit.record_id, hit.score) for hit in expected]
 
 
 TOPICS = ("auth", "ledger", "vault", "office", "token", "row", "key", "year")
