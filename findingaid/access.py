@@ -24,7 +24,7 @@ NOBODY = ""
 KINDS = ("user:", "group:")
 """Beginnings of the principals that have a name."""
 
-_PRINCIPAL = re.compile(r"public|(user|group):[^\s-]\S{0,499}")
+_PRINCIPAL = re.compile(r"public|(user|group):(?!-)[^\s\x00-\x1f\x7f\ud800-\udfff]{1,500}")
 
 
 def is_principal(text: object) -> bool:

@@ -416,20 +416,20 @@ def is_confidential(url: str) -> bool:
     """Return whether nobody between can read what is asked at a URL: it has https, or is of this machine."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host, _ = parts.hostname or "", parts.port
     except ValueError:
         return False
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 def _confidential(url: str) -> str:
-    if not is_confidential(url) or {"?", "#", '"', " "} & {*url}:
-        raise ValueError(f"{brief(url)} is not a URL such as https://search.example.org")
+    if not (is_confidential(url) and url.isascii() and url.isprintable()) or {*'?#"@{}\\ '} & {*url}:
+        raise ValueError("not a URL such as https://search.example.org, in ASCII, without a user or a query")
     return url
 
 
 ConfidentialUrl = Annotated[str, AfterValidator(_confidential)]
-"""URL with https, or of this machine, without a query or a fragment."""
+"""URL with https, or of this machine, that can be stated in a header and to everybody."""
 
 
 class OAuthSettings(BaseModel):

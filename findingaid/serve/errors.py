@@ -103,7 +103,7 @@ def problem_of(error: BaseException) -> Problem:
     if not isinstance(error, FindingAidError):
         return INTERNAL
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-    message = " ".join(str(error).split())
+    message = " ".join(str(error).encode(errors="replace").decode().split())  # UTF-8 has no half of a surrogate pair
     message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"
     return Problem(kind_of(type(error)), message, status, help_on(error))
 

@@ -31,7 +31,7 @@ from findingaid.errors import ConfigError, FindingAidError
 from findingaid.query.search.timeouts import start_thread
 from findingaid.serve.capabilities import Capability
 from findingaid.serve.connections import Bounds, protocol_of
-from findingaid.serve.errors import InputError, IssuerError, Problem, UnauthorizedError, problem_of
+from findingaid.serve.errors import InputError, Problem, problem_of
 from findingaid.serve.limits import WorkerPool
 from findingaid.serve.middleware import RequestMiddleware, Rules, require_token
 from findingaid.serve.oauth import ResourceServer
@@ -269,7 +269,7 @@ def create_app(session: Session, settings: ServeSettings, token: str | None, mcp
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             if oauth:
-                start_thread(partial(_check_issuer, oauth))
+                oauth.keys.refresh()
             for each in opened:
                 await stack.enter_async_context(each)
             yield
@@ -357,12 +357,3 @@ def _warm(session: Session) -> None:
         session.warm()
     except FindingAidError as error:
         log.warning("not ready: %s", error)
-
-
-def _check_issuer(oauth: ResourceServer) -> None:
-    """Log if the keys of the authorization server cannot be read; the first tokens then wait for no other reason."""
-    with suppress(UnauthorizedError):
-        try:
-            oauth.keys.get(None)
-        except IssuerError as error:
-            log.warning("%s", error)

@@ -106,15 +106,14 @@ class Rules:
         if path in self.open_paths or not self.locked:
             return None
         if token and self.oauth:
-            return await asyncio.to_thread(self.oauth.caller, token)
+            return await self.oauth.caller(token)
         raise UnauthorizedError("a bearer token is needed: Authorization: Bearer …")
 
     def challenge(self, problem: Problem, headers: Headers) -> str:
-        """Return the header WWW-Authenticate of a response to a request that is refused; "" without one."""
-        token = bearer_token(headers)
-        if problem.status not in {401, 403} or (problem.status == 403 and not token):
+        """Return the header WWW-Authenticate for a problem with the token of a request; "" without one."""
+        if problem.status not in {401, 403}:
             return ""
-        return self.oauth.challenge(problem.status, bool(token)) if self.oauth else "Bearer"
+        return self.oauth.challenge(problem.status, bool(bearer_token(headers))) if self.oauth else "Bearer"
 
 
 def bearer_token(headers: Headers) -> str:
@@ -174,6 +173,7 @@ class RequestMiddleware:
             return await self._app(scope, receive, send)
         exchange = _Exchange(scope, receive, send, self._rules)
         headers = Headers(scope=scope)
+        ASKING.set(None)  # on a connection that is used again, the context of the previous request may still hold
         try:
             if refusal := self._rules.refusal(scope["path"], scope, headers):
                 return await exchange.refuse(refusal)
@@ -184,7 +184,8 @@ class RequestMiddleware:
             scope.setdefault("state", {})[KNOWN] = scope["path"] not in self._rules.open_paths
             await self._app(scope, exchange.receive, exchange.send)
         except FindingAidError as error:
-            await exchange.refuse(problem_of(error))
+            problem = problem_of(error)
+            await exchange.refuse(problem, self._rules.challenge(problem, headers))
         except ClientDisconnect:
             exchange.status = LEFT
         except Exception:
@@ -202,8 +203,7 @@ class _Exchange:
     """One HTTP request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, rules: Rules) -> None:
-        self._asked = Headers(scope=scope)
-        given = self._asked.get("x-request-id", "")
+        given = Headers(scope=scope).get("x-request-id", "")
         self.id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         self.status = 0
         self.began = time.perf_counter()
@@ -233,13 +233,13 @@ class _Exchange:
                 headers.setdefault(name, value)
         await self._send(message)
 
-    async def refuse(self, problem: Problem) -> None:
-        """Send an error response, unless a response has started."""
+    async def refuse(self, problem: Problem, challenge: str = "") -> None:
+        """Send an error response, unless a response has started; `challenge` is its header WWW-Authenticate."""
         if self.status:
             return
         body = orjson.dumps(problem.to_dict())
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        if challenge := self._rules.challenge(problem, self._asked):
+        if challenge:
             headers.append((b"www-authenticate", challenge.encode()))
         if problem.kind == "malformed":
             headers.append((b"connection", b"close"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -9,7 +10,11 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from select import select
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -54,6 +59,10 @@ def settings(issuer: Authority, **more: Any) -> dict[str, Any]:
     return {"issuer": issuer.issuer, "resource": RESOURCE, "groups": "groups", **more}
 
 
+def caller(server: ResourceServer, token: str) -> Caller:
+    return asyncio.run(server.caller(token))
+
+
 def resource_server(issuer: Authority, **more: Any) -> ResourceServer:
     return ResourceServer(OAuthSettings(**settings(issuer, **more)))
 
@@ -91,6 +100,17 @@ def sign_in(address: str, user: str) -> OAuthClientProvider:
 
     program: Any = {"redirect_uris": ["http://127.0.0.1:1/signed-in"], "token_endpoint_auth_method": "none"}
     return OAuthClientProvider(f"{address}/mcp", OAuthClientMetadata(**program), Signed(), browse, come_back)
+
+
+def connected(address: str) -> socket.socket:
+    host, port = urlsplit(address).netloc.split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def asking(token: str, connection: str = "keep-alive") -> bytes:
+    """Return a request with a token."""
+    lines = "GET /v1/status HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {token}", f"Connection: {connection}"
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def test_a_client_of_mcp_finds_the_authorization_server_and_signs_in(aid: FindingAid, issuer: Authority) -> None:
@@ -168,6 +188,9 @@ PAST, FUTURE = int(time.time()) - 86_400, int(time.time()) + 86_400
         ({"groups": ["office", 7]}, "claim groups"),
         ({"groups": 7}, "claim groups"),
         ({"_claim_names": {"groups": "src1"}}, "claim groups"),
+        ({"hasgroups": True}, "claim groups"),
+        ({"groups": False}, "claim groups"),
+        ({"typ": "logout+jwt"}, "typ is 'logout[+]jwt'"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -175,7 +198,7 @@ def test_a_token_that_does_not_hold_is_refused_with_the_reason(
     issuer: Authority, claims: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(UnauthorizedError, match=rf"the token is not valid: .*{reason}"):
-        resource_server(issuer).caller(issuer.token(RESOURCE, **claims))
+        caller(resource_server(issuer), issuer.token(RESOURCE, **claims))
 
 
 def encoded(content: bytes) -> str:
@@ -199,10 +222,10 @@ def test_only_the_authorization_server_can_sign(issuer: Authority) -> None:
     deep = encoded(b"[" * 9_000)
     server = resource_server(issuer)
 
-    assert server.caller(issuer.token(RESOURCE)) == Caller.of("user:ann")
+    assert caller(server, issuer.token(RESOURCE)) == Caller.of("user:ann")
     for token in [*forged, by_secret, signed(issuer, "none", b""), "opaque", "a.b.c", f"{deep}.{deep}.x", "é.é.é"]:
         with pytest.raises(UnauthorizedError, match="the token is not valid"):
-            server.caller(token)
+            caller(server, token)
 
 
 @given(data=st.data())
@@ -211,39 +234,77 @@ def test_a_changed_token_is_refused(issuer: Authority, data: st.DataObject) -> N
     at = data.draw(st.integers(0, len(token) - 1))
     changed = f"{token[:at]}{data.draw(st.characters(codec='latin-1'))}{token[at + 1 :]}"
     try:
-        caller = server.caller(changed)
+        known = caller(server, changed)
     except UnauthorizedError:
         return
-    assert caller == Caller.of("user:ann", ["group:office"])  # base64 has several forms of the same bytes
+    assert known == Caller.of("user:ann", ["group:office"])  # base64 has several forms of the same bytes
+
+
+def test_a_refusal_can_be_sent_whatever_is_in_the_token(aid: FindingAid, issuer: Authority) -> None:
+    half = ".".join(map(encoded, (rb'{"alg": "ES256", "crit": ["\ud800"]}', b"{}", b"x")))
+    with served(Session.of(aid), oauth=settings(issuer)) as address:
+        refused = post(address, "status", {}, authorization=f"Bearer {half}")
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (401, "unauthorized")
+
+
+def test_a_page_elsewhere_is_refused_for_what_it_is_and_not_for_its_token(aid: FindingAid, issuer: Authority) -> None:
+    """Clients answer `insufficient_scope` with a new sign-in."""
+    with served(Session.of(aid), oauth=settings(issuer)) as address:
+        token = f"Bearer {issuer.token(RESOURCE)}"
+        refused = post(address, "status", {}, authorization=token, origin="https://example.org")
+    assert refused.status_code == 403
+    assert "www-authenticate" not in refused.headers
+
+
+def test_the_log_names_no_caller_for_a_token_that_does_not_hold(
+    aid: FindingAid, issuer: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On the connection of a caller that is known, too, whose answer is still on its way."""
+    token = issuer.token(RESOURCE)
+    logged = caplog.at_level(logging.INFO, "findingaid.serve")
+    with logged, served(Session.of(aid), oauth=settings(issuer)) as address, connected(address) as connection:
+        for each, more in (token, "keep-alive"), ("other", "close"):
+            connection.sendall(asking(each, more))
+        assert b" 401 " in b"".join(iter(lambda: connection.recv(65_536), b""))
+    answered, refused = (record.getMessage() for record in caplog.records if "/v1/status" in record.getMessage())
+    assert "user:ann" in answered
+    assert "user:ann" not in refused
 
 
 def test_clocks_may_differ_by_a_minute(issuer: Authority) -> None:
     now = int(time.time())
     for claims in {"exp": now - 30}, {"nbf": now + 30}:
-        assert resource_server(issuer).caller(issuer.token(RESOURCE, **claims)) == Caller.of("user:ann")
+        assert caller(resource_server(issuer), issuer.token(RESOURCE, **claims)) == Caller.of("user:ann")
 
 
 def test_the_settings_say_which_claims_name_the_caller(issuer: Authority) -> None:
     server = resource_server(issuer, user="email", groups="roles", audience="api://search")
     said = {"email": "ann@example.org", "roles": ["hr", "All Users", "-x", ""], "groups": ["office"]}
 
-    assert server.caller(issuer.token("api://search", **said)) == Caller.of("user:ann@example.org", ["group:hr"])
-    one = server.caller(issuer.token("api://search", **{**said, "roles": "hr", "email_verified": True}))
+    assert caller(server, issuer.token("api://search", **said)) == Caller.of("user:ann@example.org", ["group:hr"])
+    one = caller(server, issuer.token("api://search", **{**said, "roles": "hr", "email_verified": True}))
     assert one == Caller.of("user:ann@example.org", ["group:hr"])
     for wrong in {"email_verified": False}, {"email_verified": "false"}, {"email": None}, {"aud": RESOURCE}:
         with pytest.raises(UnauthorizedError):
-            server.caller(issuer.token("api://search", **{**said, **wrong}))
+            caller(server, issuer.token("api://search", **{**said, **wrong}))
+
+
+@pytest.mark.parametrize("user", [7, True, ["ann"], "a\ud800", "a\x1b[0m"], ids=ascii)
+def test_a_user_is_a_name(issuer: Authority, user: Any) -> None:
+    server = resource_server(issuer, user="uid")
+    with pytest.raises(UnauthorizedError, match="claim uid"):
+        server._named({"uid": user})
 
 
 def test_without_a_claim_for_groups_there_are_none(issuer: Authority) -> None:
     server = resource_server(issuer, groups=None)
-    assert server.caller(issuer.token(RESOURCE, groups=["office"])) == Caller.of("user:ann")
+    assert caller(server, issuer.token(RESOURCE, groups=["office"])) == Caller.of("user:ann")
 
 
 @pytest.mark.parametrize("scopes", [{"scope": "openid search"}, {"scp": "search"}, {"scp": ["x", "search"]}])
 def test_a_required_scope_may_be_written_in_three_ways(issuer: Authority, scopes: dict[str, Any]) -> None:
     server = resource_server(issuer, scopes=["search"])
-    assert server.caller(issuer.token(RESOURCE, **scopes)) == Caller.of("user:ann")
+    assert caller(server, issuer.token(RESOURCE, **scopes)) == Caller.of("user:ann")
 
 
 def test_a_token_without_a_required_scope_is_forbidden(aid: FindingAid, issuer: Authority) -> None:
@@ -261,19 +322,19 @@ def test_new_keys_are_read_when_a_token_names_one(monkeypatch: pytest.MonkeyPatc
     with authority() as issuer:
         server = resource_server(issuer)
         before = issuer.token(RESOURCE)
-        assert server.caller(before) == server.caller(before) == Caller.of("user:ann")
+        assert caller(server, before) == caller(server, before) == Caller.of("user:ann")
         assert issuer.fetched == 1
         issuer.rotate()
-        assert server.caller(issuer.token(RESOURCE)) == Caller.of("user:ann")
+        assert caller(server, issuer.token(RESOURCE)) == Caller.of("user:ann")
         with pytest.raises(UnauthorizedError, match="has no key"):
-            server.caller(before)
+            caller(server, before)
 
 
 def test_unknown_keys_do_not_make_the_server_ask_again_and_again(issuer: Authority) -> None:
     server, before = resource_server(issuer), issuer.fetched
     for _ in range(9):
         with pytest.raises(UnauthorizedError, match="has no key"):
-            server.caller(issuer.token(RESOURCE, FORGED))
+            caller(server, issuer.token(RESOURCE, FORGED))
     assert issuer.fetched == before + 1
 
 
@@ -282,10 +343,75 @@ def test_known_keys_hold_while_the_authorization_server_is_away(monkeypatch: pyt
     monkeypatch.setattr(oauth, "RETRY_SECONDS", 0)
     with authority() as issuer:
         server = resource_server(issuer)
-        assert server.caller(issuer.token(RESOURCE)) == Caller.of("user:ann")
-    assert server.caller(issuer.token(RESOURCE)) == Caller.of("user:ann")
-    with pytest.raises(IssuerError, match=rf"the keys of {issuer.issuer} cannot be read: .*refused"):
-        server.caller(issuer.token(RESOURCE, FORGED))
+        assert caller(server, issuer.token(RESOURCE)) == Caller.of("user:ann")
+    assert caller(server, issuer.token(RESOURCE)) == Caller.of("user:ann")
+    with pytest.raises(IssuerError, match=f"the keys of {issuer.issuer} cannot be read"):
+        caller(server, issuer.token(RESOURCE, FORGED))
+
+
+def test_while_the_authorization_server_hangs_known_callers_are_answered(
+    aid: FindingAid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth, "RETRY_SECONDS", 0)
+    with (
+        authority() as issuer,
+        served(Session.of(aid), "common", oauth=settings(issuer)) as address,
+        ExitStack() as open_,
+    ):
+        token, unknown = issuer.token(RESOURCE), issuer.token(RESOURCE, FORGED)
+        assert post(address, "status", {}, authorization=f"Bearer {token}").status_code == 200
+        open_.callback(issuer.answers.set)
+        issuer.answers.clear()
+        waiting = [open_.enter_context(connected(address)) for _ in range(50)]
+        for each in waiting:
+            each.sendall(asking(unknown))
+        for known in (token, "common"):
+            assert post(address, "status", {}, authorization=f"Bearer {known}").status_code == 200
+        assert select(waiting, [], [], 0)[0] == []
+        issuer.answers.set()
+        assert {each.recv(12) for each in waiting} == {b"HTTP/1.1 401"}
+
+
+def test_an_answer_that_trickles_in_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(oauth, "ANSWER_SECONDS", 0.2)
+
+    class Trickle(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b" ")
+                    time.sleep(0.02)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
+        Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            with pytest.raises(IssuerError):
+                asyncio.run(Keys(f"http://127.0.0.1:{server.server_port}").get(None))
+        finally:
+            server.shutdown()
+    assert "not read within 0.2 s" in caplog.text
+
+
+def test_a_key_that_cannot_be_used_hinders_no_other() -> None:
+    with authority() as issuer:
+        key = issuer.keys[0].as_dict(private=False)
+        shared = {"kty": "oct", "k": "c2VjcmV0", "kid": key["kid"]}
+        issuer.others = [
+            5,
+            {**key, "alg": "none"},
+            {**key, "alg": []},
+            {**key, "kid": []},
+            {**key, "use": []},
+            {"kty": "RSA"},
+        ]
+        assert caller(resource_server(issuer), issuer.token(RESOURCE)) == Caller.of("user:ann")
+        issuer.others, issuer.keys = [shared, {**key, "use": "enc"}], []
+        with pytest.raises(IssuerError):
+            asyncio.run(Keys(issuer.issuer).get(key["kid"]))
 
 
 def test_a_server_starts_while_the_authorization_server_is_away(
@@ -300,7 +426,8 @@ def test_a_server_starts_while_the_authorization_server_is_away(
             answered = post(address, "status", {}, authorization=f"Bearer {back.token(RESOURCE)}")
 
     assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "issuer")
-    assert "serve.oauth: the keys of" in caplog.text
+    assert "refused" not in refused.text
+    assert f"serve.oauth: the keys of {issuer.issuer} cannot be read: <urlopen error [Errno 111] Con" in caplog.text
     assert answered.json()["caller"] == "user:ann"
 
 
@@ -311,22 +438,36 @@ def test_a_server_starts_while_the_authorization_server_is_away(
         ({"jwks_uri": None}, "no jwks_uri"),
         ({"jwks_uri": "http://login.example.org/keys"}, "no jwks_uri with https"),
         ({"jwks_uri": "file:///etc/passwd"}, "no jwks_uri with https"),
+        (
+            {"jwks_uri": "/moved?to=http://login.example.org/keys"},
+            "leads to 'http://login.example.org/keys', which has no",
+        ),
     ],
-    ids=["another issuer", "no keys", "keys without TLS", "keys in a file"],
+    ids=["another issuer", "no keys", "keys without TLS", "keys in a file", "keys that moved out of TLS"],
 )
-def test_metadata_that_cannot_be_trusted_give_no_keys(stated: dict[str, Any], reason: str) -> None:
+def test_metadata_that_cannot_be_trusted_give_no_keys(
+    stated: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with authority() as issuer:
-        issuer.stated = stated
-        with pytest.raises(IssuerError, match=reason):
-            Keys(issuer.issuer).get("any")
+        moved = str(stated.get("jwks_uri", "")).startswith("/")
+        issuer.stated = {"jwks_uri": issuer.issuer + stated["jwks_uri"]} if moved else stated
+        with pytest.raises(IssuerError):
+            asyncio.run(Keys(issuer.issuer).get("any"))
+    assert reason in caplog.text
+
+
+def test_a_page_in_place_of_metadata_is_not_taken_for_them() -> None:
+    with authority() as issuer:
+        issuer.page = "<!doctype html>"
+        assert caller(resource_server(issuer), issuer.token(RESOURCE)) == Caller.of("user:ann")
 
 
 def test_the_metadata_are_at_the_path_of_the_resource_as_well(aid: FindingAid, issuer: Authority) -> None:
     below = settings(issuer, resource=f"{RESOURCE}/docs/")
     with served(Session.of(aid), oauth=below) as address:
-        stated = [http_get(f"{address}{METADATA}{path}").json()["resource"] for path in ("", "/docs")]
+        stated = [http_get(f"{address}{METADATA}{path}").json()["resource"] for path in ("", "/docs", "/docs/")]
         challenge = post(address, "status", {}).headers["www-authenticate"]
-    assert stated == [f"{RESOURCE}/docs/"] * 2
+    assert stated == [f"{RESOURCE}/docs/"] * 3
     assert challenge == f'Bearer resource_metadata="{RESOURCE}{METADATA}/docs"'
 
 
@@ -337,6 +478,11 @@ def test_the_metadata_are_at_the_path_of_the_resource_as_well(aid: FindingAid, i
         {"issuer": "login.example.org"},
         {"resource": "https://search.example.org/?a=1"},
         {"resource": 'https://search.example.org/"'},
+        {"resource": "https://search.example.org\n"},
+        {"resource": "https://bücher.example.org"},
+        {"resource": "https://search.example.org/{all}"},
+        {"issuer": "https://ann:secret@login.example.org"},
+        {"issuer": "https://login.example.org:99999"},
         {"user": ""},
         {"scopes": ["two words"]},
         {"secret": "x"},

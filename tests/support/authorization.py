@@ -14,7 +14,7 @@ from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, grants
 from authlib.oauth2.rfc7591 import ClientRegistrationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc9068 import JWTBearerTokenGenerator
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, jsonify, redirect, request
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -95,6 +95,15 @@ class Authority:
     stated: dict[str, Any] = field(default_factory=dict)
     """Metadata in place of the true ones."""
 
+    others: Sequence[Any] = ()
+    """What its keys are stated with."""
+
+    page: str = ""
+    """What it answers in place of a configuration of OpenID Connect; by default nothing is there."""
+
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Whether it answers at once, as at the beginning, or leaves who asks for its keys waiting."""
+
     fetched: int = 0
     """How often its keys were read."""
 
@@ -117,13 +126,13 @@ class Authority:
             **self.stated,
         }
 
-    def token(self, resource: str, key: ECKey | None = None, alg: str = "ES256", **claims: Any) -> str:
+    def token(self, resource: str, key: ECKey | None = None, typ: str = "at+jwt", **claims: Any) -> str:
         """Return a token, with other claims than usual. A claim that is None is left out."""
         now = int(time.time())
         usual = {"iss": self.issuer, "aud": resource, "iat": now, "exp": now + LIFETIME, "sub": "ann"}
         key = key or self.keys[0]
         said = {name: value for name, value in {**usual, **claims}.items() if value is not None}
-        return jwt.encode({"alg": alg, "kid": key.kid}, said, key, algorithms=[alg])
+        return jwt.encode({"alg": "ES256", "kid": key.kid, "typ": typ}, said, key)
 
 
 class Quiet(WSGIRequestHandler):
@@ -138,6 +147,7 @@ def authority(*users: User, port: int = 0) -> Iterator[Authority]:
     """Run an authorization server on loopback."""
     state = Authority(users={user.name: user for user in users})
     state.rotate()
+    state.answers.set()
     http = make_server("127.0.0.1", port, _app(state), threaded=True, request_handler=Quiet)
     state.issuer = f"http://127.0.0.1:{http.server_port}"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -219,7 +229,16 @@ def _app(authority: Authority) -> Flask:
     @app.get("/keys")
     def keys() -> Response:
         authority.fetched += 1
-        return jsonify(KeySet([*authority.keys]).as_dict(private=False))
+        authority.answers.wait(60)
+        return jsonify({"keys": [*authority.others, *(key.as_dict(private=False) for key in authority.keys)]})
+
+    @app.get("/.well-known/openid-configuration")
+    def openid() -> Response:
+        return Response(authority.page, 200 if authority.page else 404)
+
+    @app.get("/moved")
+    def moved() -> Any:
+        return redirect(request.args["to"])
 
     @app.get("/authorize")
     def authorize() -> Any:
