@@ -19,7 +19,7 @@ from findingaid.store import repair
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.lexical import COLUMN
 from findingaid.store.publishing import Publisher
-from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
+from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT, WITH_READERS
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
 from findingaid.store.vectors import STREAM
@@ -53,7 +53,7 @@ def verify(store: Store, dim: int) -> list[str]:
         return broken
     found: list[str] = []
     damaged: list[str] = []
-    to_rebuild = (f"{problem}: {REBUILD}" for problem in chain(_records(store, dim), _altered(store)))
+    to_rebuild = (f"{problem}: {REBUILD}" for problem in chain(_records(store, dim), _altered(store), _readers(store)))
     for problems in (_ledger(store), to_rebuild, _published(store), _searched(store)):
         try:
             found += problems
@@ -98,6 +98,20 @@ def _ledger(store: Store) -> Iterator[str]:
         yield from _cured(
             f"artifacts whose rows in table {table} are not as many as the ledger states", differing, INDEX
         )
+
+
+def _readers(store: Store) -> Iterator[str]:
+    """Compare with the ledger who may read the rows of artifacts that are up to date."""
+    known = dict(_readers_in(store, "ledger", "recipe <> ''"))
+    for table in WITH_READERS:
+        others = {key for key, said in _readers_in(store, table) if said != known.get(key, said)}
+        yield from named(f"artifacts whose rows in table {table} have other readers than the ledger states", others)
+
+
+def _readers_in(store: Store, table: str, where: str | None = None) -> Iterator[tuple[tuple[str, str], str]]:
+    rows = store.rows(table, ["corpus", "artifact_id", "readers"], where)
+    corpora, ids, readers = (column.to_pylist() for column in rows.columns)
+    return zip(zip(corpora, ids, strict=True), readers, strict=True)
 
 
 def _unfinished(row: Mapping[str, str | None]) -> bool:

@@ -312,6 +312,19 @@ def test_stages_one_by_one_change_the_readers_too(make_aid: Any, embedder: Count
     assert aid.plan().corpora["docs"].unchanged == len(ALL)
 
 
+def test_verify_names_readers_that_are_not_those_of_the_ledger(make_aid: Any) -> None:
+    aid = make_aid(access=OPEN)
+    aid.index()
+    aid.store.dataset("artifacts").update({"readers": "'user:bob'"}, "artifact_id = 'ledger.md'")
+
+    assert (
+        "table artifacts have other readers than the ledger states: docs/ledger.md: run `findingaid index --force`"
+        in ("".join(aid.verify()))
+    )
+    aid.index(force=True)
+    assert aid.verify() == []
+
+
 @pytest.mark.parametrize("stage", [Stage.SURFACES, Stage.RECORDS])
 def test_a_stage_after_the_artifacts_does_not_make_them_current_under_new_rules(make_aid: Any, stage: Stage) -> None:
     """Else the next run would take them for undecided, and remove them all."""
