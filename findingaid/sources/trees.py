@@ -556,23 +556,11 @@ class Web(FileSystem):
         if not page or breaks_off(page, response.headers):
             raise OSError("its page of links is empty, or broken off")
         text = page.decode("utf-8", "ignore")
-        links = dict(self._links(folder, text))
-        if not links and prefix.rstrip("/").rpartition("/")[2] not in html.unescape(TAG.sub("", text)):
+        names = dict.fromkeys(_linked(folder, text))
+        if not names and prefix.rstrip("/").rpartition("/")[2] not in html.unescape(TAG.sub("", text)):
             raise OSError("its page has no links to what is in it, nor its name: is it the page of a folder?")
-        for name, url in links.items():
-            yield prefix + unquote(name), {"name": url, "type": "directory" if url.endswith("/") else "file"}
-
-    def _links(self, folder: str, page: str) -> Iterator[tuple[str, str]]:
-        """Yield the names that a page has links to in its folder, each with its address."""
-        for link in map(html.unescape, map("".join, LINKS.findall(page))):
-            url = f"{folder}{link.removeprefix('./')}"
-            if link.startswith("/"):
-                url = f"{'/'.join(folder.split('/', 3)[:3])}{link}"
-            elif link.startswith("http"):
-                url = link
-            name = url.removeprefix(folder)
-            if name and url.startswith(folder) and not NO_FILE.match(name) and name != "../":
-                yield name, url
+        for name in names:
+            yield prefix + name, {"type": "directory" if name.endswith("/") else "file"}
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
         """Return an entry with the size and stamp that the server reports, since a page of links gives names only.
@@ -608,6 +596,22 @@ class Web(FileSystem):
 
     def _url(self, path: str) -> str:
         return self._root if self._is_file else f"{self._root.rstrip('/')}/{quote(path)}"
+
+
+def _linked(folder: str, page: str) -> Iterator[str]:
+    """Yield the names that a page has links to in its folder. Addresses may be escaped in different ways."""
+    at = urlsplit(folder)
+    server = at.netloc.rpartition("@")[2]
+    here = f"{server}{unquote(at.path)}"
+    for link in map(html.unescape, map("".join, LINKS.findall(page))):
+        place = unquote(link.removeprefix("./"))
+        if link.startswith(("http://", "https://", "//")):
+            place = place.partition("//")[2]
+        else:
+            place = f"{server}{place}" if link.startswith("/") else f"{here}{place}"
+        name = place.removeprefix(here)
+        if name and place.startswith(here) and not NO_FILE.match(link) and not name.startswith("../"):
+            yield name
 
 
 def _is_other_page(path: str, url: Any, media_type: str) -> bool:

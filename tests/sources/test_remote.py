@@ -656,6 +656,17 @@ def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -
     assert [source.read(name).raw for name in names] == names
 
 
+def test_links_are_of_a_folder_however_its_address_is_written(http: Http) -> None:
+    """As IIS writes them, and a server behind a proxy that does the encryption."""
+    links = ("/Docs%20(1)/%c3%a9t%c3%a9/", f"https://{http.host}/Docs (1)/b.md", f"//{http.host}/Docs%20%281%29/c.md")
+    http.put("Docs (1)/index.html", "".join(f'<a href="{link}">x</a>' for link in links))
+    names = ["Docs (1)/b.md", "Docs (1)/c.md", "Docs (1)/été/a.md"]
+    for name in names:
+        http.put(name, name)
+
+    assert [listing.artifact_id for listing in Files(http.root).discover().listings] == names
+
+
 def test_a_page_that_neither_leads_to_a_file_nor_names_its_folder_is_not_an_empty_folder(http: Http) -> None:
     for name in ("a.md", "gone/b.md", "some & more/d.md", "down/c.md"):
         http.put(name, text_about(name))
