@@ -19,7 +19,7 @@ from findingaid_dagster.assets import (
 )
 from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts
-from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts
+from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts, unseen
 from findingaid_dagster.resources import in_one_line, opened
 
 TRIED_TAG = "findingaid/tried"
@@ -94,9 +94,7 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
         with in_one_line(f"{of.name}: "):
             found = _to_backfill(context.instance, aid, of.name)
         if not found:
-            held = aid.store.exists() and not aid.publisher.current()
-            unseen = "; readers do not see the newest records" if held else ""
-            return dg.SkipReason(f"no partition is stale or missing, or changed since it failed{unseen}")
+            return dg.SkipReason(f"no partition is stale or missing, or changed since it failed{unseen(aid)}")
         tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))
         if before and before.tags.get(TRIED_TAG) == tried:
             return dg.SkipReason(

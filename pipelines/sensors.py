@@ -23,7 +23,7 @@ from findingaid_dagster.assets import (
     partitions_of,
 )
 from findingaid_dagster.internals.events import latest_event_ids
-from findingaid_dagster.pipelines.stale import is_left_unpublished, run_config, run_under_way, stale_artifacts
+from findingaid_dagster.pipelines.stale import is_left_unpublished, run_config, run_under_way, stale_artifacts, unseen
 from findingaid_dagster.resources import in_dagster, opened
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         if new:
             yield dg.RunRequest(run_config=run_config(new))
         else:
-            yield dg.SkipReason("; ".join(_tried(found)) or "nothing changed")
+            yield dg.SkipReason(("; ".join(_tried(found)) or "nothing changed") + unseen(aid))
         context.update_cursor(cursor)
 
     return look
@@ -101,7 +101,7 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         events = [
             observation(aid.corpora[c], key, v) for c, versions in few.items() for key, v in versions.items() if v
         ]
-        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(others)])
+        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(others)]) + unseen(aid)
         return dg.SensorResult(
             [dg.RunRequest(run_config=run_config(new))] if new else None,
             asset_events=events,

@@ -54,6 +54,12 @@ def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid
     return not any(record.dagster_run.tags.get(FAILED_TAG) for record in instance.get_run_records(ours, limit=1))
 
 
+def unseen(aid: FindingAid) -> str:
+    """Return what a tick that starts nothing says of readers who do not see the newest records; "" if they do."""
+    held = aid.store.exists() and not aid.publisher.current()
+    return "; readers do not see the newest records" if held else ""
+
+
 def stale_artifacts(
     instance: dg.DagsterInstance, aid: FindingAid, corpus: str
 ) -> tuple[list[tuple[str, str]], list[str]]:

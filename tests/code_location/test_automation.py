@@ -149,7 +149,9 @@ def test_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could
     assert ("records", "added.md") in location.failed()
     assert ticks.quiet()
     for sensor in ("observe_sources", "changed_sources"):
-        assert not look(location, sensor=sensor).run_requests
+        found = look(location, sensor=sensor)
+        assert not found.run_requests
+        assert (found.skip_message or "").endswith("; readers do not see the newest records")
     for name in ("bad.md", "writer.md"):
         (location.cli.docs / name).unlink()
     assert location.index(allow_loss=True).success
