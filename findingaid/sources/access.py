@@ -70,10 +70,11 @@ class AccessRule:
 
 @dataclass(frozen=True)
 class AccessRules:
-    """Rules in order: of those that match an artifact, the last says who may read it, and every one who may not.
+    """Access rules of a corpus, in the order of its configuration.
 
-    What the source itself says of an artifact comes before the rules, but for those who may not. An artifact of which
-    nothing is said, or nothing that can be understood, is readable by nobody.
+    Of the rules that match an artifact, the last one that names readers decides who may read it; each of them may deny,
+    and denials always count. If the source names readers of the artifact, these replace the readers of the rules.
+    Without readers, or with some that cannot be understood, nobody may read it.
     """
 
     rules: Sequence[AccessRule] = ()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 READERS = schemas.READERS.name
 
-OF_ARTIFACTS = frozenset({"summaries", "node_events"})
-"""Tables without a column of readers, whose rows may be read by those who may read their artifacts."""
+BY_ARTIFACT = frozenset({"summaries", "node_events"})
+"""Tables that are filtered by the artifact of each row, since they have no column of readers."""
 
 WHOLE = frozenset({"decisions"})
 """Tables that every caller reads whole, since they take effect on what may be read; see `Eligibility.shown`."""
@@ -190,7 +190,7 @@ class _Scan:
 
 
 def among(rows: pa.Table, readable: pa.Table) -> pa.Table:
-    """Return those of the rows whose corpus and artifact are in another table."""
+    """Return the rows of artifacts that have a row in a second table."""
     there = set(zip(readable["corpus"].to_pylist(), readable["artifact_id"].to_pylist(), strict=True))
     keys = zip(rows["corpus"].to_pylist(), rows["artifact_id"].to_pylist(), strict=True)
     return rows.filter(pa.array([key in there for key in keys], pa.bool_()))

@@ -340,7 +340,7 @@ PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary
 """Tables whose rows belong to one artifact each, and are counted in its ledger row."""
 
 WITH_READERS = ("artifacts", "edges", "claims", "summary_nodes", "records")
-"""Tables of them whose rows say who may read their artifact."""
+"""Those of PER_ARTIFACT whose rows name the readers of their artifact."""
 
 OF_ARTIFACTS = ("ledger", "skipped", "summaries", "node_events")
 """Other tables that a run writes while it holds the lease of a corpus."""

@@ -23,7 +23,7 @@ from findingaid.store import schemas
 from findingaid.store.allocator import limit_arenas
 from findingaid.store.locks import locked
 from findingaid.store.objects import OF_LANCE, Objects, first_line, refusal, trouble, without_secrets
-from findingaid.store.permitted import KEY, OF_ARTIFACTS, READERS, WHOLE, Permitted, Readable, Readers, among
+from findingaid.store.permitted import BY_ARTIFACT, KEY, READERS, WHOLE, Permitted, Readable, Readers, among
 from findingaid.store.sql import of_artifacts, one_of
 from findingaid.store.tags import BELONGS_TO, PUBLISHED, read_tags
 from findingaid.text.analyzer import Lexical
@@ -109,11 +109,11 @@ class Tables:
         return view
 
     def for_caller(self, caller: Caller | None, without: Collection[tuple[str, str]] = ()) -> Self:
-        """Return a view in which every table has only the rows that a caller may read, and nothing can be written.
+        """Return a read-only view in which every table has only the rows that a caller may read.
 
-        Artifacts, and what is made of one, have a column of readers. Other tables are empty, apart from decisions.
-        None is whoever runs findingaid, who reads and writes everything. The artifacts `without`, by (corpus, artifact
-        id), are left out.
+        A table with a column of readers has the rows whose readers include the caller, `BY_ARTIFACT` those of readable
+        artifacts, and `WHOLE` all; other tables are empty. Without a caller, the view has everything and can be written
+        to. The artifacts `without`, by (corpus, artifact id), are left out.
         """
         view = copy(self)
         view.caller, view._without = caller, of_artifacts(without) if without else None
@@ -136,7 +136,7 @@ class Tables:
         made = identity(dataset)
         if table in WHOLE:
             return Permitted(dataset, made)
-        if table in OF_ARTIFACTS:
+        if table in BY_ARTIFACT:
             return Permitted(dataset, made, keep=self._of_readable)
         if READERS not in dataset.schema.names:
             return Permitted(dataset, made, Readable())
