@@ -1,4 +1,4 @@
-"""Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain, dlt and ir.
+"""Comparison of incremental indexing with CocoIndex, LlamaIndex, LangChain, dlt, ir and llm.
 
 All index the same files with the same chunks and an embedder that costs almost nothing. The table goes to
 `RESULTS.md`. The other tools are not dependencies of this project. Install them in a separate environment:
@@ -6,7 +6,7 @@ All index the same files with the same chunks and an embedder that costs almost 
     python -m venv OTHERS
     OTHERS/bin/pip install cocoindex==1.0.26 langchain==1.4.7 langchain-community==0.4.2 llama-index-core==0.14.25 \
         llama-index-vector-stores-lancedb==0.6.0 lancedb==0.40.0 pandas semantic-text-splitter dlt==1.31.0 duckdb \
-        ibis-framework
+        ibis-framework llm==0.36
     OTHERS/bin/pip install --no-deps ir==0.1.61 cw dol ef i2 vd
     python -m benchmarks.beside_others OTHERS/bin/python
 """

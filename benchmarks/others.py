@@ -1,18 +1,17 @@
-"""Indexing with CocoIndex, LlamaIndex, LangChain, dlt and ir, for the comparison in `benchmarks.beside_others`.
+"""Indexing with CocoIndex, LlamaIndex, LangChain, dlt, ir and llm, for the comparison in `benchmarks.beside_others`.
 
     python -m benchmarks.others NAME FOLDER
 
 That module says how to install them. Prints JSON: for each kind of run the seconds, the rows after it, and the number
 of rows that are stale for the current files and settings. Each tool is set up as in its documentation, in one process,
-with findingaid's splitter and an embedder that costs almost nothing. All use LanceDB, except ir, which supports only
-its own files.
+with findingaid's splitter and an embedder that costs almost nothing. All use LanceDB, except ir and llm, which
+support only files of their own.
 """
 
 # mypy: ignore-errors
 # The tools are not installed where types are checked.
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import os
@@ -61,24 +60,41 @@ ENDPOINT_SECONDS = 0.02
 POISON = "This sentence cannot be embedded."
 """Sentence at which the embedder fails."""
 
+BAD: dict[str, list[float]] = {
+    "This sentence gives no number.": [math.nan] * DIM,
+    "This sentence gives nothing.": [0.0] * DIM,
+    "This sentence gives half.": [1.0] * (DIM // 2),
+}
+"""Sentences for which the embedder returns a vector that nothing can be found by."""
+
+
+class Endpoint:
+    """Where the embedder is: `away` while it answers nothing, `cured` when it can embed `POISON` too."""
+
+    away = cured = False
+
 
 def vector(text: str, embedder: str) -> list[float]:
-    """Embed a text, and note it. Raises ValueError for a text with `POISON`."""
+    """Embed a text, and note it. Raises ValueError for a text with `POISON`, and ConnectionError while it is away."""
+    if Endpoint.away:
+        raise ConnectionError("the endpoint does not answer")
     embedded.append(text)
     if KILLED_AT:
         time.sleep(ENDPOINT_SECONDS)
     if len(embedded) == KILLED_AT:
         os.kill(os.getpid(), signal.SIGKILL)
-    if POISON in text:
+    if POISON in text and not Endpoint.cured:
         raise ValueError("a text cannot be embedded")
-    return numbers(text, embedder)
+    bad = next((made for sentence, made in BAD.items() if sentence in text), None)
+    return bad or numbers(text, embedder)
 
 
 def numbers(text: str, embedder: str) -> list[float]:
-    """Return a meaningless vector of length 1 that is always the same for a text and an embedder."""
+    """Return a meaningless vector of length 1, the same for a text and an embedder; "half" gives shorter ones."""
     digest = hashlib.sha256((embedder + text).encode()).digest()
-    length = math.hypot(*digest) * math.sqrt(DIM // len(digest))
-    return [byte / length for byte in digest] * (DIM // len(digest))
+    times = DIM // len(digest) // (2 if embedder == "half" else 1)
+    length = math.hypot(*digest) * math.sqrt(times)
+    return [byte / length for byte in digest] * times
 
 
 def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]]) -> dict[str, tuple[float, int, int]]:
@@ -112,10 +128,12 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
 
 def versions(python: str) -> dict[str, str]:
     """Return the versions of findingaid here and of the tools in another environment."""
+    from findingaid import __version__  # the environment of the others lacks it
+
     code = "import importlib.metadata as m, sys; print(*(m.version(name) for name in sys.argv[1:]))"
     names = {name: {"llamaindex": "llama-index-core"}.get(name, name) for name in NAMES}
     found = subprocess.check_output([python, "-c", code, *names.values()], text=True).split()
-    return {"findingaid": importlib.metadata.version("findingaid"), **dict(zip(names, found, strict=True))}
+    return {"findingaid": __version__, **dict(zip(names, found, strict=True))}
 
 
 def wanted(root: Path, size: int) -> set[str]:
@@ -205,7 +223,7 @@ def llamaindex(root: Path, state: Path) -> Run:
 
             The inherited method puts the id in double quotes, which this version of LanceDB takes for a column name.
             """
-            self.table.delete(f"doc_id = '{ref_doc_id}'")
+            self.table.delete("doc_id = '" + ref_doc_id.replace("'", "''") + "'")
 
     kept = str(state / "documents.json")
     store = Table(uri=str(state / "lance"), table_name="chunks", mode="create")
@@ -335,10 +353,52 @@ def rows_of_ir(_: Path) -> list[tuple[str, float]]:
     return [(record.text, float(record.vector[0])) for record in records]
 
 
-NAMES = {"cocoindex": cocoindex, "dlt": dlt_to_lance, "ir": of_ir, "langchain": langchain, "llamaindex": llamaindex}
+def of_llm(root: Path, state: Path) -> Run:
+    """Set up the embeddings of `llm`, which keeps texts by an id and the hash of their content."""
+    import llm
+    import sqlite_utils
+
+    class Hashed(llm.EmbeddingModel):
+        batch_size = 100
+
+        def __init__(self, name: str) -> None:
+            self.model_id = name
+
+        def embed_batch(self, items: Any) -> Any:
+            return (vector(text, self.model_id) for text in items)
+
+    database = sqlite_utils.Database(state / "llm.db")
+
+    def run(size: int, embedder: str) -> None:
+        collection = llm.Collection("chunks", database, model=Hashed(embedder))
+        files = ((path, enumerate(chunks(path.read_text(), size))) for path in sorted(root.rglob("*.md")))
+        collection.embed_multi(((f"{path}-{i}", text) for path, texts in files for i, text in texts), store=True)
+
+    return run
+
+
+def rows_of_llm(state: Path) -> list[tuple[str, float]]:
+    import llm
+    import sqlite_utils
+
+    rows = sqlite_utils.Database(state / "llm.db")["embeddings"].rows
+    return [(row["content"], llm.decode(row["embedding"])[0]) for row in rows]
+
+
+ROWS = {"ir": rows_of_ir, "llm": rows_of_llm}
+"""Functions of the folder of a tool that keeps no table of Lance."""
+
+NAMES = {
+    "cocoindex": cocoindex,
+    "dlt": dlt_to_lance,
+    "ir": of_ir,
+    "langchain": langchain,
+    "llamaindex": llamaindex,
+    "llm": of_llm,
+}
 
 if __name__ == "__main__":
     name, folder = sys.argv[1], Path(sys.argv[2])
     files = corpus.write(folder, FILES)
-    rows = partial(rows_of_ir if name == "ir" else rows_of_table, folder)
+    rows = partial(ROWS.get(name, rows_of_table), folder)
     print(json.dumps(measured(NAMES[name](files, folder), files, partial(stale_rows, files, rows))))
