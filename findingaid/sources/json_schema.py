@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Any
+from collections import ChainMap
+from collections.abc import Iterator, MutableMapping
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 MAX_PARAMETERS = 200
 MAX_DEPTH = 4
 MAX_CHOICES = 12
 """Limits on number, depth and breadth, since an untrusted schema may refer to itself."""
 
-Schema = Mapping[str, Any]
+T = TypeVar("T")
+
+Schema = MutableMapping[str, Any]
 
 
-def parameter_lines(schema: Schema) -> list[str]:
-    """Return a line per parameter, nested ones by their path: "size.width (integer, required): in pixels"."""
-    return list(islice(_below(schema, schema, "", MAX_DEPTH), MAX_PARAMETERS))
+def parameter_lines(schema: Schema) -> tuple[list[str], bool]:
+    """Return a line per parameter, nested ones by their path: "size.width (integer, required): in pixels".
+
+    Also return whether there are more than MAX_PARAMETERS, which are left out.
+    """
+    lines = list(islice(_below(schema, _resolved(schema, schema), "", MAX_DEPTH), MAX_PARAMETERS + 1))
+    return lines[:MAX_PARAMETERS], len(lines) > MAX_PARAMETERS
 
 
-def _below(root: Schema, schema: Schema, prefix: str, depth: int) -> Iterator[str]:
-    required = schema.get("required")
-    for name, declared in _mapping(schema.get("properties")).items():
+def _below(root: Schema, schema: ChainMap[str, Any], prefix: str, depth: int) -> Iterator[str]:
+    required = [*chain(*_stated(schema, "required", list))]
+    properties = dict(chain(*(each.items() for each in _stated(schema, "properties", dict))))
+    for name, declared in properties.items():
         found = _resolved(root, declared)
-        wanted = isinstance(required, list) and name in required
+        wanted = name in required
         kind = ", ".join(part for part in (_type(root, found, MAX_DEPTH), "required" * wanted) if part)
         said = "; ".join(_said(found, _mapping(declared)))
         yield f"{prefix}{name}" + (f" ({kind})" if kind else "") + (f": {said}" if said else "")
@@ -50,19 +58,33 @@ def _type(root: Schema, schema: Schema, depth: int) -> str:
         return " or ".join(str(one) for one in declared[:MAX_CHOICES])
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(alternatives, list) and depth > 1:
-        kinds = [_type(root, _resolved(root, one), depth - 1) for one in alternatives[:MAX_CHOICES]]
+        kinds = [_type(root, _referred(root, one), depth - 1) for one in alternatives[:MAX_CHOICES]]
         return " or ".join(dict.fromkeys(kind for kind in kinds if kind))
     if declared == "array" and depth > 1 and "items" in schema:
-        return f"array of {_type(root, _resolved(root, schema['items']), depth - 1) or 'any'}"
+        return f"array of {_type(root, _referred(root, schema['items']), depth - 1) or 'any'}"
     return declared if isinstance(declared, str) else ""
 
 
-def _object(root: Schema, schema: Schema) -> Schema:
+def _object(root: Schema, schema: ChainMap[str, Any]) -> ChainMap[str, Any]:
     """Return the schema with a parameter's nested properties: its own, or that of an array's elements."""
     return _resolved(root, schema["items"]) if "items" in schema else schema
 
 
-def _resolved(root: Schema, schema: Any) -> Schema:
+def _resolved(root: Schema, schema: Any) -> ChainMap[str, Any]:
+    """Return what a schema refers to, before what the parts of its `allOf` state; theirs is not looked at."""
+    found = _referred(root, schema)
+    parts = found.get("allOf")
+    return ChainMap(
+        found, *(_referred(root, part) for part in (parts[:MAX_CHOICES] if isinstance(parts, list) else ()))
+    )
+
+
+def _stated(schema: ChainMap[str, Any], key: str, kind: type[T]) -> list[T]:
+    """Return every value of a kind that a schema and the parts of its `allOf` have for a key."""
+    return [each[key] for each in (*schema.maps[1:], schema.maps[0]) if isinstance(each.get(key), kind)]
+
+
+def _referred(root: Schema, schema: Any) -> Schema:
     """Return a schema, or the one in `$defs` or `definitions` that it refers to; {} for any other reference."""
     reference = _mapping(schema).get("$ref")
     if not isinstance(reference, str):

@@ -15,9 +15,9 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.identity.hashes import content_hash, payload_bytes
-from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.model import Artifact, Discovery, Failure, Listing, Note
 from findingaid.registry import ConfigPath, checked, one_line
-from findingaid.sources.json_schema import parameter_lines
+from findingaid.sources.json_schema import MAX_PARAMETERS, parameter_lines
 from findingaid.sources.mcp_servers import SHOWN, UNSEEN, Answer, Server, ServerProblem, list_server_tools
 from findingaid.sources.records import require_size
 from findingaid.text.titles import as_title
@@ -180,7 +180,8 @@ def _hold(server: str, answer: Answer) -> _Held:
 
 
 def _artifact(artifact_id: str, server: str, tool: Tool) -> Artifact:
-    lines = [" ".join(line.split()) for line in parameter_lines(tool.input_schema)]
+    found, more = parameter_lines(tool.input_schema)
+    lines = [" ".join(line.split()) for line in found]
     described = UNSEEN.sub("", tool.description or "").strip()
     # Measured on MetaTool: a name split into words is found better than the name as written. Parameters beside a
     # description make a tool harder to find.
@@ -206,4 +207,5 @@ def _artifact(artifact_id: str, server: str, tool: Tool) -> Artifact:
         "idempotent": hints.idempotent_hint if hints else None,
         "open_world": hints.open_world_hint if hints else None,
     }
-    return Artifact(artifact_id, raw, metadata)
+    notes = [Note("left_out", f"parameters beyond the first {MAX_PARAMETERS}, not read")] if more else []
+    return Artifact(artifact_id, raw, metadata, notes)

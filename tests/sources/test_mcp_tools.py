@@ -502,19 +502,25 @@ def test_a_description_over_the_limit_fails_alone_and_names_the_setting(tmp_path
         ({"properties": {"a": {"properties": {"b": {}}}}, "required": ["a"]}, ["a (required)", "a.b"]),
         ({"properties": {"a": True, "b": None, "c": {"type": 3, "enum": 3, "items": 3}}}, ["a", "b", "c"]),
         ({"properties": [], "required": 3, "$defs": 3}, []),
+        ({"allOf": [{"$ref": "#/$defs/B"}, {"properties": {"c": {}}, "required": ["c"]}], "properties": {"a": {}},
+          "$defs": {"B": {"properties": {"b": {"type": "string"}}}}}, ["b (string)", "c (required)", "a"]),
+        ({"properties": {"a": {"allOf": [{"$ref": "#/$defs/B"}], "default": "x", "description": "how"}},
+          "$defs": {"B": {"type": "string", "enum": ["x", "y"]}}}, ["a (string): how; one of x, y; default x"]),
+        ({"properties": {"a": {"allOf": [3, {"properties": 3}]}}, "allOf": {}}, ["a"]),
         ({}, []),
     ],
 )  # fmt: skip
 def test_a_schema_is_a_line_a_parameter_whatever_it_holds(schema: dict[str, Any], lines: list[str]) -> None:
-    assert parameter_lines(schema) == lines
+    assert parameter_lines(schema) == (lines, False)
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     choices = [{"$ref": "#/$defs/A"}] * 1000
     schema = {"properties": {f"p{n}": {"$ref": "#/$defs/A"} for n in range(1000)}}
-    schema["$defs"] = {"A": {"anyOf": choices, **schema}}
+    schema["$defs"] = {"A": {"anyOf": choices, "allOf": choices, **schema}}
 
-    assert len(parameter_lines(schema)) == MAX_PARAMETERS
+    lines, more = parameter_lines(schema)
+    assert (len(lines), more) == (MAX_PARAMETERS, True)
 
 
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
