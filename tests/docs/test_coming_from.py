@@ -268,7 +268,7 @@ def test_chunked_and_whole_text_have_irs_parameters() -> None:
     assert (skill.kind, "How." in skill.text) == ("capability", False)
 
 
-@shows("`Package` | `chunk_size", "`Package` | surfaces", "`Package` | `owner`")
+@shows("`Package` | `chunk_size")
 def test_a_package_has_its_description_first_its_readme_and_its_dependencies_last() -> None:
     raw = {"name": "p", "description": "d", "readme": "Read. " * 80, "deps": ["numpy"], "owner": "ours"}
     strategy = Package(chunk_size=200, overlap=20, embed_deps=True, deps_template="{name} needs {deps}")
@@ -282,7 +282,7 @@ def test_a_package_has_its_description_first_its_readme_and_its_dependencies_las
     assert plan.filter_fields["owner"] == "ours"
 
 
-@shows("`ClaudeTurn` | `include_full", "`ClaudeTurn` | `session_id`")
+@shows("`ClaudeTurn` | `include_full")
 def test_a_turn_has_irs_surfaces_and_filter_fields(make_aid: MakeAid) -> None:
     turn = {"user_prompt": "Why?", "assistant_summary": "So.", "assistant_full": "Hm. So.", "session_id": "s",
             "session_title": "t", "project": "p", "cwd": "/", "git_branch": "main", "timestamp": "2026-01-02T03:04:05Z",
