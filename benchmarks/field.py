@@ -1,4 +1,4 @@
-"""Situations that users of such programs reported, tried on findingaid and the tools of `benchmarks.others`.
+"""Situations, half of them reported by users of such programs, on findingaid and the tools of `benchmarks.others`.
 
     python -m benchmarks.field OTHERS/bin/python
 
