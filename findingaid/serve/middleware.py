@@ -100,7 +100,7 @@ class Rules:
         UnauthorizedError where a token is needed, and what `ResourceServer.caller` raises.
         """
         token = bearer_token(headers)
-        hashed = hashlib.sha256(token.encode()).hexdigest()
+        hashed = hashlib.sha256(token.encode()).hexdigest() if token else ""
         if hashed in self.callers:
             return self.callers[hashed]
         if path in self.open_paths or not self.locked:

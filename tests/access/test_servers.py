@@ -73,6 +73,14 @@ NO_TOKENS: list[dict[str, str]] = [
 ]
 
 
+def test_a_request_without_a_token_is_nobodys_whatever_the_hash_of_nothing_names(aid: FindingAid) -> None:
+    """As where the variable was empty of which the hash was taken."""
+    of_nothing = [{**CALLERS[0], "token_sha256": hashlib.sha256(b"").hexdigest()}]
+    with served(Session.of(aid), callers=of_nothing) as address:
+        refused = [post(address, "status", {}, **headers).status_code for headers in ({}, {"authorization": "Bearer"})]
+    assert refused == [401, 401]
+
+
 def test_a_token_that_names_nobody_reads_what_is_public(aid: FindingAid) -> None:
     with served(Session.of(aid), "common", callers=CALLERS) as address:
         assert found(address, "common") == {*OPEN}
