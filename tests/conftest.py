@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +64,16 @@ def pytest_collection_finish() -> None:
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FINDINGAID_CONFIG", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_of_other_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Unload what a test imported from its folder: ids count a loaded module, and tests run in any order."""
+    before, folder = set(sys.modules), str(tmp_path_factory.getbasetemp())
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
+            del sys.modules[name]
 
 
 def three_documents() -> MemorySource:
