@@ -59,11 +59,15 @@ SCORE = re.compile(r"(?<=  )0\.\d{3}(?=  )")
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example, not indexed yet. Its files are settled, so that the second run reads none of them."""
-    folder = tmp_path_factory.mktemp("archive") / "collections"
-    shutil.copytree(COLLECTIONS, folder, ignore=shutil.ignore_patterns(".findingaid"))
+    return not_indexed(tmp_path_factory.mktemp("archive"))
+
+
+def not_indexed(folder: Path) -> Path:
+    """Return a copy of the example that is not indexed. Its files are settled, so that a second run reads none."""
+    copied = folder / "collections"
+    shutil.copytree(COLLECTIONS, copied, ignore=shutil.ignore_patterns(".findingaid"))
     time.sleep(files.RACY_NANOSECONDS / 1e9)
-    return folder
+    return copied
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +94,8 @@ def timeless(shown: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_transcript_is_what_the_commands_print() -> None:
+def test_the_transcript_is_what_the_commands_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(not_indexed(tmp_path))
     transcript = "".join(BLOCK.findall(Path("README.md").read_text()))
 
     printed = [(command, run(command)) for command in commands(transcript)]
