@@ -44,7 +44,7 @@ class CorpusPlan:
     `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
     accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named. `notes` are lines
     of the source for the report. `waiting` are artifacts that failed before and are not tried again in this run, see
-    `findingaid.indexing.retries`. `listed` is all that the source lists.
+    `findingaid.indexing.retries`. `listed` is all that the source lists. `recipe_id` is what they were compared with.
     """
 
     corpus: str
@@ -60,6 +60,7 @@ class CorpusPlan:
     notes: Sequence[str] = ()
     waiting: Sequence[Failure] = ()
     listed: Sequence[Listing] = ()
+    recipe_id: str = ""
 
     def only(self, artifact_ids: Collection[str]) -> CorpusPlan:
         """Return the part of the plan that concerns these artifacts, named in either Unicode form."""
@@ -178,6 +179,7 @@ def plan_corpus(
         notes=[*discovery.notes, *([KEPT.format(len(gone) - len(deleted), brief(kept))] if kept else [])],
         waiting=list(untried.values()),
         listed=discovery.listings,
+        recipe_id=recipe_id,
     )
 
 

@@ -64,6 +64,8 @@ ID_BYTES = 4096
 
 RETRACTED = "{} artifacts left the index, such as {}: who may read them by now is not known"
 
+CHANGED = "the configuration was changed while the run was at work: the next run does the rest"
+
 UNSETTLED = "the source is being written: nothing is deleted until a later run"
 
 ProgressOf = Callable[[str], Progress]
@@ -265,6 +267,8 @@ class Run:
         Removes the records of artifacts that are skipped now. Raises SourceShrunkError if these are suspiciously many.
         """
         indexer = self.indexer(plan.corpus)
+        if not plan.partial and plan.recipe_id != indexer.recipe.id:  # in Dagster, each step may load it anew
+            plan = replace(plan, partial=True, notes=[*plan.notes, CHANGED])
         newly_skipped = [artifact_id for report in reports for artifact_id in report.newly_skipped]
         if newly_skipped:
             if not plan.allow_loss:

@@ -13,6 +13,7 @@ from findingaid.claims.nodes import ExtractiveNodes
 from findingaid.corpus import Claiming
 from findingaid.errors import DecomposeError
 from findingaid.indexing.options import BuildOptions
+from findingaid.indexing.run import CHANGED
 from findingaid.model import Discovery, Stage
 from findingaid.sources.access import AccessRule, AccessRules
 from findingaid.strategies.chunked import Chunked
@@ -221,6 +222,24 @@ def test_what_cannot_be_read_under_new_rules_leaves_the_index(make_aid: Any, sou
     aid.index()
     assert ids(aid.as_caller(groups=["group:staff"])) == ALL
     assert aid.verify() == []
+
+
+def test_rules_that_change_during_a_run_leave_the_rest_to_the_next(make_aid: Any, source: MemorySource) -> None:
+    """Each step of a job in Dagster may load the configuration anew."""
+    make_aid(access=OPEN).index()
+    source.payloads["vector.md"] += "More."
+    plan = make_aid(access=OPEN).open_run().plan("docs")
+    aid = make_aid(access=rules(ledger="group:staff", vector="public", reader="public"))
+    run = aid.open_run()
+    run.begin(plan)
+
+    report = run.finish_corpus(plan, [run.indexer("docs").build(batch) for batch in plan.batches()])
+
+    assert run.close(["docs"]).visible
+    assert (report.deleted, report.waits) == (0, [CHANGED])
+    assert ids(aid.as_caller()) == ALL
+    assert not aid.index().corpora["docs"].waits
+    assert ids(aid.as_caller()) == ["reader.md", "vector.md"]
 
 
 def test_what_cannot_be_cut_with_new_readers_leaves_the_index(make_aid: Any, source: MemorySource) -> None:
