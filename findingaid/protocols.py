@@ -51,8 +51,8 @@ class Access(Protocol):
     def readers(self, artifact: Artifact) -> tuple[str, Note | None]:
         """Return who may read an artifact, see `findingaid.access.readers_text`, and the reason if nobody may."""
 
-    def explain(self, artifact_id: str) -> Iterable[str]:
-        """Return a line for each rule that decides who may read an artifact."""
+    def explain(self, artifact_id: str, by_source: Sequence[str]) -> Iterable[str]:
+        """Return a line for each rule that decides who may read an artifact, after those of its source."""
 
     def unused(self, artifact_ids: Collection[str]) -> Sequence[str]:
         """Return a line for each rule that decides about none of these artifacts."""
@@ -80,6 +80,14 @@ class StatSource(Source, Protocol):
         Raises SourceError if that cannot be known, for example because the whole source is out of reach, and
         NotImplementedError if it has no such request.
         """
+
+
+@runtime_checkable
+class AccessSource(Source, Protocol):
+    """A source that can say why it names the readers of an artifact that it names."""
+
+    def explain_access(self, artifact_id: str) -> list[str]:
+        """Return a line for each thing that decides who may read it; [] if the source does not say who may."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from findingaid.config.loading import environment, find_file, read_settings
-from findingaid.config.settings import MERGE
+from findingaid.text.strict_yaml import MERGE
 
 DEFAULT = "default"
 

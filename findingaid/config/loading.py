@@ -13,10 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from findingaid.config.budget_check import check_budget
 from findingaid.config.building import Config
-from findingaid.config.settings import Settings, _require_no_nul, _yaml
+from findingaid.config.settings import Settings, _require_no_nul
 from findingaid.errors import ConfigError, brief
 from findingaid.identity.inputs import read_input
 from findingaid.registry import UNSHOWN, one_line
+from findingaid.text.strict_yaml import parse_yaml
 
 LOGGER = logging.getLogger("findingaid")
 
@@ -113,7 +114,7 @@ def parse_part(text: str, where: str) -> Any:
 
 def _read(file: Path, text: str | None) -> dict[str, Any]:
     try:
-        settings = _yaml(read_input(file) if text is None else text)
+        settings = parse_yaml(read_input(file) if text is None else text)
     except FileNotFoundError:
         raise ConfigError(
             f"no configuration at {file}: create one with `findingaid init`, or name another file by --config or"
@@ -172,7 +173,7 @@ def _value(key: str, text: str, where: str) -> Any:
     if last == "api_key" or not UNSHOWN.isdisjoint(folders):
         return text
     try:
-        return _yaml(text)
+        return parse_yaml(text)
     except ValueError as error:
         reason = " ".join(str(error).partition(": not YAML: ")[2].split())
         said = "this is not YAML" if last in UNSHOWN else f"{brief(text)} is not YAML: {reason}"

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -33,7 +32,7 @@ from findingaid.claims.eligible import BY_DEFAULT, GATED, ReviewPolicy, Trusting
 from findingaid.claims.model import Tier
 from findingaid.corpus import URL_FIELDS
 from findingaid.embedding.tokens import EMBEDDER
-from findingaid.errors import ConfigError, QueryError, brief
+from findingaid.errors import ConfigError, QueryError
 from findingaid.metrics import measure_name
 from findingaid.model import SYNOPSIS
 from findingaid.query.search.components import Blend
@@ -43,7 +42,6 @@ from findingaid.text.analyzer import Language, Lexical
 
 T = TypeVar("T")
 
-MERGE = "tag:yaml.org,2002:merge"
 """Tag of YAML's merge key `<<`, which includes the keys of other mappings."""
 
 
@@ -607,34 +605,3 @@ def _require_no_nul(value: object, where: str) -> None:
     if isinstance(value, list):
         for within in value:
             _require_no_nul(within, where)
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML loader that rejects duplicate keys in a mapping; otherwise the last one would silently win."""
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        node = super().compose_mapping_node(anchor)
-        lines: dict[object, int] = {}
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
-            if before := lines.get((key.tag, key.value)):
-                raise yaml.MarkedYAMLError(
-                    problem=f"{brief(key.value)} is a duplicate key, first at line {before}: remove one",
-                    problem_mark=key.start_mark,
-                )
-            lines[key.tag, key.value] = key.start_mark.line + 1
-        return node
-
-
-def _yaml(text: str) -> Any:
-    """Parse YAML. Raises ValueError with the line of the error."""
-    try:
-        return yaml.load(text, _Loader)  # noqa: S506  # a safe loader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise ValueError(
-            f"{f' line {mark.line + 1}' if mark else ''}: not YAML: {getattr(error, 'problem', error)}"
-        ) from None
-    except RecursionError:
-        raise ValueError(": not YAML: nested too deep") from None
-    except ValueError as error:  # an invalid date or number
-        raise ValueError(f": not YAML: {error}") from None

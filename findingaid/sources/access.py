@@ -97,11 +97,15 @@ class AccessRules:
             return NOBODY, Note(UNREADABLE, "nobody may read it: its source names no reader")
         return readers_text(allowed, [*own, *denied]), None
 
-    def explain(self, artifact_id: str) -> Iterator[str]:
-        """Yield a line for each rule that matches an artifact, the one that says who may read it first."""
+    def explain(self, artifact_id: str, by_source: Sequence[str] = ()) -> Iterator[str]:
+        """Yield a line for each rule that matches an artifact, the one that says who may read it first.
+
+        The lines `by_source`, if there are any, take the place of that one.
+        """
+        yield from by_source
         matching = [(number, rule) for number, rule in enumerate(self.rules, 1) if rule.matches(artifact_id)]
         deciding = next((place for place in reversed(matching) if place[1].allows), None)
-        if deciding:
+        if deciding and not by_source:
             number, rule = deciding
             said = [*rule.readers, *([f"those in its field {rule.field!r}"] if rule.field else [])]
             yield f"rule {number} ({rule.match}): {', '.join(said)} may read it"

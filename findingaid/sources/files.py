@@ -16,10 +16,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Literal
 
-from findingaid.errors import ReadError, SkippedError, SourceError
-from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
+from findingaid.identity.hashes import content_hash
+from findingaid.model import Artifact, Discovery, Failure, Listing, Note
 from findingaid.registry import checked
 from findingaid.sources import documents
+from findingaid.sources.access import UNREADABLE
+from findingaid.sources.access_files import FolderAccess
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
 from findingaid.sources.documents import ATTACHED, GZIP
 from findingaid.sources.limits import ListingLimits
@@ -72,7 +75,8 @@ class Files:
     Hidden files and folders are left out unless `hidden`; a file over `max_bytes` becomes a failed artifact. A file
     that is not text, and that no converter is for, is skipped, or becomes a failed artifact if `unreadable` is fail.
     With `ocr`, the text of scanned pages and pictures is recognized; a picture without text is skipped.
-    `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`.
+    `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`. Files that are called
+    `access_file` say who may read what is below their folder, see `FolderAccess`; they are no artifacts.
     """
 
     root: ConfigRoot
@@ -83,8 +87,12 @@ class Files:
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     unreadable: Literal["skip", "fail"] = "skip"
     ocr: bool = False
+    access_file: str | None = None
 
     def __post_init__(self) -> None:
+        name = self.access_file
+        if name is not None and (name in {"", os.curdir, os.pardir} or os.path.basename(name) != name):
+            raise ConfigError(f"access_file: {brief(name)} is no file name: give one, such as ACCESS.yaml")
         object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
         for name, patterns in (("include", self.include), ("exclude", self.exclude)):
             for pattern in patterns if patterns != EVERYTHING else ():
@@ -103,8 +111,11 @@ class Files:
         """Return the location of a path below the root, for display."""
         if isinstance(self.root, Address):
             return f"{self.root.shown.rstrip('/')}/{path}"
-        file = next((above for above in containers_of(path) if (self._local / above).is_file()), path)
-        return str(self._local / file)
+        return str(self._local / self._holder(path))
+
+    def _holder(self, path: str) -> str:
+        """Return the local file that holds a part of a mail or mailbox; for any other path the path itself."""
+        return next((above for above in containers_of(path) if (self._local / above).is_file()), path)
 
     def below(self, folder: str) -> tuple[Files, str]:
         """Return a source of all files in a folder below the root, and the prefix that its paths have.
@@ -125,7 +136,8 @@ class Files:
         found = self._with_parts(self._discover())
         failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
-        listings = [*map(self._to_convert, found.listings), *skipped]
+        known = dict[str, FolderAccess]()
+        listings = [*(self._to_convert(self._with_access(x, known)) for x in found.listings), *skipped]
         return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
 
     def _discover(self) -> Discovery:
@@ -133,6 +145,8 @@ class Files:
             raise SourceError("source.ocr: needs rapidocr: pip install 'findingaid[ocr]'")
         self.__dict__.pop("_included", None)  # which know the patterns that matched nothing
         self.__dict__.pop("_excluded", None)
+        if self._remote and self.access_file:
+            raise SourceError("source.access_file: only a local folder has such files")
         if self._remote:
             own = [place for path in self._own if (place := _place_in(self.root, path))]
 
@@ -249,7 +263,7 @@ class Files:
             return found and self._to_convert(found)
         try:
             if part := self._part(artifact_id):
-                return self._to_convert(part[1].listing(artifact_id))
+                return self._to_convert(self._with_access(part[1].listing(artifact_id), {}))
             stat_result = os.stat(os.path.join(self._real_root, real_below(self._real_root, artifact_id)))
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError) and self._local.is_dir():
@@ -259,10 +273,38 @@ class Files:
             if error.kind == "missing" and self._local.is_dir():
                 return None
             raise SourceError(f"source.root: {artifact_id}: {error}") from error
-        if not stat.S_ISREG(stat_result.st_mode):
+        if not stat.S_ISREG(stat_result.st_mode) or self._is_access_file(artifact_id):
             return None
         changed = max(stat_result.st_mtime, stat_result.st_ctime)
-        return replace(self._to_convert(_listing(artifact_id, stat_result, time.time_ns())), changed=changed)
+        listing = self._with_access(_listing(artifact_id, stat_result, time.time_ns()), {})
+        return replace(self._to_convert(listing), changed=changed)
+
+    def _is_access_file(self, path: str) -> bool:
+        return bool(self.access_file) and os.path.basename(path) == self.access_file
+
+    def _with_access(self, listing: Listing, known: dict[str, FolderAccess]) -> Listing:
+        """Return a listing whose stamp also changes with the readers that access files name."""
+        access = self._access(listing.artifact_id, known)
+        if access.of_artifact is None:
+            return listing
+        said = content_hash(access.of_artifact, access.wrong)[:12]
+        return replace(listing, stamp=f"{said}:{listing.stamp}")
+
+    def explain_access(self, artifact_id: str) -> list[str]:
+        """Return the lines of access files that decide who may read a file; [] if none does."""
+        self.resolve()
+        access = self._access(artifact_id, {})
+        return [access.wrong] if access.wrong else [*access.allowing, *access.denying]
+
+    def _access(self, artifact_id: str, known: dict[str, FolderAccess]) -> FolderAccess:
+        """Return what access files say of an artifact, by the real place of its file. `known` is that of folders."""
+        if not self.access_file:
+            return FolderAccess()
+        try:
+            real = real_below(self._real_root, self._holder(artifact_id))
+        except (OSError, ReadError) as error:
+            return FolderAccess(wrong=f"{artifact_id}: {getattr(error, 'strerror', None) or error}")
+        return FolderAccess.of(self._real_root, os.path.dirname(real), self.access_file, known)
 
     def _to_convert(self, listing: Listing) -> Listing:
         """Return a listing whose stamp also changes with the converter of this type of document.
@@ -305,7 +347,9 @@ class Files:
             metadata["parent"] = artifact_id.rpartition("/")[0]
         elif is_mail(artifact_id) and not self._remote and attached_to(payload, self.max_bytes):
             notes = [note for note in notes if note.words != ATTACHED]  # they are artifacts of their own
-        return Artifact(artifact_id, text, metadata, (*notes, *also))
+        access = self._access(artifact_id, {})
+        wrong = [Note(UNREADABLE, access.wrong)] if access.wrong else []
+        return Artifact(artifact_id, text, metadata, (*notes, *also, *wrong), access.of_artifact)
 
     def payload(self, artifact_id: str) -> bytes:
         """Return a file's bytes.
@@ -376,7 +420,7 @@ class Files:
     def _selects(self, path: str) -> bool:
         """Check whether a path is included and not excluded, without patterns where there are none to match."""
         included = self.include == EVERYTHING or self._included.match(path)
-        return not (self.exclude and self._excluded.match(path)) and included
+        return not (self.exclude and self._excluded.match(path)) and included and not self._is_access_file(path)
 
     @cached_property
     def _included(self) -> Patterns:

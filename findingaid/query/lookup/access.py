@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from findingaid.corpus import Corpus
+from findingaid.protocols import AccessSource
 from findingaid.query.lookup.artifact import read_artifact
 from findingaid.query.search.reader import Reader
 from findingaid.store.permitted import READERS
@@ -36,6 +37,8 @@ def read_access(reader: Reader, corpora: Mapping[str, Corpus], wanted: str, with
     view = read_artifact(reader, wanted, within)
     of = of_artifacts([(view.corpus, view.artifact_id)])
     readers: str = reader.beside("artifacts").to_table(columns=[READERS], filter=of)[READERS][0].as_py()
-    rules = access.explain(view.artifact_id) if (access := corpora[view.corpus].access) else ()
+    corpus = corpora[view.corpus]
+    by_source = corpus.source.explain_access(view.artifact_id) if isinstance(corpus.source, AccessSource) else []
+    rules = corpus.access.explain(view.artifact_id, by_source) if corpus.access else ()
     notes = [str(note) for note in view.notes if note.kind == "access"]
     return AccessView(view.corpus, view.artifact_id, readers, list(rules), notes)
