@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from hashlib import sha256
 from string import Formatter
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
@@ -381,6 +382,8 @@ class CallerSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_somebody(self) -> Self:
+        if self.token_sha256 == sha256(b"").hexdigest():
+            raise ValueError("token_sha256 is the hash of nothing: was the variable empty?")
         try:
             _ = self.caller
         except QueryError as error:

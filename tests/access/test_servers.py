@@ -73,10 +73,8 @@ NO_TOKENS: list[dict[str, str]] = [
 ]
 
 
-def test_a_request_without_a_token_is_nobodys_whatever_the_hash_of_nothing_names(aid: FindingAid) -> None:
-    """As where the variable was empty of which the hash was taken."""
-    of_nothing = [{**CALLERS[0], "token_sha256": hashlib.sha256(b"").hexdigest()}]
-    with served(Session.of(aid), callers=of_nothing) as address:
+def test_a_request_without_a_token_is_nobodys_where_an_empty_one_is_set(aid: FindingAid) -> None:
+    with served(Session.of(aid), "", callers=CALLERS) as address:
         refused = [post(address, "status", {}, **headers).status_code for headers in ({}, {"authorization": "Bearer"})]
     assert refused == [401, 401]
 
@@ -247,6 +245,7 @@ TWICE = f'{{token_sha256: "{"0" * 64}", user: "user:ann"}}'
         ("corpora.docs.access", '[{match: "!a", readers: [public]}]', "excludes"),
         ("corpora.docs.access", '[{match: "a", reader: [public]}]', "reader"),
         ("serve.callers", '[{token_sha256: "abc", user: "user:ann"}]', "token_sha256"),
+        ("serve.callers", f'[{{token_sha256: "{hashlib.sha256(b"").hexdigest()}"}}]', "is the hash of nothing"),
         ("serve.callers", f"[{TWICE}, {TWICE}]", "have the same token_sha256"),
         ("serve.callers", f'[{{token_sha256: "{"0" * 64}", user: "group:ann"}}]', "is not of the form user:NAME"),
     ],
