@@ -159,9 +159,12 @@ class Tables:
         for tries_left in reversed(range(READS)):
             try:
                 with self.storage_errors():
-                    return lance.dataset(
+                    found = lance.dataset(
                         self.path(table), version=version, storage_options=self.options or None, session=self._session
                     )
+                if not found.version:  # Lance reads a manifest of zeros, as power cuts leave them, as an empty one
+                    raise ValueError("its manifest is empty")
+                return found
             except (ValueError, OSError, RuntimeError) as error:
                 dropped = isinstance(error, ValueError) and MANIFEST in str(error) and not isinstance(version, int)
                 if not (dropped and tries_left):

@@ -41,6 +41,11 @@ def cut_manifest(folder: Path) -> None:
         path.write_bytes(path.read_bytes()[:10])
 
 
+def zero_manifest(folder: Path) -> None:
+    path = min((folder / "_versions").glob("*.manifest"))
+    path.write_bytes(bytes(path.stat().st_size))
+
+
 @pytest.mark.parametrize(
     ("table", "harm"),
     [
@@ -49,6 +54,8 @@ def cut_manifest(folder: Path) -> None:
         ("ledger", cut_manifest),
         ("records", lose),
         ("records", cut_data),
+        ("records", zero_manifest),
+        ("synopses", zero_manifest),
     ],
 )
 def test_a_harmed_table_is_noticed_and_healed(
