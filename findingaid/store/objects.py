@@ -122,6 +122,10 @@ class Objects:
 
         self._session = LanceFileSession(uri, storage_options=dict(options) or None)
 
+    def names(self, folder: str) -> list[str]:
+        """Return the names of all objects below a folder, without the path."""
+        return [name.rpartition("/")[2] for name in self._session.list(folder)]
+
     def set_aside(self, folder: str, table: str) -> None:
         """Move a damaged table to a new name. Nothing is deleted before the copy is complete."""
         taken = sum(name.startswith(f"{table}{ASIDE}") for name in self._folders())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from findingaid.store import schemas
 from findingaid.store.objects import ASIDE
 from findingaid.store.store import Store
 from findingaid.store.tables import NOT_THERE
+from findingaid.store.tags import drop_damaged_tags, read_tags
 
 if TYPE_CHECKING:
     import lance
@@ -39,6 +41,7 @@ def prepare(
     """
     wanted = store.schemas(dim)
     with store.lock():
+        mended = [table for table in ("records", *schemas.OF_RECORDS) if _mend_tags(store, table)]
         states = inspect(store, dim)
         lost = {table for table, state in states.items() if state == "lost"}
         fresh = lost == set(store.tables)
@@ -61,7 +64,23 @@ def prepare(
         [] if fresh else [f"table {table} was {state} and was rebuilt" for table, state in store.unusable.items()]
     )
     store.unusable.clear()
-    return repaired
+    return [*(f"a damaged tag of table {table} was removed" for table in mended), *repaired]
+
+
+def _mend_tags(store: Store, table: str) -> bool:
+    """Remove the damaged tags of a table, and return whether there were any: a power cut leaves files of zeros."""
+    try:
+        dataset = store.dataset(table)
+    except StoreError:
+        return False
+    try:
+        with store.storage_errors():
+            read_tags(dataset)
+    except StoreError:
+        names = [name.removesuffix(".json") for name in store.objects().names(f"{table}.lance/_refs/tags")]
+        store.change(table, partial(drop_damaged_tags, names=names))
+        return True
+    return False
 
 
 def _require_kept(store: Store, table: str, schema: pa.Schema, allow_loss: bool) -> None:

@@ -162,13 +162,14 @@ class Tables:
                     found = lance.dataset(
                         self.path(table), version=version, storage_options=self.options or None, session=self._session
                     )
-                if not found.version:  # Lance reads a manifest of zeros, as power cuts leave them, as an empty one
-                    raise ValueError("its manifest is empty")
-                return found
             except (ValueError, OSError, RuntimeError) as error:
                 dropped = isinstance(error, ValueError) and MANIFEST in str(error) and not isinstance(version, int)
                 if not (dropped and tries_left):
                     raise StoreError(f"table {table} of {self.uri} cannot be opened: {self.said(error)}") from None
+            else:
+                if not found.version:  # Lance reads a manifest of zeros, as power cuts leave them, as an empty one
+                    raise StoreError(f"table {table} of {self.uri} cannot be opened: its manifest is empty")
+                return found
         raise AssertionError
 
     def rows(self, table: str, columns: Sequence[str], where: str | None = None) -> pa.Table:
@@ -332,7 +333,7 @@ class Tables:
             yield
 
     def objects(self) -> Objects:
-        """Return the objects of a remote store."""
+        """Return the objects of the store."""
         return Objects(self.uri, self.options)
 
     def require_folder(self) -> None:

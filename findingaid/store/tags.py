@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from findingaid.errors import StoreError
 
 if TYPE_CHECKING:
     import lance
@@ -24,18 +27,40 @@ BELONGS_TO = "records-"
 ATTEMPTS = 20
 
 
+DAMAGED = "LanceError(Arrow)"
+"""Mark of Lance's error for a tag that is no JSON."""
+
+
 def read_tags(dataset: lance.LanceDataset) -> dict[str, Tag]:
-    """Return the tags of a table by name, also while another run removes some.
+    """Return the tags of a table by name, also while another run removes some. Raises StoreError for a damaged one.
 
     Lance reads each tag after listing their names, and fails if one was removed between.
     """
-    for _ in range(ATTEMPTS - 1):
+    for tries_left in reversed(range(ATTEMPTS)):
         try:
             return dataset.tags.list()
-        except ValueError as error:
-            if "not found" not in str(error).lower():
+        except (ValueError, RuntimeError) as error:
+            if DAMAGED in str(error):
+                raise StoreError(f"a tag of {dataset.uri} is damaged: run `findingaid index`") from None
+            if not tries_left or "not found" not in str(error).lower():
                 raise
-    return dataset.tags.list()
+    raise AssertionError
+
+
+def drop_damaged_tags(dataset: lance.LanceDataset, names: Iterable[str]) -> None:
+    """Remove the tags among `names` that cannot be read, for the next publish to set them anew.
+
+    What a rollback withdrew stays withdrawn.
+    """
+    for name in names:
+        try:
+            dataset.tags.get_version(name)
+        except OSError as error:
+            if DAMAGED not in str(error):
+                raise
+            dataset.tags.delete(name)
+            if name == ROLLED_BACK:
+                dataset.tags.create(name, dataset.version)
 
 
 def published_mark(records: lance.LanceDataset) -> object:

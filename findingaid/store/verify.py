@@ -52,14 +52,15 @@ def verify(store: Store, dim: int) -> list[str]:
     if broken:
         return broken
     found: list[str] = []
-    damaged: list[str] = []
+    others: list[str] = []
+    damaged = [*_unreadable(store)]
     to_rebuild = (f"{problem}: {REBUILD}" for problem in chain(_records(store, dim), _altered(store), _readers(store)))
     for problems in (_ledger(store), to_rebuild, _published(store), _searched(store)):
         try:
             found += problems
         except StoreError as error:  # in a table's rows, or in a file outside of its own
-            damaged.append(str(error))
-    return found + (damaged and ([*_unreadable(store)] or damaged))
+            others.append(str(error))
+    return found + (damaged or [*dict.fromkeys(others)])
 
 
 def _cure(table: str, before: str = "") -> str:
@@ -247,9 +248,12 @@ def _asking(records: lance.LanceDataset, columns: Sequence[str]) -> dict[str, An
 
 def _published(store: Store) -> Iterator[str]:
     publisher = Publisher(store)
-    if publisher.served() is None:
+    if publisher.withdrawn():
+        if not publisher.whole():
+            yield "the version that a rollback serves is not whole: run `findingaid publish` to serve the newest"
+    elif publisher.served() is None:
         yield "nothing is published: run `findingaid index`"
-    elif not publisher.current() and not publisher.withdrawn():
+    elif not publisher.current():
         yield "the newest records are not published: run `findingaid index`"
 
 

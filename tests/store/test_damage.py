@@ -14,7 +14,7 @@ import pytest
 from findingaid import FindingAid, QueryError, StoreError, TornError
 from findingaid.indexing import pipeline, writer
 from findingaid.reports import NO_CALLS
-from findingaid.store import Store, lexical, repair, upkeep
+from findingaid.store import Publisher, Store, lexical, repair, upkeep
 from findingaid.store.skipped import skipped_rows
 from findingaid.store.verify import REBUILD
 from findingaid.testing import MemorySource
@@ -72,6 +72,48 @@ def test_a_harmed_table_is_noticed_and_healed(
     assert report.ok
     assert docs(report).calls == NO_CALLS
     assert records(make_aid()) == before
+    assert make_aid().verify() == []
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+@pytest.mark.parametrize("content", [b"", bytes(100), b'{"version": 1, "bra'])
+def test_tags_that_a_power_cut_left_are_named_and_set_anew(
+    indexed: FindingAid, make_aid: Callable[..., FindingAid], tmp_path: Path, content: bytes, rolled_back: bool
+) -> None:
+    before = records(make_aid())
+    tags = [*(tmp_path / "index").glob("*.lance/_refs/tags/*.json")]
+    if rolled_back:
+        Publisher(indexed.store).hold()
+        tags = [*(tmp_path / "index" / "records.lance" / "_refs" / "tags").glob("rolled-back.json")]
+    for tag in tags:
+        tag.write_bytes(content)
+
+    noticed = make_aid().verify()
+    report = make_aid().index()
+
+    assert tags
+    assert noticed == [f"a tag of {tmp_path}/index/records.lance is damaged: run `findingaid index`"]
+    assert "a damaged tag of table records was removed" in report.repaired
+    assert records(make_aid()) == before
+    assert make_aid().verify() == []
+    assert (Publisher(indexed.store).rolled_back() is not None) == rolled_back
+
+
+@pytest.mark.usefixtures("indexed")
+def test_rows_of_a_cache_that_cannot_be_read_are_named_with_what_heals_them(
+    make_aid: Callable[..., FindingAid], tmp_path: Path
+) -> None:
+    cache = tmp_path / "index" / "embeddings.lance"
+    for path in (cache / "data").iterdir():
+        whole = path.read_bytes()
+        path.write_bytes(bytes(len(whole) // 2) + whole[len(whole) // 2 :])
+
+    (noticed,) = make_aid().verify()
+    shutil.rmtree(cache)
+
+    assert noticed.startswith("table embeddings is damaged")
+    assert noticed.endswith("delete the folder embeddings.lance of the store, and run `findingaid index`")
+    assert make_aid().index().ok
     assert make_aid().verify() == []
 
 
@@ -294,7 +336,7 @@ def test_a_damaged_tag_is_a_problem_and_not_a_traceback(of_one: Cli, tmp_path: P
     cli = of_one
     (tmp_path / "index" / "records.lance" / "_refs" / "tags" / "published.json").write_bytes(b"{")
 
-    for command in (["search", "ledger"], ["versions"], ["status"], ["index"]):
+    for command in (["search", "ledger"], ["versions"], ["status"]):
         assert error_of(cli.run(*command))
     assert "is damaged" in cli.run("verify").stdout
 
