@@ -62,6 +62,10 @@ class Partition:
         """Whether the last reading of all its artifacts succeeded: after a failed one, a row has the stamp before."""
         return all(row.artifacts is not None and not has_failed(row) for row in self.rows)
 
+    def is_outdated(self, recipe_id: str) -> bool:
+        """Check whether any of its artifacts was made by another recipe than this one, of a configuration of before."""
+        return any(row.recipe not in {"", recipe_id} for row in self.rows)
+
     def failed(self, stage: Stage) -> list[LedgerRow]:
         """Return the rows of artifacts that failed as a whole, or at this stage."""
         return [row for row in self.rows if has_failed(row, stage)]

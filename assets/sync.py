@@ -58,11 +58,14 @@ def sync(
 
     `again` are the stages that a materialization selected. Only these are logged, even at the same version, since the
     run did not touch the other stages. Records are logged only if readers see them, as `visible` tells; in the middle
-    of a run Dagster shows them as in progress. Artifacts that failed are not logged. Texts are logged only with
-    `previews`. The whole corpus is divided anew if it has grown beyond its limit, or has shrunk below it.
+    of a run Dagster shows them as in progress. Artifacts that failed are not logged, nor outdated ones. Texts are
+    logged only with `previews`. The whole corpus is divided anew if it has grown beyond its limit, or has shrunk below
+    it.
     """
     instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
+    if again is None:  # an event would show as current what another configuration made
+        partitions = {key: found for key, found in partitions.items() if not found.is_outdated(indexer.recipe.id)}
     asked = None if keys is None else list(partitions)
     observed: set[str] = set()
     changed = changed_versions(instance, of, partitions, asked) if again is None else {}

@@ -81,6 +81,26 @@ def test_a_changed_rule_of_access_is_told_of_each_artifact_and_of_what_readers_s
     assert location.events() == logged
 
 
+@pytest.mark.parametrize("by", ["artifact", "bucket"])
+def test_what_the_configuration_of_before_made_is_shown_as_current_by_no_run_of_others(
+    location: Location, by: str
+) -> None:
+    """The command line built one artifact by it, and the job another one by the new one."""
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": 1}
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.settle()
+    assert location.cli.run("index").exit_code == 0
+    location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}
+
+    assert location.index(artifacts=["reader.md"]).success
+
+    others = {"artifact": {"ledger.md", "vector.md", "writer.md"}, "bucket": {"bucket-0-of-1"}}
+    assert location.stale() == {key: {"surfaces"} for key in others[by]}
+    assert location.index().success
+    assert location.stale() == {}
+
+
 def test_a_partition_that_the_source_skips_now_has_no_event_and_keeps_its_newer_observation(location: Location) -> None:
     location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
     location.begin()
