@@ -31,7 +31,7 @@ def time_of(text: str) -> datetime | None:
     if day := DAY_WITH_ZONE.fullmatch(text):
         text = day[1]
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return parse(text)
     return None
 

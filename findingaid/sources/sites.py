@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 from annotated_types import Ge, Gt
 
@@ -579,9 +579,9 @@ def _is_page_of(found: str, asked: str) -> bool:
     The parameters that were asked for are still there, or their values are in the path.
     """
     there, here = (urlsplit(address.casefold()) for address in (found, asked))
-    path, wanted = (ENDING.sub("", each.path, count=1) for each in (there, here))
+    path, wanted = (unquote(ENDING.sub("", each.path, count=1)).casefold() for each in (there, here))
     given = parse_qsl(there.query)
-    same = all(pair in given or quote(pair[1]) in path.split("/") for pair in parse_qsl(here.query))
+    same = all(pair in given or pair[1].casefold() in path.split("/") for pair in parse_qsl(here.query))
     return f"{path}/".startswith(f"{wanted}/") and same
 
 

@@ -26,7 +26,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from findingaid.errors import SourceError
 from findingaid.sources.addresses import BUCKETS, Address, as_root
@@ -599,19 +599,24 @@ class Web(FileSystem):
 
 
 def _linked(folder: str, page: str) -> Iterator[str]:
-    """Yield the names that a page has links to in its folder. Addresses may be escaped in different ways."""
+    """Yield the names that a page has links to in its folder, in whatever way their addresses are written."""
     at = urlsplit(folder)
-    server = at.netloc.rpartition("@")[2]
-    here = f"{server}{unquote(at.path)}"
-    for link in map(html.unescape, map("".join, LINKS.findall(page))):
-        place = unquote(link.removeprefix("./"))
-        if link.startswith(("http://", "https://", "//")):
-            place = place.partition("//")[2]
-        else:
-            place = f"{server}{place}" if link.startswith("/") else f"{here}{place}"
+    base = f"{at.scheme}://{at.netloc.rpartition('@')[2]}{at.path}"
+    here = _place(base, "")
+    for link in (html.unescape("".join(found)).strip() for found in LINKS.findall(page)):
+        place = "" if NO_FILE.match(link) else _place(base, link)
         name = place.removeprefix(here)
-        if name and place.startswith(here) and not NO_FILE.match(link) and not name.startswith("../"):
+        if name and place != name and ".." not in name.split("/"):
             yield name
+
+
+def _place(base: str, link: str) -> str:
+    """Return the server and path that a link leads to, unescaped; "" if it leads nowhere."""
+    is_name = not link.startswith(("http://", "https://", "/"))  # which may have a colon
+    try:
+        return unquote(urljoin(base, f"./{link}" if is_name else link).partition("//")[2])
+    except ValueError:
+        return ""
 
 
 def _is_other_page(path: str, url: Any, media_type: str) -> bool:
@@ -851,7 +856,7 @@ def _seconds(told: Any) -> float | None:
     if isinstance(told, str):
         try:
             told = parsedate_to_datetime(told)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     if isinstance(told, datetime):
         return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()

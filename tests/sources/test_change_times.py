@@ -56,6 +56,7 @@ def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[d
         lambda _: True,
         lambda _: "v7",
         lambda _: "",
+        lambda _: f"1 Mar {9**30} 10:00:00",
     ],
 )
 def test_any_other_time_and_a_version_may_not(of: Callable[[datetime], object]) -> None:

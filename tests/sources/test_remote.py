@@ -644,9 +644,11 @@ def test_links_of_a_page_that_lead_elsewhere_are_none_of_its_files(http: Http) -
         '<a href="http://elsewhere.example/b.md">b</a> <a href="./">here</a> <a href="a%20b.md">a b</a>'
         '<a href="#top">top</a> <a href="./c.md">c</a> <a href="/listing/d.md">d</a> <a href="e&amp;f.md">e</a>'
         """<a class=file href=g.md>g</a> <a href="it's.md">it's</a> <a href = 'h.md'>h</a>"""
+        '<a href=".">here</a> <a href="..">up</a> <a href="sub/%2e%2e/%2e%2e/x.md">x</a> <a href="//[">x</a>'
+        '<a href="\n i:j.md ">i</a> <a href="sub/../k.md">k</a> <a href="../listing/l.md">l</a>'
     )
     http.put("listing/index.html", page)
-    names = ["a b.md", "c.md", "d.md", "e&f.md", "g.md", "h.md", "it's.md"]
+    names = ["a b.md", "c.md", "d.md", "e&f.md", "g.md", "h.md", "i:j.md", "it's.md", "k.md", "l.md"]
     for name in names:
         http.put(f"listing/{name}", name)
 

@@ -339,6 +339,7 @@ def test_a_page_to_which_one_of_a_sitemap_leads_is_not_its_text(harbour: Server,
         ("/item?id=7", "/item?id=8", False),
         ("/item?id=7", "/item", False),
         ("/item", "/item/?lang=en", True),
+        ("/?title=Gr%c3%bc%C3%9Fe", "/wiki/Gr%C3%BC%C3%9Fe", True),
     ],
 )
 def test_a_page_is_another_if_its_parameters_are(asked: str, found: str, same: bool) -> None:
