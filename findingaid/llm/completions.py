@@ -84,12 +84,12 @@ MACHINE = re.compile(
     | <\uff5ctool\u2581calls\u2581begin\uff5c>
     | \{\s?"name"\s?:\s?"[\w.-]{1,64}",\s?"(?:arguments|parameters)"\s?:
     | <(?:!doctype\ html|html)\b.*>\Z
-    | \{\s?"(?:error|detail)"\s?:
+    | \{\s?"(?:error|detail)"\s?: | <document-[0-9a-f]{8}
     | (?:[\w.]{0,60}(?:error|exception)|litellm\.\w{1,60}):\s
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-"""Answer that is no text: a call of a tool in the words of any model, a web page of a proxy, or an error."""
+"""Answer that is no text: a call of a tool in the words of any model, a web page, an error, or the prompt again."""
 
 PLACE_CHARACTERS = 60
 """Maximum length of the place that an error message names: a key in an answer may be of any length."""

@@ -12,6 +12,7 @@ from findingaid.errors import ConfigError, SynthesisError
 from findingaid.llm.api_errors import interpret_status, reported_error
 from findingaid.llm.completions import answer_text, parse_json, short_text
 from findingaid.llm.endpoint import Endpoint
+from findingaid.llm.prompts import enclose
 from findingaid.llm.thoughts import without_thoughts
 from findingaid.model import Outcome, SynthesizerInput
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
@@ -254,6 +255,7 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
         ("<\uff5ctool\u2581calls\u2581begin\uff5c>function", "parse"),
         ("Error: the upstream did not answer in time", "parse"),
         ("litellm.Timeout: the upstream did not answer in time", "parse"),
+        ("\n".join(enclose("The ferry leaves at nine.").values()), "parse"),
         ("null", "parse"),
         ("N/A", "parse"),
         ("None.", "parse"),
