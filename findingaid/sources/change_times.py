@@ -6,7 +6,7 @@ import re
 import time
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from email.utils import parsedate_to_datetime
 
 DAY_IS_OVER = timedelta(days=2)
@@ -40,18 +40,38 @@ def may_repeat(changed: object) -> bool:
     """Return whether a further change may have the same time: a day that is not over, or a second just now.
 
     Times without a zone may be of any, and all are full quarter hours apart. A number may count seconds since 1970, or
-    parts of them.
+    parts of them. What has the number of this year, and is no time in a known form, may be a day in another.
     """
+    said = str(changed)
     if isinstance(changed, str):
-        return may_repeat(time_of(changed))
-    if isinstance(changed, int | float | Decimal):
-        seconds = (float(changed) / unit for unit in UNITS)
-        return any(each.is_integer() and abs(each - time.time()) < RACY_SECONDS for each in seconds)
+        changed = time_of(changed) or _number(changed)
     if not isinstance(changed, date):
-        return False
+        return _counts_seconds_until_now(changed) or _has_this_year(said)
     at = changed if isinstance(changed, datetime) else datetime.combine(changed, datetime.min.time())
     age = datetime.now(UTC) - (at if at.tzinfo else at.replace(tzinfo=UTC))
     if at.time() == datetime.min.time():
         return age < DAY_IS_OVER
     late = (age.total_seconds() + RACY_SECONDS) % QUARTER_HOUR  # its clock may be ahead
     return not at.microsecond and abs(age) < DAY_IS_OVER and late < 2 * RACY_SECONDS
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _counts_seconds_until_now(number: object) -> bool:
+    if not isinstance(number, int | float | Decimal):
+        return False
+    with suppress(ValueError, OverflowError):  # a signalling NaN, and an integer beyond all floats
+        seconds = (float(number) / unit for unit in UNITS)
+        return any(each.is_integer() and abs(each - time.time()) < RACY_SECONDS for each in seconds)
+    return False
+
+
+def _has_this_year(text: str) -> bool:
+    now = datetime.now(UTC)
+    years = {(now - DAY_IS_OVER).year, (now + DAY_IS_OVER).year}
+    return any(re.search(rf"(?<!\d){year}|{year}(?!\d)", text) for year in years)

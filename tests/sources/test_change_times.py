@@ -6,12 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from email.utils import format_datetime
+from functools import partial
 
 import pytest
 
 from findingaid.sources.change_times import may_repeat
 
 JAPAN = timezone(timedelta(hours=9))
+IN_OTHER_FORMS = ("%d.%m.%Y", "%m/%d/%Y", "%Y/%m/%d", "%d%m%Y", "%Y%m%d%H%M%S", "%Y-%m", "%B %d, %Y", "%Y")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,9 @@ JAPAN = timezone(timedelta(hours=9))
         lambda now: int(now.timestamp()),
         lambda now: Decimal(int(now.timestamp()) * 1000),
         lambda now: now.timestamp(),
+        lambda now: str(int(now.timestamp())),
+        *(partial(datetime.strftime, format=form) for form in IN_OTHER_FORMS),
+        lambda now: int(now.strftime("%Y%m%d")),
     ],
 )
 def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[datetime], object]) -> None:
@@ -56,6 +61,11 @@ def test_a_second_just_now_and_a_day_that_is_not_over_may_repeat(of: Callable[[d
         lambda _: True,
         lambda _: "v7",
         lambda _: "",
+        lambda _: "27.11.1999",
+        lambda _: 19991127,
+        lambda now: f"8{now.year}5",
+        lambda _: Decimal("sNaN"),
+        lambda _: 10**400,
         lambda _: f"1 Mar {9**30} 10:00:00",
     ],
 )
