@@ -105,13 +105,14 @@ class Listing:
     `stamp` changes whenever the payload may have changed, and is known without reading the artifact. A stamp that ends
     in "?" may belong to a later payload too, and an empty one to any payload: the next run reads such an artifact
     again. `size` is in bytes, 0 if unknown. `changed` is the time of the last change, in seconds since 1970; a source
-    tells it only of a single artifact, see `StatSource`.
+    tells it only of a single artifact, see `StatSource`. `readers` are as in `Artifact`, for one that cannot be read.
     """
 
     artifact_id: str
     stamp: str
     size: int = 0
     changed: float | None = None
+    readers: Sequence[str] | None = None
 
     @property
     def settled(self) -> bool:

@@ -50,6 +50,10 @@ def read_artifacts(
             work.skipped = one_line(result)
         else:
             work.fail(Stage.ARTIFACTS, result)
+            if access is not None and work.listing and work.listing.readers is not None:
+                unread = Artifact(work.artifact_id, "", readers=work.listing.readers)
+                work.readers, note = access.readers(unread)
+                work.notes = [note] if note else []
 
 
 def _read_all(

@@ -68,7 +68,7 @@ class ArtifactWork:
     """Who may read it, see `findingaid.access.readers_text`."""
 
     notes: Sequence[Note] | None = None
-    """Notes on reading; None if it was not read from the source."""
+    """Notes on reading; None if it was not read from the source, and its readers are not known."""
 
     plan: SurfacePlan | None = None
     edges: Sequence[Edge] = ()

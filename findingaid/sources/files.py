@@ -288,7 +288,7 @@ class Files:
         if access.of_artifact is None:
             return listing
         said = content_hash(access.of_artifact, access.wrong)[:12]
-        return replace(listing, stamp=f"{said}:{listing.stamp}")
+        return replace(listing, stamp=f"{said}:{listing.stamp}", readers=access.of_artifact)
 
     def explain_access(self, artifact_id: str) -> list[str]:
         """Return the lines of access files that decide who may read a file; [] if none does."""

@@ -37,7 +37,7 @@ def say(folder: Path, access: str | bytes) -> None:
 
 
 def made(docs: Path, access: AccessRules | None = None) -> FindingAid:
-    corpus = Corpus("docs", Files(docs, access_file=NAME), Chunked(), access=access or AccessRules())
+    corpus = Corpus("docs", Files(docs, access_file=NAME, unreadable="fail"), Chunked(), access=access or AccessRules())
     return FindingAid(Store(str(docs.parent / "index")), CountingEmbedder(), {"docs": corpus})
 
 
@@ -87,6 +87,21 @@ def test_a_change_rewrites_the_readers_below_and_embeds_nothing(docs: Path) -> N
     (docs / "hr" / NAME).unlink()
     aid.index()
     assert set(readers(aid).values()) == {"public"}
+
+
+def test_a_file_that_cannot_be_read_any_more_is_not_left_to_its_readers_of_before(docs: Path) -> None:
+    made(docs).index()
+    (docs / "hr" / "a.md").write_bytes(b"\x81\x00" * 30)
+    aid = made(docs)
+    report = aid.index().corpora["docs"]
+    assert [failure.artifact_id for failure in report.failed] == ["hr/a.md"]
+    assert readers(aid)["hr/a.md"] == "group:hr -user:bob"  # what was read before stays, for the same readers
+
+    say(docs / "hr", "readers: ['user:eve']")
+    aid = made(docs)
+    aid.index()
+
+    assert readers(aid) == {"a.md": "public", "hr/pay/a.md": "user:eve"}
 
 
 def test_an_edit_that_says_the_same_changes_no_stamp(docs: Path) -> None:
