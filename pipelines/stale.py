@@ -56,8 +56,11 @@ def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid
 
 def unseen(aid: FindingAid) -> str:
     """Return what a tick that starts nothing says of readers who do not see the newest records; "" if they do."""
-    held = aid.store.exists() and not aid.publisher.current()
-    return "; readers do not see the newest records" if held else ""
+    if not aid.store.exists() or aid.publisher.current():
+        return ""
+    held = aid.publisher.withdrawn()
+    why = "a rollback holds until publish_index" if held else "mend what the last run names, and run index"
+    return f"; readers do not see the newest records: {why}"
 
 
 def stale_artifacts(

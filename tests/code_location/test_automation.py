@@ -151,7 +151,9 @@ def test_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could
     for sensor in ("observe_sources", "changed_sources"):
         found = look(location, sensor=sensor)
         assert not found.run_requests
-        assert (found.skip_message or "").endswith("; readers do not see the newest records")
+        assert (found.skip_message or "").endswith(
+            "; readers do not see the newest records: mend what the last run names, and run index"
+        )
     for name in ("bad.md", "writer.md"):
         (location.cli.docs / name).unlink()
     assert location.index(allow_loss=True).success

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 from findingaid_dagster.assets import FAILED_TAG, HELD
+from findingaid_dagster.pipelines.stale import unseen
 from tests.conftest import Cli, text_about
 from tests.support.location import STAGES, Location, open_location
 
@@ -156,6 +157,7 @@ def test_materializing_the_published_records_after_a_rollback_names_the_job_that
 
     assert not result.success
     assert "publish_index" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
+    assert unseen(location.aid).endswith("a rollback holds until publish_index")
 
 
 def test_materializing_records_after_a_rollback_fails_as_its_backfill_does_until_they_are_published(
