@@ -184,6 +184,8 @@ def _read_query(request: Request, several: frozenset[str]) -> dict[str, Any]:
 async def _read_body(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InputError("the body must be JSON, with Content-Type: application/json")
+    if request.scope["query_string"]:
+        raise InputError("a POST has its parameters in its body: its address takes none")
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:

@@ -143,6 +143,12 @@ def test_a_body_that_is_no_json_is_refused(address: str) -> None:
         assert (response.status_code, kind(response)) == (422, "input")
 
 
+def test_parameters_in_the_address_of_a_post_are_refused_and_not_passed_over(address: str) -> None:
+    response = http_post(f"{address}/v1/search?k=1", json={"query": "tokens"})
+
+    assert (response.status_code, kind(response)) == (422, "input")
+
+
 def test_nothing_is_ready_before_something_is_published(tmp_path: Path) -> None:
     corpus = Corpus("open", MemorySource({"a.md": "# A\n\nTokens expire."}), Chunked())
     aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"open": corpus})
