@@ -63,7 +63,7 @@ class Partition:
         return all(row.artifacts is not None and not has_failed(row) for row in self.rows)
 
     def is_outdated(self, recipe_id: str) -> bool:
-        """Check whether any of its artifacts was made by another recipe than this one, of a configuration of before."""
+        """Check whether any of its artifacts was made by another recipe, that of an earlier configuration."""
         return any(row.recipe not in {"", recipe_id} for row in self.rows)
 
     def failed(self, stage: Stage) -> list[LedgerRow]:

@@ -55,7 +55,7 @@ def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid
 
 
 def unseen(aid: FindingAid) -> str:
-    """Return what a tick that starts nothing says of readers who do not see the newest records; "" if they do."""
+    """Return an addition to the message of a tick: readers do not see the newest records, and why; "" if they do."""
     if not aid.store.exists() or aid.publisher.current():
         return ""
     held = aid.publisher.withdrawn()

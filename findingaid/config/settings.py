@@ -43,8 +43,6 @@ from findingaid.text.analyzer import Language, Lexical
 
 T = TypeVar("T")
 
-"""Tag of YAML's merge key `<<`, which includes the keys of other mappings."""
-
 
 def _sealed(value: Any) -> Any:
     """Wrap the values of UNSHOWN keys, and URLs with a password, in `Secret`, so that they are never shown."""

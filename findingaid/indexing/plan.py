@@ -44,7 +44,8 @@ class CorpusPlan:
     `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
     accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named. `notes` are lines
     of the source for the report. `waiting` are artifacts that failed before and are not tried again in this run, see
-    `findingaid.indexing.retries`. `listed` is all that the source lists. `recipe_id` is what they were compared with.
+    `findingaid.indexing.retries`. `listed` is all that the source lists. `recipe_id` is that of the
+    recipe by which they are current or stale.
     """
 
     corpus: str

@@ -1,4 +1,4 @@
-"""Access files: who may read what is in a folder, said in a small YAML file there."""
+"""Access files: small YAML files in folders that name the readers of the files there and below."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KEYS = {"readers", "deny"}
 
 @dataclass(frozen=True)
 class FolderAccess:
-    """Who may read what is in a folder: `readers` of the nearest access file that names any, and who may not.
+    """The principals that may read the files in a folder, and those that may not, by all access files from the root on.
 
-    `readers` are None if no file names any. `wrong` says why that is not known; then nobody may read it. `allowing` and
-    `denying` are lines that name the files.
+    `readers` are those of the nearest access file that names any, or None. If an access file cannot be understood,
+    `wrong` says why, and nobody may read the files. `allowing` and `denying` explain this in lines that name the files.
     """
 
     readers: Sequence[str] | None = None
@@ -31,21 +31,24 @@ class FolderAccess:
     denying: Sequence[str] = ()
 
     @classmethod
-    def of(cls, root: str, folder: str, name: str, known: dict[str, Self]) -> Self:
-        """Return who may read what is in a folder by the access files there and above, and keep it in `known`.
+    def read(cls, root: str, folder: str, name: str, known: dict[str, Self]) -> Self:
+        """Read the access files called `name` of a folder and of those above it. `known` keeps the results by folder.
 
         `root` is a real path, and `folder` a real path relative to it, "" for the root itself.
         """
         if folder not in known:
-            above = cls.of(root, os.path.dirname(folder), name, known) if folder else cls()
-            known[folder] = above._with(root, folder, name)
+            above = cls.read(root, os.path.dirname(folder), name, known) if folder else cls()
+            known[folder] = above._with_file(root, os.path.join(folder, name))
         return known[folder]
 
-    def _with(self, root: str, folder: str, name: str) -> Self:
-        """Return this, of the folder above, with what the access file of a folder changes, if there is one."""
-        path = os.path.join(folder, name)
-        if not os.path.lexists(os.path.join(root, path)):
+    def _with_file(self, root: str, path: str) -> Self:
+        """Return this, which is that of the folder above, as an access file changes it; unchanged if there is none."""
+        try:
+            os.lstat(os.path.join(root, path))
+        except FileNotFoundError:
             return self
+        except OSError as error:
+            return replace(self, wrong=f"{path}: {error.strerror or error}")
         try:
             with open(open_below(root, path), "rb") as file:
                 readers, deny = _parsed(file.read(MOST_BYTES + 1))
@@ -63,7 +66,7 @@ class FolderAccess:
 
     @property
     def of_artifact(self) -> list[str] | None:
-        """The readers of an artifact in the folder, as in `Artifact.readers`."""
+        """The readers of each artifact in the folder, in the form of `Artifact.readers`; None if no file names any."""
         if self.wrong:
             return []
         denied = [f"-{principal}" for principal in self.deny]

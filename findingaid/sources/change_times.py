@@ -40,7 +40,8 @@ def may_repeat(changed: object) -> bool:
     """Return whether a further change may have the same time: a day that is not over, or a second just now.
 
     Times without a zone may be of any, and all are full quarter hours apart. A number may count seconds since 1970, or
-    parts of them. What has the number of this year, and is no time in a known form, may be a day in another.
+    parts of them. A text with the number of this year, but in no known form of a time, may be a day in another
+    form.
     """
     said = str(changed)
     if isinstance(changed, str):

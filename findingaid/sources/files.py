@@ -76,7 +76,7 @@ class Files:
     that is not text, and that no converter is for, is skipped, or becomes a failed artifact if `unreadable` is fail.
     With `ocr`, the text of scanned pages and pictures is recognized; a picture without text is skipped.
     `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`. Files that are called
-    `access_file` say who may read what is below their folder, see `FolderAccess`; they are no artifacts.
+    `access_file` name the readers of the files in their folder and below, see `FolderAccess`; they are no artifacts.
     """
 
     root: ConfigRoot
@@ -284,6 +284,8 @@ class Files:
 
     def _with_access(self, listing: Listing, known: dict[str, FolderAccess]) -> Listing:
         """Return a listing whose stamp also changes with the readers that access files name."""
+        if not self.access_file:
+            return listing
         access = self._access(listing.artifact_id, known)
         if access.of_artifact is None:
             return listing
@@ -297,14 +299,17 @@ class Files:
         return [access.wrong] if access.wrong else [*access.allowing, *access.denying]
 
     def _access(self, artifact_id: str, known: dict[str, FolderAccess]) -> FolderAccess:
-        """Return what access files say of an artifact, by the real place of its file. `known` is that of folders."""
+        """Return the principals that access files name for an artifact, by the real place of its file.
+
+        `known` is as in `FolderAccess.read`.
+        """
         if not self.access_file:
             return FolderAccess()
         try:
             real = real_below(self._real_root, self._holder(artifact_id))
         except (OSError, ReadError) as error:
             return FolderAccess(wrong=f"{artifact_id}: {getattr(error, 'strerror', None) or error}")
-        return FolderAccess.of(self._real_root, os.path.dirname(real), self.access_file, known)
+        return FolderAccess.read(self._real_root, os.path.dirname(real), self.access_file, known)
 
     def _to_convert(self, listing: Listing) -> Listing:
         """Return a listing whose stamp also changes with the converter of this type of document.

@@ -9,6 +9,7 @@ import yaml
 from findingaid.errors import brief
 
 MERGE = "tag:yaml.org,2002:merge"
+"""Tag of YAML's merge key `<<`, which includes the keys of other mappings."""
 
 
 class _Loader(yaml.SafeLoader):

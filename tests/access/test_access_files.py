@@ -166,6 +166,15 @@ def test_a_link_or_a_folder_of_its_name_is_not_passed_over(docs: Path, leads: st
     assert readers(aid)["hr/a.md"] == readers(aid)["hr/pay/a.md"] == NOBODY
 
 
+def test_one_that_cannot_be_looked_at_is_not_taken_for_none(docs: Path) -> None:
+    source = Files(docs, access_file="a" * 300)
+
+    artifact = source.read("a.md")
+
+    assert artifact.readers == []
+    assert [note.words for note in artifact.notes] == [f"{'a' * 300}: File name too long"]
+
+
 def test_what_a_link_leads_to_has_the_readers_of_its_real_place(docs: Path) -> None:
     (docs / "open.md").symlink_to(docs / "hr" / "a.md")
     (docs / "beside").symlink_to(docs / "hr" / "pay")
