@@ -86,13 +86,18 @@ class AccessRules:
         return content_hash("access-1", said)[:16]
 
     def readers(self, artifact: Artifact) -> tuple[str, Note | None]:
-        """Return the readers of an artifact, see `readers_text`, and the reason if nobody may read it."""
+        """Return the readers of an artifact, see `readers_text`, and the reason if nobody may read it.
+
+        A source that knows the reason gives it as a note of kind UNREADABLE.
+        """
         matching = [rule for rule in self.rules if rule.matches(artifact.artifact_id)]
         denied = [principal for rule in matching for principal in rule.deny]
         try:
             allowed, own = self._said(artifact, matching)
         except ValueError as error:
             return NOBODY, Note(UNREADABLE, f"nobody may read it: {error}")
+        if not allowed and any(note.kind == UNREADABLE for note in artifact.notes):
+            return NOBODY, None
         if not allowed:
             return NOBODY, Note(UNREADABLE, "nobody may read it: its source names no reader")
         return readers_text(allowed, [*own, *denied]), None

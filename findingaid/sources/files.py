@@ -353,7 +353,7 @@ class Files:
         elif is_mail(artifact_id) and not self._remote and attached_to(payload, self.max_bytes):
             notes = [note for note in notes if note.words != ATTACHED]  # they are artifacts of their own
         access = self._access(artifact_id, {})
-        wrong = [Note(UNREADABLE, access.wrong)] if access.wrong else []
+        wrong = [Note(UNREADABLE, f"nobody may read it: {access.wrong}")] if access.wrong else []
         return Artifact(artifact_id, text, metadata, (*notes, *also, *wrong), access.of_artifact)
 
     def payload(self, artifact_id: str) -> bytes:
