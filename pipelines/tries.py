@@ -4,6 +4,7 @@ A run that something else ended before its work was done is no try: it could not
 was killed. Another one is due, after a wait that doubles each time.
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -61,4 +62,4 @@ def _wait(times: int, ended: float, what: str) -> str | None:
     seconds = ended + FIRST_WAIT * 2 ** (times - 1) - time.time()
     if seconds <= 0:
         return None
-    return f"{what} was interrupted: see it. Another one starts in {seconds / 60:,.0f} minutes"
+    return f"{what} was interrupted: see it. Another one starts in {math.ceil(seconds / 60):,} minutes"
