@@ -18,8 +18,10 @@ import tempfile
 import time
 import weakref
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -213,25 +215,25 @@ class Bucket:
             found += chunk
         if not found and self._root:
             found, prefix = [self._store.head(self._root)], self._root.removesuffix(_name(self._root))
-        named = {m["path"].removeprefix(prefix): m for m in found if m["path"].startswith(prefix)}
-        entries = [Entry(path, stamp_of(meta), meta["size"]) for path, meta in named.items() if wanted.file(path)]
+        named = [(m["path"].removeprefix(prefix), m) for m in found if m["path"].startswith(prefix)]
+        often = Counter(path for path, _ in named)
+        entries: dict[str, Entry | None] = {
+            path: Entry(path, stamp_of(m), m["size"]) for path, m in named if wanted.file(path)
+        }
         with ThreadPoolExecutor(REMOTE_READERS) as pool:
-            return Listed(
-                [entry for entry, there in zip(entries, pool.map(self._is_there, entries), strict=True) if there]
-            )
+            unsure = [path for path, entry in entries.items() if not (entry and entry.size) or often[path] > 1]
+            entries |= zip(unsure, pool.map(self._asked, unsure), strict=True)
+        return Listed([entry for entry in entries.values() if entry])
 
-    def _is_there(self, entry: Entry) -> bool:
-        """Return whether an entry is a real object. Raises any exception of the client but FileNotFoundError.
+    def _asked(self, path: str) -> Entry | None:
+        """Return an object as the server tells of it alone, or None. Raises any exception of the client.
 
-        Web consoles keep an empty object `sub/` to represent a folder, and the client lists it as `sub`.
+        Web consoles keep an empty object `sub/` to represent a folder, and the client lists it as `sub`, which another
+        object may be called.
         """
-        if entry.size:
-            return True
-        try:
-            self.size(entry.path)
-        except FileNotFoundError:
-            return False
-        return True
+        with suppress(FileNotFoundError):
+            return self.entry(path)[0]
+        return None
 
     def entry(self, path: str) -> tuple[Entry, float | None]:
         """Return an object, and the time of its last change in seconds since 1970. Raises FileNotFoundError."""

@@ -526,6 +526,21 @@ def test_the_empty_objects_that_stand_for_folders_are_no_files(bucket: Bucket) -
     assert [listing.artifact_id for listing in source_of(place).discover().listings] == ["sub/a.md"]
 
 
+@pytest.mark.parametrize("content", [b"", b"words in a folder's place"], ids=["empty", "filled"])
+def test_an_object_beside_the_one_that_stands_for_its_folder_has_its_own_stamp(bucket: Bucket, content: bytes) -> None:
+    place = S3(bucket)
+    place.put("plan", "first")
+    bucket.write("team/docs/plan/", content)
+    before = stamps(source_of(place))
+
+    bucket.write("team/docs/plan", b"other")
+    after = stamps(source_of(place))
+
+    assert before.keys() == after.keys() == {"plan"}
+    assert before != after
+    assert source_of(place).read("plan").raw == "other"
+
+
 def test_a_git_checkout_is_as_of_its_ref(tmp_path: Path) -> None:
     git = Git(tmp_path)
     git.put("a.md", "first")
