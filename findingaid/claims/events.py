@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from findingaid.claims.model import SummaryNode
 from findingaid.store import schemas
+from findingaid.store.histories import time_after
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
 from findingaid.store.tables import select_rows
@@ -68,19 +69,17 @@ def node_event_rows(store: Store, corpus: str, nodes: Mapping[str, SummaryNode |
     killed before that, the next run appends them.
     """
     known = node_events(store, corpus, list(nodes))
-    now = datetime.now(UTC)
-    events = [asdict(event) for i, node in nodes.items() for event in _events(known.get(i, []), node, now)]
+    events = [asdict(event) for i, node in nodes.items() for event in _events(known.get(i, []), node)]
     return pa.Table.from_pylist(events, schema=schemas.NODE_EVENTS)
 
 
-def _events(known: Sequence[NodeEvent], node: SummaryNode | None, now: datetime) -> Iterable[NodeEvent]:
+def _events(known: Sequence[NodeEvent], node: SummaryNode | None) -> Iterable[NodeEvent]:
     last = known[-1] if known and known[-1].event == CREATED else None
     if (last.node_id if last else None) == (node.node_id if node else None):
         return
+    at = time_after(known)
     if last:
         by = node.node_id if node else ""
-        yield NodeEvent(
-            last.corpus, last.artifact_id, SUPERSEDED, last.node_id, by, last.members, last.producer_id, now
-        )
+        yield NodeEvent(last.corpus, last.artifact_id, SUPERSEDED, last.node_id, by, last.members, last.producer_id, at)
     if node:
-        yield NodeEvent(node.corpus, node.artifact_id, CREATED, node.node_id, "", node.members, node.producer_id, now)
+        yield NodeEvent(node.corpus, node.artifact_id, CREATED, node.node_id, "", node.members, node.producer_id, at)

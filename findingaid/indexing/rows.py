@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from findingaid.indexing.vectors import Embeddings
 from findingaid.indexing.work import ArtifactWork
 from findingaid.model import Surface
 from findingaid.store import schemas
+from findingaid.store.histories import SummaryRow, time_after
 from findingaid.strategies.with_synopsis import WithSynopsis
 from findingaid.synthesis.anchored import State
 from findingaid.text.analyzer import searchable
@@ -91,11 +91,10 @@ def synopsis_rows(corpus: str, works: Sequence[ArtifactWork], of: WithSynopsis |
     return pa.table(columns, schema=schemas.SYNOPSES)
 
 
-def summary_rows(corpus: str, works: Sequence[ArtifactWork], latest: Mapping[str, str]) -> pa.Table:
-    """Build rows of the summaries table: anchored summaries that differ from the `latest` one of their artifact."""
+def summary_rows(corpus: str, works: Sequence[ArtifactWork], known: Mapping[str, Sequence[SummaryRow]]) -> pa.Table:
+    """Build rows of the summaries table: anchored summaries that differ from the last `known` one of their artifact."""
     settled = [work for work in works if work.synopsis.outcome.settled]
-    known = [(work, state) for work in settled if (state := State.of(work.synopsis.state))]
-    now = datetime.now(UTC)
+    made = [(work, state) for work in settled if (state := State.of(work.synopsis.state))]
     rows: list[dict[str, Any]] = [
         {
             "corpus": corpus,
@@ -105,10 +104,11 @@ def summary_rows(corpus: str, works: Sequence[ArtifactWork], latest: Mapping[str
             "covers": content_hash(state.covered),
             "summary": state.summary.model_dump_json(),
             "producer_id": work.synopsis.producer_id,
-            "at": now,
+            "at": time_after(known.get(work.artifact_id, ())),
         }
-        for work, state in known
+        for work, state in made
     ]
+    latest = {i: rows[-1].summary for i, rows in known.items()}
     return pa.Table.from_pylist([r for r in rows if latest.get(r["artifact_id"]) != r["summary"]], schemas.SUMMARIES)
 
 

@@ -88,8 +88,7 @@ class BatchWriter:
             nodes = {work.artifact_id: (work.node or NO_NODE).node for work in summarized}
             found[NODE_EVENTS] = node_event_rows(self.store, name, nodes)
         if anchored := [work for work in batch.live if Stage.SYNOPSES in work.redo and work.synopsis.state]:
-            latest = {i: rows[-1].summary for i, rows in history(self.store, name, _ids(anchored)).items()}
-            found["summaries"] = summary_rows(name, anchored, latest)
+            found["summaries"] = summary_rows(name, anchored, history(self.store, name, _ids(anchored)))
         return found
 
     def _skipped_rows(self, batch: Batch) -> dict[str, tuple[list[str], pa.Table]]:

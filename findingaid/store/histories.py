@@ -1,11 +1,11 @@
-"""History of the anchored summaries of artifacts."""
+"""History of the anchored summaries of artifacts, and the order of histories."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
 
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
@@ -14,6 +14,9 @@ from findingaid.store.tables import select_rows
 if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
+
+TICK = timedelta(milliseconds=1)
+"""Unit of the times in histories."""
 
 COLUMNS = ("artifact_id", "iteration", "segments", "summary", "producer_id", "at")
 
@@ -28,6 +31,18 @@ class SummaryRow:
     summary: str
     producer_id: str
     at: datetime
+
+
+class Dated(Protocol):
+    """Row of a history."""
+
+    @property
+    def at(self) -> datetime: ...
+
+
+def time_after(known: Sequence[Dated]) -> datetime:
+    """Return the time of a new row of a history that is sorted by time: now, unless the clock was set back."""
+    return max([datetime.now(UTC), *(row.at + TICK for row in known[-1:])])
 
 
 def history(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[SummaryRow]]:

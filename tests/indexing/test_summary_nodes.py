@@ -164,6 +164,28 @@ def test_when_the_claims_change_one_current_summary_supersedes_the_old_and_a_rev
     assert [event for event, _, _ in events(aid)] == [CREATED, SUPERSEDED, CREATED, SUPERSEDED, CREATED]
 
 
+def test_events_keep_their_order_after_a_clock_that_was_ahead_is_set_back(
+    aid: FindingAid, source: MemorySource
+) -> None:
+    first = aid.summary_node("many.md").node_id
+    aid.store.change("node_events", lambda events: events.update({"at": "timestamp '2999-01-01'"}))
+
+    source.payloads["many.md"] = text(*FACTS)
+    docs(aid)
+    second = aid.summary_node("many.md").node_id
+    source.payloads["many.md"] = text(*FACTS[1:])
+    docs(aid)
+
+    third = aid.summary_node("many.md").node_id
+    assert events(aid) == [
+        (CREATED, first, ""),
+        (SUPERSEDED, first, second),
+        (CREATED, second, ""),
+        (SUPERSEDED, second, third),
+        (CREATED, third, ""),
+    ]
+
+
 def test_a_retracted_claim_takes_its_summary_from_readers_at_once_and_the_next_run_writes_another(
     aid: FindingAid,
 ) -> None:

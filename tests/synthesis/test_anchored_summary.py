@@ -717,6 +717,19 @@ class TestFailures:
         assert other.seen == [([0, 1], 0)]
         assert synopsis(make())[1] == "anchored-1-sums-2"
 
+    def test_earlier_summaries_keep_their_order_after_a_clock_that_was_ahead_is_set_back(
+        self, make: Callable[..., FindingAid], transcript: Callable[..., Path]
+    ) -> None:
+        aid = make(Sums())
+        transcript(0)
+        aid.index()
+        aid.store.change("summaries", lambda rows: rows.update({"at": "timestamp '2999-01-01'"}))
+        for turns in (2, 3):
+            transcript(*range(turns))
+            aid.index()
+
+        assert [row.segments for row in aid.history(SESSION)] == [1, 2, 3]
+
 
 class TestSpending:
     def test_a_budget_ends_a_run_with_the_rest_pending_and_kept(
