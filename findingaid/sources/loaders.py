@@ -20,6 +20,7 @@ from findingaid.identity.hashes import content_hash, payload_bytes, text_hash, t
 from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked, imported
+from findingaid.sources.limits import ENTRIES
 from findingaid.sources.records import MAX_BYTES, Columns, as_id, columns_of, plain_value, require_size
 
 METHODS = ("lazy_load", "lazy_load_data", "load", "load_data")
@@ -38,6 +39,9 @@ PLAIN = (str, int, float, bool, list, type(None))
 
 DIGITS = 8
 """Digits of the hash of a text, or of a whole document, that tell documents with the same id apart."""
+
+REPEATS = 100_000
+"""Equal documents that a loader may return, as one does for ever that asks for the same page again and again."""
 
 BLOCKS = "; nothing is deleted from this corpus while the loader returns it, because its id is unknown"
 
@@ -90,6 +94,11 @@ class Loader:
         found: dict[str, tuple[str, str, dict[str, Any]]] = {}
         failures: list[Failure] = []
         for number, document in enumerate(self._documents(), 1):
+            if len(found) + len(failures) > ENTRIES:
+                raise SourceError(f"source.loader: {self.loader}: more than {ENTRIES:,} documents, or no end")
+            if number > len(found) + len(failures) + REPEATS:
+                again = f"{REPEATS:,} documents came again: does it ask for the same page for ever?"
+                raise SourceError(f"source.loader: {self.loader}: {again}")
             artifact_id = problem = ""
             try:
                 text, metadata = _text_of(document), _metadata_of(document)

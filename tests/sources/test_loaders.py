@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -239,6 +240,28 @@ def test_a_secret_comes_from_the_environment_and_is_in_no_error(monkeypatch: pyt
     with pytest.raises(SourceError, match=r"source.args: the environment variable SERVICE_TOKEN is not set"):
         source.discover()
     assert "hunter22" not in repr(source)
+
+
+class Endless:
+    """A loader that asks for the same page again and again, or whose service has ever more."""
+
+    def __init__(self, new: bool) -> None:
+        self.new = new
+
+    def lazy_load(self) -> Iterator[Document]:
+        return (Document(f"text {i if self.new else i % 3}") for i in count())
+
+
+@pytest.mark.parametrize(
+    ("new", "told"),
+    [(False, "50 documents came again: does it ask for the same page"), (True, "more than 80 documents")],
+)
+def test_a_loader_without_end_is_left_at_a_limit(monkeypatch: pytest.MonkeyPatch, new: bool, told: str) -> None:
+    monkeypatch.setattr("findingaid.sources.loaders.REPEATS", 50)
+    monkeypatch.setattr("findingaid.sources.loaders.ENTRIES", 80)
+
+    with pytest.raises(SourceError, match=f"Endless: {told}"):
+        Loader(f"{__name__}:Endless", {"new": new}).discover()
 
 
 @pytest.mark.parametrize(
