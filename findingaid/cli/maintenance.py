@@ -165,7 +165,8 @@ def _print_served(version: int, as_json: bool) -> None:
 def purge(aid: FindingAid, as_json: bool) -> None:
     """Delete removed data from disk for good: cached vectors and synopses, earlier versions, leftovers.
 
-    Deleted cache entries must be paid for again if their content comes back. Run it while nothing else writes.
+    Corpora that the configuration does not name are removed too. Deleted cache entries must be paid for again if their
+    content comes back. Run it while nothing else writes.
 
     \b
     Examples:
@@ -173,6 +174,8 @@ def purge(aid: FindingAid, as_json: bool) -> None:
       findingaid purge --json
     """
     done = aid.purge()
+    if done.corpora and not as_json:
+        say(f"removed corpora that the configuration does not name: {', '.join(done.corpora)}")
     if as_json:
         return say_json(done.to_dict())
     return say(

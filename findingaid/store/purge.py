@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -35,7 +35,7 @@ LEASES = "leases"
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """Result of a purge: rows of corpora that are not configured, unused cached results, and bytes freed.
+    """Result of a purge: rows of corpora that are not configured, their names, unused cached results, and bytes freed.
 
     For a folder, `bytes` is the difference in its size. For object storage, whose total is costly to compute, it is
     the size of the deleted table files.
@@ -45,6 +45,7 @@ class Purged:
     vectors: int
     calls: int
     bytes: int
+    corpora: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -73,6 +74,7 @@ class _Purge:
     def run(self, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
         store, before = self.store, _bytes(self.store)
         strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
+        gone = sorted(set(store.rows("ledger", ["corpus"], strangers)["corpus"].to_pylist()))
         rows = sum(
             self._delete(table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries", "node_events", "skipped")
         )
@@ -89,7 +91,7 @@ class _Purge:
         deleted = sum(self._drop_versions(table) for table in self.store.tables)
         self.lease.check()
         _drop_set_aside(store)
-        return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store))
+        return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store), gone)
 
     def _rewrite(self) -> None:
         """Rewrite each table into files that contain only live rows, and rebuild the indexes."""
