@@ -30,6 +30,10 @@ NO_ANSWER = "no answer"
 """Beginning of the cause when a server cannot be reached, or is silent."""
 
 CAUSES = (
+    (
+        r'invalid path: .*?Path "(?P<key>[^"]*)"',
+        r'an object is called "\g<key>", which the client cannot list: rename or delete it',
+    ),
     (r"NoSuchBucket|ContainerNotFound", "the bucket does not exist"),
     (
         r"(status code: |: )40[13]( |, message)|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|ExpiredToken"

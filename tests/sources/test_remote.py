@@ -541,6 +541,19 @@ def test_an_object_beside_the_one_that_stands_for_its_folder_has_its_own_stamp(b
     assert source_of(place).read("plan").raw == "other"
 
 
+@pytest.mark.parametrize("name", ["a//b.md", "../b.md", "a\tb.md"])
+def test_an_object_that_the_client_cannot_list_is_named_with_the_remedy(bucket: Bucket, name: str) -> None:
+    place = S3(bucket)
+    place.put("a.md", "text")
+    bucket.write(f"team/docs/{name}", b"text")
+
+    with pytest.raises(SourceError) as raised:
+        source_of(place).discover()
+
+    told = f'an object is called "team/docs/{name}", which the client cannot list: rename or delete it'
+    assert str(raised.value) == f"source.root: {place.root}: {told}"
+
+
 def test_a_git_checkout_is_as_of_its_ref(tmp_path: Path) -> None:
     git = Git(tmp_path)
     git.put("a.md", "first")
