@@ -187,6 +187,11 @@ def test_the_order_of_a_mapping_counts_and_that_of_a_set_does_not() -> None:
     assert producer_id(Nested({"a", "b"})) == producer_id(Nested({"b", "a"}))
 
 
+def test_sets_that_are_equal_have_one_hash_in_whatever_order_a_process_holds_them() -> None:
+    assert [*{0, 8}] != [*{8, 0}]
+    assert content_hash({"tags": [{0, 8}]}) == content_hash({"tags": [{8, 0}]}) == content_hash({"tags": [[0, 8]]})
+
+
 def test_parts_do_not_run_together() -> None:
     assert content_hash("ab", "c") != content_hash("a", "bc")
     assert record_id("docs", "a", "chunk", 1) != record_id("docs", "a", "chunk", 11)

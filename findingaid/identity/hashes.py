@@ -31,7 +31,7 @@ def content_hash(*parts: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return JSON with sorted keys; types unknown to JSON (dates, paths) become text."""
+    """Return JSON with sorted keys; sets become sorted lists, and other types unknown to JSON (dates, paths) text."""
     return _canonical(value).decode()
 
 
@@ -56,7 +56,12 @@ def embeddings_version(text_hashes: Iterable[str], embedder_id: str) -> str:
 
 
 def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, default=str, option=JSON_OPTIONS)
+    return orjson.dumps(value, default=_known, option=JSON_OPTIONS)
+
+
+def _known(value: Any) -> Any:
+    """Return a value of a type unknown to JSON as one that it knows, the same in every process."""
+    return sorted(value, key=to_json) if isinstance(value, set | frozenset) else str(value)
 
 
 def _digest(content: bytes | memoryview) -> str:

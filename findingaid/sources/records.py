@@ -539,12 +539,14 @@ def columns_of(columns: Columns) -> tuple[str, ...]:
 def plain_value(value: Any) -> Any:
     """Return a cell's value as JSON can hold it.
 
-    Missing values of pandas and numpy become None, like numbers that are not finite; arrays become lists, and integers
-    that do not fit 64 bits become text. So do bytes, as which some programs write text to Parquet; those that are not
-    UTF-8 become None.
+    Missing values of pandas and numpy become None, like numbers that are not finite; arrays and sets become lists, and
+    integers that do not fit 64 bits become text. So do bytes, as which some programs write text to Parquet; those that
+    are not UTF-8 become None.
     """
     if isinstance(value, bytes | memoryview):
         return _utf8(bytes(value))
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain_value, value), key=to_json)
     if isinstance(value, Decimal):
         return plain_value(float(value) if value % 1 else int(value)) if value.is_finite() else None
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):

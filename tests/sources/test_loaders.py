@@ -163,13 +163,16 @@ def test_ids_are_declared_or_the_documents_own_but_never_random() -> None:
 
 
 def test_a_document_without_text_fails_alone_and_metadata_is_plain() -> None:
-    DOCUMENTS[:] = [Document(None, {"source": "a"}), Document("text", {"source": "b", "at": Path("x"), "n": 1})]
+    DOCUMENTS[:] = [
+        Document(None, {"source": "a"}),
+        Document("text", {"source": "b", "at": Path("x"), "n": 1, "tags": {"y", "x"}}),
+    ]
     source = Loader(OWN)
 
     found = source.discover()
 
     assert [(f.artifact_id, f.message) for f in found.failures] == [("a", "no text, but Document")]
-    assert source.read("b").metadata == {"source": "b", "at": "x", "n": 1}
+    assert source.read("b").metadata == {"source": "b", "at": "x", "n": 1, "tags": ["x", "y"]}
     with pytest.raises(ReadError, match="does not return it any more"):
         source.read("c")
 
