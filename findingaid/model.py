@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -104,8 +105,8 @@ class Listing:
 
     `stamp` changes whenever the payload may have changed, and is known without reading the artifact. A stamp that ends
     in "?" may belong to a later payload too, and an empty one to any payload: the next run reads such an artifact
-    again. `size` is in bytes, 0 if unknown. `changed` is the time of the last change, in seconds since 1970; a source
-    tells it only of a single artifact, see `StatSource`. `readers` are as in `Artifact`, for one that cannot be read.
+    again. `size` is in bytes, 0 if unknown. `changed` is the time of the last change, in seconds since 1970, if the
+    source tells it. `readers` are as in `Artifact`, for one that cannot be read.
     """
 
     artifact_id: str
@@ -113,6 +114,16 @@ class Listing:
     size: int = 0
     changed: float | None = None
     readers: Sequence[str] | None = None
+
+    @property
+    def changed_at(self) -> datetime | None:
+        """The time of the last change; None if it is unknown, or beyond the years that a calendar has."""
+        if self.changed is None:
+            return None
+        try:
+            return datetime.fromtimestamp(self.changed, UTC)
+        except (ValueError, OverflowError, OSError):
+            return None
 
     @property
     def settled(self) -> bool:

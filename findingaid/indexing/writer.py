@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -125,7 +126,7 @@ class BatchWriter:
             written["notes"] = notes_json(work.notes)
         written |= self._readers(work)
         current = done and settled and written.get("access", row.access) == self.recipe.access_id
-        written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else ""}
+        written |= {"stamp": work.stamp, "recipe": self.recipe.id if current else "", "changed": _changed(work)}
         if failure := next(work.failures(), None):
             return replace(failed(replace(row, **written), failure), failed_key=self._key(work))
         waits = {"failed_message": ""}
@@ -169,6 +170,14 @@ class BatchWriter:
             "refused": len(work.refused()),
             "decisions": self.decided.touching(work.artifact_id, ids, bool(self.recipe.nodes_id)),
         }
+
+
+def _changed(work: ArtifactWork) -> datetime | None:
+    """Return when an artifact last changed, as the ledger has it."""
+    told, row = work.listing and work.listing.changed_at, work.row
+    if told or work.listing is None or (row.changed and row.artifacts == work.version):
+        return told or row.changed
+    return datetime.now(UTC)
 
 
 def failed(row: LedgerRow, failure: Failure) -> LedgerRow:

@@ -36,6 +36,14 @@ def time_of(text: str) -> datetime | None:
     return None
 
 
+def seconds_of(changed: object) -> float | None:
+    """Return a time, or a text that states one, in seconds since 1970; None for another value. No zone means UTC."""
+    at = time_of(changed) if isinstance(changed, str) else changed
+    if not isinstance(at, datetime):
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
 def may_repeat(changed: object) -> bool:
     """Return whether a further change may have the same time: a day that is not over, or a second just now.
 

@@ -27,7 +27,7 @@ from findingaid.identity.hashes import content_hash, payload_bytes
 from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
-from findingaid.sources.change_times import may_repeat
+from findingaid.sources.change_times import may_repeat, seconds_of
 from findingaid.sources.records import (
     MAX_BYTES,
     Columns,
@@ -201,7 +201,7 @@ class Database:
             place = mask_secrets(self._address, _secrets_of(self._address))
             read = (self._shape.columns, place, self.table, self.query, self.text, self.fields)
             stamp = "" if value is None else content_hash(*read, str(value)) + "?" * may_repeat(value)
-            return Listing(artifact_id, stamp)
+            return Listing(artifact_id, stamp, changed=seconds_of(value))
         artifact = self._artifact(artifact_id, row)
         return Listing(artifact_id, content_hash(artifact.raw, artifact.metadata), payload_bytes(artifact.raw))
 

@@ -275,9 +275,7 @@ class Files:
             raise SourceError(f"source.root: {artifact_id}: {error}") from error
         if not stat.S_ISREG(stat_result.st_mode) or self._is_access_file(artifact_id):
             return None
-        changed = max(stat_result.st_mtime, stat_result.st_ctime)
-        listing = self._with_access(_listing(artifact_id, stat_result, time.time_ns()), {})
-        return replace(self._to_convert(listing), changed=changed)
+        return self._to_convert(self._with_access(_listing(artifact_id, stat_result, time.time_ns()), {}))
 
     def _is_access_file(self, path: str) -> bool:
         return bool(self.access_file) and os.path.basename(path) == self.access_file
@@ -644,4 +642,4 @@ def _listing(artifact_id: str, found: os.stat_result, now: int) -> Listing:
     """Return the listing of a local file; `now` is the time in nanoseconds since 1970."""
     racy = now - max(found.st_mtime_ns, found.st_ctime_ns) < RACY_NANOSECONDS
     stamp = f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
-    return Listing(artifact_id, stamp + "?" * racy, found.st_size)
+    return Listing(artifact_id, stamp + "?" * racy, found.st_size, found.st_mtime)

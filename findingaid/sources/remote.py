@@ -49,7 +49,9 @@ class Remote:
         ]
         failures += [failure for entry in listed.entries if (failure := _failure(entry))]
         broken = {failure.artifact_id for failure in failures}
-        listings = [Listing(e.path, e.stamp, e.size) for e in listed.entries if shown_name(e.path) not in broken]
+        listings = [
+            Listing(e.path, e.stamp, e.size, e.changed) for e in listed.entries if shown_name(e.path) not in broken
+        ]
         return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, sorted(listed.unlisted))
 
     def listing(self, artifact_id: str) -> Listing | None:
@@ -69,8 +71,7 @@ class Remote:
         if found is None:
             self._tree = None  # so that a file that is read to know it is read as it is now
             raise NotImplementedError(f"source.root: {self.address.shown}: cannot be asked for a single file")
-        entry, changed = found
-        return Listing(entry.path, entry.stamp, entry.size, changed)
+        return Listing(found.path, found.stamp, found.size, found.changed)
 
     def payload(self, artifact_id: str, max_bytes: int) -> bytes:
         """Return a file's bytes. Raises ReadError.

@@ -69,7 +69,8 @@ class Repositories:
         newest = max(max(s.st_mtime_ns, s.st_ctime_ns) for s in stats.values())
         racy = now - newest < RACY_NANOSECONDS
         stamp = content_hash(sorted((os.fsencode(key).hex(), mark) for key, mark in marks.items()))
-        return [Listing(name, stamp + "?" * racy, stats[PROJECT].st_size)]
+        changed = max(s.st_mtime for s in stats.values())
+        return [Listing(name, stamp + "?" * racy, stats[PROJECT].st_size, changed)]
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a repository as `discover` lists it now; None if it is gone. Raises SourceError."""

@@ -122,12 +122,13 @@ NO_FILE = re.compile(r"(mailto|javascript|data|tel):|[^?#]*[?#]")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file below the root. `stamp` is as in `Listing`; `broken` says why the file can never be read."""
+    """A file below the root. `stamp` and `changed` are as in `Listing`; `broken` says why it can never be read."""
 
     path: str
     stamp: str = ""
     size: int = 0
     broken: str = ""
+    changed: float | None = None
 
 
 @dataclass
@@ -217,9 +218,7 @@ class Bucket:
             found, prefix = [self._store.head(self._root)], self._root.removesuffix(_name(self._root))
         named = [(m["path"].removeprefix(prefix), m) for m in found if m["path"].startswith(prefix)]
         often = Counter(path for path, _ in named)
-        entries: dict[str, Entry | None] = {
-            path: Entry(path, stamp_of(m), m["size"]) for path, m in named if wanted.file(path)
-        }
+        entries: dict[str, Entry | None] = {path: _entry_of(path, m) for path, m in named if wanted.file(path)}
         with ThreadPoolExecutor(REMOTE_READERS) as pool:
             unsure = [path for path, entry in entries.items() if not (entry and entry.size) or often[path] > 1]
             entries |= zip(unsure, pool.map(self._asked, unsure), strict=True)
@@ -232,13 +231,12 @@ class Bucket:
         object may be called.
         """
         with suppress(FileNotFoundError):
-            return self.entry(path)[0]
+            return self.entry(path)
         return None
 
-    def entry(self, path: str) -> tuple[Entry, float | None]:
-        """Return an object, and the time of its last change in seconds since 1970. Raises FileNotFoundError."""
-        meta = _found(self._root, path, self._store.head)
-        return Entry(path, stamp_of(meta), meta["size"]), _seconds(meta["last_modified"])
+    def entry(self, path: str) -> Entry:
+        """Return an object. Raises FileNotFoundError."""
+        return _entry_of(path, _found(self._root, path, self._store.head))
 
     def size(self, path: str) -> int | None:
         return int(_found(self._root, path, self._store.head)["size"])
@@ -387,7 +385,7 @@ class FileSystem:
         return self._entry(path, info)
 
     def _entry(self, path: str, info: Mapping[str, Any]) -> Entry:
-        return Entry(path, self._stamp(info), info.get("size") or 0, _broken(info))
+        return Entry(path, self._stamp(info), info.get("size") or 0, _broken(info), _time_of(info))
 
     def _stamp(self, info: Mapping[str, Any]) -> str:
         return stamp_of(info)
@@ -845,12 +843,26 @@ def stamp_of(info: Mapping[str, Any]) -> str:
     if checksum := next((info[name] for name in CHECKSUMS if info.get(name)), None):
         return str(checksum)
     tag = info.get("etag") or ""
-    written = next((info[name] for name in TIMES if info.get(name)), None)
-    if written is None:
+    if (written := _written(info)) is None:
         return str(tag)
     seconds = _seconds(written)
     racy = seconds is None or time.time() - seconds < RACY_SECONDS
     return f"{info.get('size')}:{written}{tag and f':{tag}'}" + "?" * racy
+
+
+def _written(info: Mapping[str, Any]) -> Any:
+    """Return the time of a file's last change as its metadata has it, or None."""
+    return next((info[name] for name in TIMES if info.get(name)), None)
+
+
+def _time_of(info: Mapping[str, Any]) -> float | None:
+    """Return the time of a file's last change in seconds since 1970, or None."""
+    return _seconds(_written(info))
+
+
+def _entry_of(path: str, meta: Mapping[str, Any]) -> Entry:
+    """Return an object of a bucket."""
+    return Entry(path, stamp_of(meta), meta["size"], changed=_time_of(meta))
 
 
 def _seconds(told: Any) -> float | None:

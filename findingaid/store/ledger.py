@@ -74,6 +74,8 @@ class LedgerRow:
     failed_key: str = ""
     retry_in: int = 1
     notes: str = ""
+    changed: datetime | None = field(default=None, compare=False)
+    """Time of the last change of the artifact; None before it was read."""
     updated: datetime | None = field(default=None, compare=False)
     """Time when the row was written; None for a row that is not in the table yet."""
 

@@ -242,12 +242,18 @@ BATCHES = _schema(
 )
 
 LEDGER = _schema(
-    "ledger-7",
+    "ledger-8",
     CORPUS,
     ARTIFACT_ID,
     READERS,
     _text("access", 'access rules by which these are its readers; "" without any'),
     _text("stamp", "change marker of the source when the artifact was last read"),
+    _column(
+        "changed",
+        pa.timestamp("ms", "UTC"),
+        "time of its last change, as its source tells it, else when a run first read this version; null before that",
+        True,
+    ),
     _text(
         "recipe", 'recipe with which all stages were finished, so that an equal one means current; "" unless all are'
     ),

@@ -216,8 +216,8 @@ def _compare_stamps(listing: Listing | None, published: str | None, row: LedgerR
 
 def _since(listing: Listing | None, row: LedgerRow | None) -> str:
     """Return since when an artifact is changed, as far as its source or the ledger tells."""
-    if listing and listing.changed is not None:
-        return f"since {_shown(datetime.fromtimestamp(listing.changed, UTC))}"
+    if at := listing and listing.changed_at:
+        return f"since {_shown(at)}"
     return f"after {_shown(row.updated)}" if row and row.updated else ""
 
 
