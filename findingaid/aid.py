@@ -64,6 +64,7 @@ from findingaid.query.lookup.artifact import (
     read_titles,
     refuse_other_version,
 )
+from findingaid.query.lookup.browsing import Contents, Shelf, browse
 from findingaid.query.lookup.disclosure import Disclosure, Level, disclose_artifact
 from findingaid.query.lookup.freshness import (
     FreshnessCheck,
@@ -81,7 +82,6 @@ from findingaid.query.lookup.resolve import artifact_of_file, resolve, resolve_a
 from findingaid.query.lookup.status import Statuses, find_unread, read_status
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
 from findingaid.query.search.components import SearchDefaults
-from findingaid.query.search.facets import Facets, count_facets
 from findingaid.query.search.filters.fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
 from findingaid.query.search.options import FreshnessOption, SearchOptions, listing_options
@@ -462,20 +462,24 @@ class FindingAid:
             return shown
         return self._freshness([key], fresh, {key: shown.artifact_version}).mark(shown, shown.corpus)
 
-    def facets(
+    def browse(
         self,
         corpora: Sequence[str] | None = None,
         *,
         where: str | None = None,
         suffixes: Sequence[str] = (),
         folder: str = "",
-    ) -> Facets:
-        """Count the published artifacts by corpus, kind of file and folder, to narrow a search.
+        k: int = 20,
+        offset: int = 0,
+    ) -> Contents:
+        """Return the k published artifacts after the `offset` newest, and counts by corpus, kind of file and folder.
 
-        `suffixes` are ends of artifact ids such as ".md", and `folder` is their beginning, such as "docs/".
+        `suffixes` are ends of artifact ids such as ".md", and `folder` is their beginning, such as "docs/". Raises
+        QueryError for an invalid filter, StoreError if nothing is published.
         """
-        keys = self.searcher.artifacts(Request(queries=(), corpora=self._names(None), where=where))
-        return count_facets(keys, self._names(corpora) if corpora else (), suffixes, folder)
+        shelf = Shelf(self._names(corpora) if corpora else (), suffixes, folder)
+        request, searcher = Request(queries=(), corpora=self._names(None), where=where), self.searcher
+        return searcher.read(lambda reader: browse(reader, searcher.artifacts(reader, request), shelf, k, offset))
 
     @cached_property
     def _search_steps(self) -> SearchSteps:

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "Ask": {
         "search": "searching:search",
         "answer": "answering:answer",
+        "browse": "searching:browse",
         "context": "contexts:context",
         "show": "searching:show",
         "summary": "contexts:summary",

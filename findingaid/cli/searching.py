@@ -1,9 +1,10 @@
-"""Commands `search`, `show` and `neighbours`."""
+"""Commands `search`, `browse`, `show` and `neighbours`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -361,3 +362,45 @@ def _print_reference_counts(found: Sequence[ReferenceCount], as_json: bool, as_c
     for r in found:
         table.add_row(f"{r.references:,}", r.corpus, escape(r.artifact_id), escape(r.title or "-"))
     return say(table if found else "there are no references")
+
+
+@click.command()
+@click.argument("folder", default="")
+@corpus_option
+@where_option
+@click.option("--suffix", "suffixes", multiple=True, help="Only ids that end so, e.g. .md; may be repeated.")
+@click.option("-k", default=20, show_default=True, help="Number of artifacts.")
+@click.option("--offset", default=0, help="Number of newer artifacts to leave out.")
+@csv_option
+@reading
+def browse(
+    aid: FindingAid,
+    folder: str,
+    corpora: tuple[str, ...],
+    where: str | None,
+    suffixes: tuple[str, ...],
+    k: int,
+    offset: int,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """List the indexed artifacts, newest first: all, or those whose ids begin with FOLDER.
+
+    \b
+    Examples:
+      findingaid browse
+      findingaid browse notes/ --suffix .md -k 50
+      findingaid browse --corpus docs --json
+    """
+    found = aid.browse(corpora, where=where, suffixes=suffixes, folder=folder, k=k, offset=offset)
+    if as_json:
+        return say_json(found.to_dict())
+    if as_csv:
+        return say_csv([asdict(artifact) for artifact in found.newest])
+    table = plain_table("changed", "corpus", "artifact", "title")
+    for a in found.newest:
+        table.add_row(a.changed or "-", a.corpus, escape(visible_line(a.artifact_id)), escape(visible_line(a.title)))
+    if found.newest:
+        say(table)
+    kinds = ", ".join(f"{kind.artifacts:,} {kind.value}" for kind in found.suffixes)
+    return say_plain(f"{found.artifacts:,} artifacts" + (f": {kinds}" if kinds else ""), err=True)

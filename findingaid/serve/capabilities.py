@@ -12,8 +12,8 @@ from pydantic.json_schema import DEFAULT_REF_TEMPLATE
 
 from findingaid.claims.review import ProposedClaim
 from findingaid.errors import NotFoundError, StoreError, brief
+from findingaid.query.lookup.browsing import Contents
 from findingaid.query.lookup.provenance import Impact
-from findingaid.query.search.facets import Facets
 from findingaid.query.search.filters.fields import FILTER_COLUMNS
 from findingaid.query.search.request import Recency
 from findingaid.serve import inputs, outputs
@@ -159,8 +159,8 @@ def _corpora(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
     return {"corpora": listed, "columns": FILTER_COLUMNS, "llm": aid.answerer.model if aid.answerer else None}
 
 
-def _facets(view: View, asked: inputs.FacetsInput) -> dict[str, Any]:
-    return view.aid.facets(**_arguments(asked)).to_dict()
+def _browse(view: View, asked: inputs.BrowseInput) -> dict[str, Any]:
+    return view.aid.browse(**_arguments(asked)).to_dict()
 
 
 def _status(view: View, asked: inputs.CorporaInput) -> dict[str, Any]:
@@ -261,12 +261,12 @@ CAPABILITIES: Sequence[Capability] = (
         _corpora,
     ),
     Capability(
-        "facets",
-        "Count the artifacts by corpus, kind of file (suffix) and folder. To search some of them only, use where:"
-        " ends_with(artifact_id, '.md'), starts_with(artifact_id, 'docs/').",
-        inputs.FacetsInput,
-        Facets,
-        _facets,
+        "browse",
+        "List the artifacts, newest first, and count them by corpus, kind of file (suffix) and folder. To search some"
+        " of them only, use where: ends_with(artifact_id, '.md'), starts_with(artifact_id, 'docs/').",
+        inputs.BrowseInput,
+        Contents,
+        _browse,
     ),
     Capability(
         "status",

@@ -233,13 +233,15 @@ class CorporaInput(Input):
     max_tokens: MaxTokens = None
 
 
-class FacetsInput(Input):
-    """Input of `facets`: the filters of a search."""
+class BrowseInput(Input):
+    """Input of `browse`: the filters of a search, and a page of the list."""
 
     corpora: Corpora = None
     where: Where = None
     suffixes: list[str] = Field(default=[], description="Only artifacts whose ids end so, such as .md.")
     folder: str = Field(default="", description="Only artifacts whose ids begin so, such as docs/.")
+    k: int = Field(default=20, ge=0, le=MOST, description="Number of artifacts to list.")
+    offset: int = Field(default=0, ge=0, description="Number of newer artifacts to leave out.")
     max_tokens: MaxTokens = None
 
 

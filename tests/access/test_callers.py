@@ -27,7 +27,7 @@ from findingaid.store import Store, permitted, upkeep, vectors
 from findingaid.strategies.chunked import Chunked
 from findingaid.testing import HashEmbedder, MemorySource
 from tests.serve.test_scope import QUESTIONS, require_equal_scores_of_hidden_words
-from tests.support.serving import HIDDEN, OPEN, WORDS, Refers
+from tests.support.serving import HIDDEN, OPEN, WORDS, Refers, without_times
 
 SECRET = {"vault.md": HIDDEN["vault.md"], "zanzibar/auth.md": HIDDEN["auth.md"]}
 RULES = AccessRules([AccessRule("**", ["group:office"]), *(AccessRule(f"/{name}", ["public"]) for name in OPEN)])
@@ -66,7 +66,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Session:
 def said(session: Session, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the answer without what belongs to one index, or one moment: its cursors, and how long something took."""
     try:
-        return {key: value for key, value in session.call(name, given).items() if key not in OF_ONE_INDEX}
+        answer = without_times(session.call(name, given))
+        return {key: value for key, value in answer.items() if key not in OF_ONE_INDEX}
     except FindingAidError as error:
         return problem_of(error).to_dict()
 
@@ -76,7 +77,7 @@ ASKED = [
     ("search", {"query": "auth tokens", "mode": "dense", "k": 50, "where": "artifact_id = 'vault.md' OR title <> ''"}),
     ("search", {"query": "auth tokens", "where": "readers = 'group:office'"}),
     ("search", {"query": "auth tokens", "mode": "dense", "per_artifact": True, "fresh": True}),
-    ("facets", {"folder": "zanzibar/"}),
+    ("browse", {"folder": "zanzibar/"}),
     ("show", {"id": "zanzibar/auth.md"}),
     ("show", {"id": "open/vault.md"}),
     ("why", {"id": "vault.md"}),
@@ -209,7 +210,7 @@ def test_a_filter_of_a_caller_cannot_fail_on_what_others_may_read(whole: Finding
     for where in ("CAST(title AS BIGINT) > 0", "1 / (length(title) - 5) > 3", "regexp_match(text, '(') IS NOT NULL"):
         with pytest.raises(QueryError, match="is not allowed here"):
             caller.search("auth", where=where)
-    assert caller.facets(where="title <> '' OR true").artifacts == len(OPEN)
+    assert caller.browse(where="title <> '' OR true").artifacts == len(OPEN)
 
 
 def test_a_caller_is_who_they_are_whatever_was_asked_before(whole: FindingAid) -> None:
@@ -222,7 +223,7 @@ def test_a_caller_is_who_they_are_whatever_was_asked_before(whole: FindingAid) -
                 found = aid.search("auth tokens of the Zanzibar office, ledger row", 50, mode=mode)
                 assert {hit.artifact_id for hit in found} == expected, mode
     assert whole.searcher.reader().memory is public.searcher.reader().memory
-    assert public.within(["open"]).facets().artifacts == len(OPEN)
+    assert public.within(["open"]).browse().artifacts == len(OPEN)
 
 
 def test_few_readable_records_among_many_fill_a_page(tmp_path: Path) -> None:
@@ -277,7 +278,7 @@ ANSWERS: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": "the vault of the office", "mode": "dense", "k": 50, "detail": "full"}),
     ("search", {"query": "key row", "mode": "dense", "k": 3, "route": "neighbours"}),
     ("context", {"query": "token of the year", "budget_tokens": 300, "mode": "dense"}),
-    ("facets", {}),
+    ("browse", {}),
     ("corpora", {}),
     ("neighbours", {}),
     *((name, {"id": f"n{i}.md"}) for i in range(4) for name in ("show", "why", "impact", "neighbours")),

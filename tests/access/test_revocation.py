@@ -39,7 +39,7 @@ def test_a_revoked_user_reads_nothing_and_a_revoked_group_gives_nothing(aid: Fin
 
     assert ids(aid, "user:ann", "group:office") == set()
     assert ids(aid, "user:bob", "group:office") == {*OPEN, *SECRET}
-    assert aid.as_caller("user:ann").facets().artifacts == 0
+    assert aid.as_caller("user:ann").browse().artifacts == 0
     assert list(aid.as_caller("user:ann").search("auth tokens")) == []
     assert aid.as_caller("user:ann").status()[0].artifacts == 0
 

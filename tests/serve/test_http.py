@@ -201,7 +201,7 @@ def test_nothing_fails_and_nothing_is_half_while_the_index_is_rebuilt_and_publis
         ("answer", {"query": "of which edition is the ledger", "depth": 20}),
         ("context", {"query": "ledger", "budget_tokens": 400}),
         ("corpora", {}),
-        ("facets", {}),
+        ("browse", {}),
         ("status", {}),
     ]
 
@@ -734,7 +734,7 @@ def test_the_document_describes_every_capability_and_what_it_answers(session: Se
     assert described == openapi_document(capabilities.values(), locked=False)
     assert set(described["paths"]) == {f"/v1/{name}" for name in capabilities}
     assert {n for n, c in capabilities.items() if is_simple(c)} == {
-        "show", "neighbours", "why", "impact", "corpora", "facets", "status",
+        "show", "neighbours", "why", "impact", "corpora", "browse", "status",
     }  # fmt: skip
 
 
@@ -754,7 +754,7 @@ def test_the_document_describes_every_capability_and_what_it_answers(session: Se
         ("why", {"id": "auth.md"}),
         ("impact", {"id": "auth.md"}),
         ("corpora", {}),
-        ("facets", {}),
+        ("browse", {}),
         ("status", {}),
     ],
 )

@@ -32,6 +32,7 @@ pytestmark = [
     ),
 ]
 
+DAY = 86_400
 DESK, PHONE, SMALL = (1400, 900), (390, 780), (360, 640)
 WIDE = "return document.documentElement.scrollWidth > innerWidth || document.body.scrollWidth > innerWidth"
 SOON = 30
@@ -1083,6 +1084,46 @@ def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -
         page.shows("2 artifacts in 2 records")
 
 
+def test_the_start_lists_what_is_in_the_index_newest_first(driver: Any, cli: Cli) -> None:
+    for n in range(23):
+        cli.write(f"heron-{n}.md", f"# Heron {n}\n\nIt has been here for {n} days.\n")
+        os.utime(cli.folder / "docs" / f"heron-{n}.md", (DAY * (360 - n), DAY * (360 - n)))
+    cli.write("far/egret.md", "# Egret\n\nAn egret.\n")
+    cli.run("index")
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open()
+        page.shows("24 texts to search, newest first")
+        newest = ["Egret", *(f"Heron {n}" for n in range(23))]
+        assert page.texts("#hits h3") == newest[:20]
+        assert page.texts("#hits .facts")[1].split()[:2] == ["docs", "heron-0.md"]
+        assert "1970" in page.texts("#hits .facts")[1]
+
+        page.one("#further").click()
+        page.waits(lambda: page.texts("#hits h3") == newest, "the list does not go on")
+        assert page.focused == newest[20]
+        page.open(folder="far/")
+        page.waits(lambda: page.texts("#hits h3") == ["Egret"], "the list is not narrowed")
+        page.one("#hits h3 a").click()
+        page.waits(lambda: "An egret." in page.one("#artifact-body").text, "it is not opened")
+
+        page.open()
+        cli.write("stork.md", "# Stork\n\nIt is new.\n")
+        cli.run("index")
+        page.back_in_sight()
+        page.one("#newer button").click()
+        page.waits(lambda: page.texts("#hits h3")[0] == "Stork", "what is new is not listed")
+
+
+def test_on_a_phone_the_start_shows_texts_before_filters(page: Page) -> None:
+    page.looks(PHONE)
+    page.open()
+    page.shows("newest first")
+
+    assert page.run("return document.querySelector('#hits h3').getBoundingClientRect().top") < 260
+    assert page.one("#more").get_attribute("open") is None
+
+
 def test_an_index_in_which_nothing_is_yet_says_what_to_do(driver: Any, tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     cli.run("status")
@@ -1172,7 +1213,8 @@ def test_a_search_that_is_given_up_leaves_nothing_under_way(page: Page) -> None:
 
     page.waits(lambda: page.query == "", "the search stays")
     page.waits(lambda: page.run("return document.querySelector('[aria-busy=true]')") is None, "it goes on")
-    assert page.texts("#hits li") == []
+    page.shows("newest first")
+    assert page.all("#hits .text") == []
 
 
 def test_a_model_writes_an_answer_only_where_there_is_one_and_it_is_asked_to(

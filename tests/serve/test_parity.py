@@ -174,9 +174,10 @@ CASES = [
         ["status"],
     ),
     Case(
-        "facets",
-        {"where": ANY, "suffixes": [".md"]},
-        lambda aid: aid.facets(where=ANY, suffixes=[".md"]).to_dict(),
+        "browse",
+        {"where": ANY, "suffixes": [".md"], "k": 2, "offset": 1},
+        lambda aid: aid.browse(where=ANY, suffixes=[".md"], k=2, offset=1).to_dict(),
+        ["browse", "--where", ANY, "--suffix", ".md", "-k", "2", "--offset", "1"],
     ),
     Case(
         "corpora",

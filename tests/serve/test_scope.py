@@ -14,7 +14,7 @@ from findingaid.query.search.filters.fields import Field
 from findingaid.query.search.filters.syntax import restrict_filter
 from findingaid.serve.errors import problem_of
 from findingaid.serve.session import Session
-from tests.support.serving import HIDDEN, WORDS, indexed
+from tests.support.serving import HIDDEN, WORDS, indexed, without_times
 
 UNKNOWN = "0123456789abcdef0123456789abcdef"
 
@@ -76,10 +76,10 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("corpora", {}),
     ("corpora", {"corpora": ["hidden"]}),
     ("status", {"corpora": ["hidden"]}),
-    ("facets", {}),
-    ("facets", {"corpora": ["hidden"]}),
-    ("facets", {"where": "corpus = 'hidden' OR title LIKE '%a%'"}),
-    ("facets", {"suffixes": [".md"], "folder": "vault"}),
+    ("browse", {}),
+    ("browse", {"corpora": ["hidden"]}),
+    ("browse", {"where": "corpus = 'hidden' OR title LIKE '%a%'"}),
+    ("browse", {"suffixes": [".md"], "folder": "vault"}),
     ("propose_claim", {"corpus": "hidden", "artifact_id": "vault.md", "text": "Tokens expire."}),
     ("propose_claim", {"corpus": "open", "artifact_id": "vault.md", "text": "Tokens expire."}),
 ]
@@ -104,7 +104,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 def said(session: Session, name: str, given: dict[str, Any]) -> dict[str, Any]:
     try:
-        return session.call(name, given)
+        return without_times(session.call(name, given))
     except FindingAidError as error:
         return problem_of(error).to_dict()
 

@@ -127,3 +127,11 @@ def post_mcp(address: str, message: Any) -> Any:
     headers = {"Accept": "application/json, text/event-stream"}
     events = http_post(f"{address}/mcp", json=message, headers=headers).text
     return json.loads(events.partition("data: ")[2])
+
+
+def without_times(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what a capability answered without the times of changes in one index, and the order that they give."""
+    if "newest" not in answer:
+        return answer
+    listed = sorted(({**artifact, "changed": ""} for artifact in answer["newest"]), key=str)
+    return {**answer, "newest": listed}

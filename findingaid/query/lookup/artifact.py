@@ -148,7 +148,9 @@ def _visible_rows(rows: Sequence[Mapping[str, Any]], eligible: Eligible | None) 
 
 def read_titles(records: LanceDataset, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Map the (corpus, artifact id) of each of these artifacts to its title in the published records."""
-    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=of_artifacts(keys)).to_pylist()
+    if not (named := sorted(set(keys))):
+        return {}
+    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=of_artifacts(named)).to_pylist()
     return {(row["corpus"], row["artifact_id"]): row["title"] for row in rows}
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from findingaid.errors import NotFoundError, QueryError, brief
+from findingaid.query.lookup.artifact import read_titles
 from findingaid.query.search.edges import SOURCE, TARGET, read_edges, with_ends
 from findingaid.query.search.hits import span_of
 from findingaid.query.search.reader import Key, Reader
 from findingaid.store.sql import one_of
 from findingaid.text.wiki_links import OPEN
-
-if TYPE_CHECKING:
-    from lance import LanceDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +104,3 @@ def find_most_referenced(
     known = read_titles(records, [(row[TARGET[0]], row[TARGET[1]]) for row in best])
     keys = [((row[TARGET[0]], row[TARGET[1]]), row["count_all"]) for row in best]
     return [ReferenceCount(*key, count, known.get(key)) for key, count in keys]
-
-
-def read_titles(records: LanceDataset, keys: Iterable[Key]) -> dict[Key, str]:
-    """Return the titles of the artifacts that are published."""
-    wanted = set(keys)
-    if not wanted:
-        return {}
-    where = one_of("artifact_id", sorted({artifact_id for _, artifact_id in wanted}))
-    rows = records.to_table(columns=["corpus", "artifact_id", "title"], filter=where)
-    keyed = {(row["corpus"], row["artifact_id"]): row["title"] for row in rows.to_pylist()}
-    return {key: title for key, title in keyed.items() if key in wanted}

@@ -106,19 +106,15 @@ class Searcher:
             found["db.response.returned_rows"] = len(hits)
         return hits
 
-    def artifacts(self, request: Request) -> list[Key]:
+    def artifacts(self, reader: Reader, request: Request) -> list[Key]:
         """Return the artifacts that have a record which passes the filters of a request.
 
-        Raises QueryError for an invalid filter, StoreError if nothing is published.
+        Raises QueryError for an invalid filter.
         """
-
-        def read(reader: Reader) -> list[Key]:
-            condition = self._validate(reader, request).condition
-            found = reader.records.to_table(columns=["corpus", "artifact_id"], filter=condition)
-            once = found.group_by(found.column_names).aggregate([])
-            return list(zip(once["corpus"].to_pylist(), once["artifact_id"].to_pylist(), strict=True))
-
-        return self.read(read)
+        condition = self._validate(reader, request).condition
+        found = reader.records.to_table(columns=["corpus", "artifact_id"], filter=condition)
+        once = found.group_by(found.column_names).aggregate([])
+        return list(zip(once["corpus"].to_pylist(), once["artifact_id"].to_pylist(), strict=True))
 
     def reader(self) -> Reader:
         """Return a reader of the published version, opened anew after a publish. Raises StoreError before any run."""

@@ -8,11 +8,12 @@ import { byId, count, element, line, name } from "./dom.js";
 import { chosenFacets, leaveFolder, showFacets } from "./facets.js";
 import { fileActions } from "./file.js";
 import { facetSql, fieldsOf, read, row, sql } from "./filters.js";
-import { grouped, item, linkTo } from "./results.js";
+import { grouped, item, linkTo, listedItem } from "./results.js";
 import { headline, stateNodes } from "./state.js";
 import { wordsOf } from "./words.js";
 
 const PAGE = 10; // artifacts added at a time
+const LISTED = 20; // artifacts added at a time to the list without a query
 const FETCHED = 40; // hits of a request
 const REQUESTS = 3; // requests for a page of results, whose hits may all be of few artifacts
 const BESIDE = 3; // passages shown beside an answer
@@ -22,12 +23,14 @@ const MODES = { dense: "by meaning", lexical: "by words" };
 const QUESTION =
   /\?\s*$|^(who|whose|whom|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|may|must|has|have|had|will|would|should)\s/i;
 const wide = matchMedia("(min-width: 70rem)");
+const narrow = matchMedia("(max-width: 40rem)");
 
 let known = { corpora: [], llm: null }; // the server's corpora with their fields, and the model that writes answers
 let learning = null; // promise that resolves when loading `known` has ended
 let searched = null; // version of the index that was searched
 let stated = null; // displayed state of the index
 let counted = null; // displayed facets
+let newest = []; // artifacts listed without a query
 let found = { hits: [], whole: false, many: 0 }; // hits of this search, whether these are all, and artifacts shown
 let shown = { search: null, artifact: null }; // parts of the URL that the page shows
 let asking = new AbortController(); // current search, which the next one aborts
@@ -117,16 +120,14 @@ async function search(state) {
   entitle(state.query);
   toggleIndex(false);
   found = { hits: [], whole: false, many: 0 };
-  const counting = countFacets(state, signal);
+  newest = [];
   if (state.query) {
     byId("found").textContent = "Searching …";
     const listing = page(state, signal);
-    await Promise.all([listing, state.answer ? answer(state, signal, listing) : null, counting]);
+    await Promise.all([listing, state.answer ? answer(state, signal, listing) : null, browse(state, signal)]);
   } else {
-    byId("hits").replaceChildren();
-    byId("found").textContent = "";
-    await counting;
-    if (counted && !signal.aborted) byId("found").textContent = `${count(counted.artifacts, "text")} to search`;
+    if (byId("hits").querySelector(".hit:not(.plain)")) byId("hits").replaceChildren();
+    await browse(state, signal);
   }
   if (signal.aborted) return;
   searched = null;
@@ -145,16 +146,27 @@ async function fieldFilter(state) {
   return sql(state.conditions, fieldsOf(known.corpora, state.corpora));
 }
 
-/** Counts what the filters leave. A failure is ignored: the search reports the reason. */
-async function countFacets(state, signal) {
+/** Counts what the filters leave, and lists it where there is no query. A failure is ignored: a search reports it. */
+async function browse(state, signal) {
   try {
     const { corpora, suffixes, folder } = state;
     const input = { corpora: corpora.length ? corpora : null, where: await fieldFilter(state), suffixes, folder };
-    counted = await call("facets", input, signal);
+    counted = await call("browse", { ...input, k: state.query ? 0 : LISTED, offset: newest.length }, signal);
     showFacets(counted, state);
+    if (!state.query) listNewest();
   } catch (error) {
     if (!(error instanceof Problem) && error.name !== "AbortError") throw error;
   }
+}
+
+function listNewest() {
+  const before = newest.length;
+  newest = [...newest, ...counted.newest];
+  byId("hits").replaceChildren(...newest.map((artifact, i) => listedItem(artifact, i + 1)));
+  byId("found").textContent = counted.artifacts ? `${count(counted.artifacts, "text")} to search, newest first` : "Nothing matches.";
+  byId("further").hidden = newest.length >= counted.artifacts;
+  current();
+  if (before) links()[before]?.focus();
 }
 
 /** Requests more hits until there are as many artifacts as are to be shown, and shows them. */
@@ -374,7 +386,7 @@ async function follow() {
     stated = state;
     if (!state.published && !here().query) toggleIndex(true);
     searched ??= state.published;
-    if (here().query && !same(searched, state.published) && !byId("newer").firstChild) byId("newer").append(...newer());
+    if (!same(searched, state.published) && !byId("newer").firstChild) byId("newer").append(...newer());
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     byId("state").textContent = error.message;
@@ -383,7 +395,7 @@ async function follow() {
 }
 
 function newer() {
-  const again = element("button", { type: "button", className: "quiet" }, "Search again");
+  const again = element("button", { type: "button", className: "quiet" }, here().query ? "Search again" : "Show it");
   again.addEventListener("click", () => {
     byId("results").focus();
     search(here());
@@ -463,7 +475,7 @@ byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   shown.search = null; // submitting the same search repeats it
   const query = byId("q").value.trim();
-  byId("more").open = !query;
+  byId("more").open = !query && !narrow.matches;
   go(asked(QUESTION.test(query)));
 });
 byId("ask").addEventListener("change", ({ target }) => {
@@ -485,7 +497,7 @@ byId("token").addEventListener("submit", (event) => {
 });
 byId("further").addEventListener("click", () => {
   if (byId("results").getAttribute("aria-busy") === "true") return;
-  page(here(), asking.signal);
+  (here().query ? page : browse)(here(), asking.signal);
 });
 byId("write").addEventListener("click", () => {
   byId("answered-title").focus();
@@ -515,7 +527,7 @@ addEventListener("popstate", show);
 function begin() {
   learning = learnCorpora();
   shown = { search: null, artifact: null };
-  byId("more").open = !here().query;
+  byId("more").open = !here().query && !narrow.matches;
   show();
   if (!here().query && !here().artifact) byId("q").focus();
 }

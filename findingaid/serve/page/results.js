@@ -2,7 +2,7 @@
 
 import { leadsTo } from "./address.js";
 import { call } from "./api.js";
-import { element, line, name, number, outdated, score, table } from "./dom.js";
+import { element, line, moment, name, number, outdated, score, table } from "./dom.js";
 import { fenced, isCode, isMarkdown, typeOf } from "./formats.js";
 import { covered, excerpt, excerptLines, marked } from "./words.js";
 
@@ -46,6 +46,18 @@ export function item([hit, ...others], words, rank) {
     passage(hit, words),
     others.length ? more(others, words, rank) : null,
     why(hit, rank),
+  );
+  return element("li", {}, article);
+}
+
+/** Renders an artifact of the list without a query: its title, its id and the time of its last change. */
+export function listedItem({ corpus, artifact_id: id, title: given, changed }, rank) {
+  const facts = [...[corpus, given === id ? null : id].filter(Boolean).map(name), moment(changed)];
+  const article = element(
+    "article",
+    { className: "hit plain" },
+    element("h3", {}, element("a", { ...leadsTo({ corpus, artifact_id: id }), "aria-describedby": `facts-${rank}` }, name(given))),
+    element("p", { className: "facts", id: `facts-${rank}` }, facts.map((fact) => element("span", {}, fact))),
   );
   return element("li", {}, article);
 }
