@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
 from findingaid.access import Caller, is_principal
-from findingaid.arguments import check_arguments
 from findingaid.claims.decisions import DecisionLog, Verdict, broken
 from findingaid.claims.eligible import BY_DEFAULT, Eligibility, ReviewPolicy
 from findingaid.claims.model import Action
@@ -118,7 +117,6 @@ def open(path: str | Path | None = None, overrides: Mapping[str, Any] | None = N
     return FindingAid.of(load(path, overrides))
 
 
-@check_arguments
 @dataclass(frozen=True)
 class FindingAid:
     """An index, its corpora, and the model that embeds them."""

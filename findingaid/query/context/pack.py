@@ -345,11 +345,8 @@ def choose_summarizer(given: SummarizerOption, default: Summarizer | None) -> tu
         return default, "" if default else "no digest: the configuration has no context.summarizer"
     if isinstance(given, Summarizer):
         return given, ""
-    spec: Any = {"kind": given} if isinstance(given, str) else given
-    if not isinstance(spec, Mapping):
-        raise QueryError(f"summarizer: expected a summarizer or a kind, got a {type(spec).__name__}")
     try:
-        return SUMMARIZERS.create(spec, "summarizer"), ""
+        return SUMMARIZERS.create({"kind": given} if isinstance(given, str) else given, "summarizer"), ""
     except ConfigError as error:
         return None, f"no digest: {error}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from findingaid.corpus import Corpus
-from findingaid.errors import QueryError, brief
+from findingaid.errors import QueryError
 from findingaid.protocols import Rewriter
 from findingaid.query.search.components import RERANKERS, REWRITERS, SELECTORS, SearchDefaults
 from findingaid.query.search.expand import ExpansionStep, Extent, parse_extent
@@ -45,8 +45,6 @@ class SearchSteps:
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         steps = {name: given.pop(name, None) for name in ("rewrite", "rerank", "rerank_depth", "select", "expand")}
         blend = given.pop("blend", self.defaults.blend)
-        if isinstance(blend, str) and blend != "rrf":
-            raise QueryError(f"blend: expected a number or 'rrf', got {brief(blend)}")
         route = resolve_route(given.pop("route")) if "route" in given else self.defaults.route
         queries = (query,) if isinstance(query, str) else tuple(query)
         request = Request(queries, k, corpora=corpora, blend=None if blend == "rrf" else blend, route=route, **given)
