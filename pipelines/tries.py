@@ -48,8 +48,8 @@ def tried_by_backfill(instance: dg.DagsterInstance, backfills: Sequence[Backfill
     """Return which of the backfills, newest first, tried the finding, or when the next is due; None if one is due."""
 
     def interrupted(backfill: Backfill) -> bool:
-        runs = instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill.id}))
-        return not backfill.is_completed or any(map(was_interrupted, runs))
+        records = instance.get_run_records(dg.RunsFilter(tags={"dagster/backfill": backfill.id}))
+        return not backfill.is_completed or any(was_interrupted(record.dagster_run) for record in records)
 
     same = list(takewhile(lambda backfill: backfill.tags.get(TRIED_TAG) == finding, backfills))
     without = list(takewhile(interrupted, same))
