@@ -1115,6 +1115,16 @@ def test_the_start_lists_what_is_in_the_index_newest_first(driver: Any, cli: Cli
         page.waits(lambda: page.texts("#hits h3")[0] == "Stork", "what is new is not listed")
 
 
+def test_a_filter_that_is_refused_lists_nothing_and_says_so(page: Page) -> None:
+    page.open()
+    page.shows("newest first")
+
+    page.open(where=json.dumps(["unheard", "=", "x"]))
+
+    page.waits(lambda: "unheard" in page.one("#problem").text, "it is not said")
+    assert page.all("#hits > li") == []
+
+
 def test_on_a_phone_the_start_shows_texts_before_filters(page: Page) -> None:
     page.looks(PHONE)
     page.open()

@@ -146,8 +146,9 @@ async function fieldFilter(state) {
   return sql(state.conditions, fieldsOf(known.corpora, state.corpora));
 }
 
-/** Counts what the filters leave, and lists it where there is no query. A failure is ignored: a search reports it. */
+/** Counts what the filters leave, and lists it where there is no query; with one, the search reports a failure. */
 async function browse(state, signal) {
+  if (!state.query) byId("results").setAttribute("aria-busy", "true");
   try {
     const { corpora, suffixes, folder } = state;
     const input = { corpora: corpora.length ? corpora : null, where: await fieldFilter(state), suffixes, folder };
@@ -155,8 +156,15 @@ async function browse(state, signal) {
     showFacets(counted, state);
     if (!state.query) listNewest();
   } catch (error) {
-    if (!(error instanceof Problem) && error.name !== "AbortError") throw error;
+    if (error.name === "AbortError") return;
+    if (!(error instanceof Problem)) throw error;
+    if (!state.query) {
+      byId("hits").replaceChildren();
+      byId("found").textContent = "";
+      failed(error);
+    }
   }
+  if (!state.query) byId("results").setAttribute("aria-busy", "false");
 }
 
 function listNewest() {
