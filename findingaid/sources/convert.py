@@ -97,6 +97,10 @@ TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
 )
 
+DIGITS = re.compile(r"[0-9]{1,9}")
+MOST_SPANNED = 1_000
+"""Most rows or columns of a merged cell; 0 stands for all that follow."""
+
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 QUOTED_MAIL = re.compile(
@@ -449,7 +453,39 @@ def _tree(text: str) -> Any | None:
         return None
     for element in root.iter(*BLOCKS):
         element.tag = "div"
+    for table in list(root.iter("table")):
+        _fill_merged(table)
     return root
+
+
+def _fill_merged(table: Any) -> None:
+    """Put an empty cell into each row below a cell that is merged downwards.
+
+    Markdown has no merged cells: without it, the other cells of these rows would stand below the wrong headers.
+    """
+    group, below = None, dict[int, int]()  # the rows that are left of cells that are merged downwards, by column
+    for row in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
+        cells, column = [cell for cell in row if cell.tag in {"td", "th"}], 0
+        now = below if row.getparent() is group else {}
+        group, below = row.getparent(), {at: rows - 1 for at, rows in now.items() if rows > 1}
+        for cell in [*cells, None]:
+            while column in now:
+                filler = row.makeelement("td", {})
+                if cell is None:
+                    row.append(filler)
+                else:
+                    cell.addprevious(filler)
+                column += 1
+            if cell is not None:
+                rows, columns = _span(cell, "rowspan"), _span(cell, "colspan")
+                below |= dict.fromkeys(range(column, column + columns), rows - 1) if rows > 1 else {}
+                column += columns
+
+
+def _span(cell: Any, name: str) -> int:
+    """Return over how many rows or columns a cell goes."""
+    found = DIGITS.match(cell.get(name, "").strip())
+    return min(int(found[0]) or MOST_SPANNED, MOST_SPANNED) if found else 1
 
 
 def _as_bytes(page: Any) -> bytes:

@@ -188,7 +188,10 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         return
     _choose_alternatives(root)
     if root.tag.startswith(W):
+        for merged in list(root.iter(f"{W}vMerge")):  # the cells below are empty, and keep the others in their columns
+            merged.getparent().remove(merged)
         _unwrap(root)
+        _write_choices(root)
         _move_boxes(root)
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
@@ -226,6 +229,16 @@ def _unwrap(root: Any) -> None:
             element.getparent().remove(element)
         elif local in WRAPPERS:
             _replace(element, element)
+
+
+def _write_choices(root: Any) -> None:
+    """Write the chosen entry of each drop-down field before it: the converter reads no such field."""
+    for choices in list(root.iter(f"{W}ddList")):
+        entries = [each.get(f"{W}val") or "" for each in choices.iter(f"{W}listEntry")]
+        chosen = next((each.get(f"{W}val") or "" for each in choices.iter(f"{W}result", f"{W}default")), "0")
+        field = next(choices.iterancestors(f"{W}r"), None)
+        if field is not None and chosen.isdecimal() and int(chosen) < len(entries):
+            field.addprevious(_run(root, entries[int(chosen)]))
 
 
 def _move_boxes(root: Any) -> None:
@@ -278,12 +291,16 @@ def _mark_chunks(root: Any, related: Mapping[str, str], parts: Mapping[str, byte
         word = CHUNK.format(len(made.chunks))
         made.chunks[word] = target, parts[target]
         paragraph = root.makeelement(f"{W}p", {})
-        run = paragraph.makeelement(f"{W}r", {})
-        text = run.makeelement(f"{W}t", {})
-        text.text = word
-        run.append(text)
-        paragraph.append(run)
+        paragraph.append(_run(root, word))
         _replace(chunk, [paragraph])
+
+
+def _run(root: Any, words: str) -> Any:
+    run = root.makeelement(f"{W}r", {})
+    text = run.makeelement(f"{W}t", {})
+    text.text = words
+    run.append(text)
+    return run
 
 
 def _runs_of(content: bytes) -> list[str]:

@@ -165,6 +165,42 @@ def test_a_page_may_leave_open_what_html_lets_it(read: Callable[..., Artifact]) 
     assert str(artifact.raw).startswith("# Head\n\nA paragraph.\n\nA paragraph.")
 
 
+MERGED = (
+    '<tr><th rowspan="2">Region</th><th colspan="2">Prices</th></tr><tr><th>Item</th><th>Euro</th></tr>'
+    '<tr><td rowspan=" 2">North</td><td>Lamp</td><td rowspan="0">5</td></tr><tr><td>Rope</td></tr>'
+    '<tr><td colspan="2">Sum</td></tr>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("a.html", lambda: f"<h1>Head</h1><table>{MERGED}</table>".encode()),
+        ("a.epub", lambda: epub(f"<h1>Head</h1><table>{MERGED}</table>")),
+    ],
+)
+def test_cells_beside_one_that_is_merged_downwards_stay_below_their_headers(
+    read: Callable[..., Artifact], name: str, make: Callable[[], bytes]
+) -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in str(read(name, make()).raw).splitlines()]
+
+    assert [row for row in rows if row and "---" not in row][-5:] == [
+        ["Region", "Prices", ""],
+        ["", "Item", "Euro"],
+        ["North", "Lamp", "5"],
+        ["", "Rope", ""],
+        ["Sum", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("groups", [("<thead>", "</thead>"), ("<tbody>", "</tbody>")], ids=["thead", "tbody"])
+def test_a_merged_cell_ends_with_its_part_of_the_table(read: Callable[..., Artifact], groups: tuple[str, str]) -> None:
+    begin, end = groups
+    page = f"<table>{begin}<tr><th rowspan='9'>a</th><th>b</th></tr>{end}<tbody><tr><td>c</td><td>d</td></tr></tbody>"
+
+    assert str(read("a.html", page.encode()).raw).endswith("| c | d |")
+
+
 def test_a_page_is_without_what_only_leads_elsewhere(read: Callable[..., Artifact]) -> None:
     page = b'<nav><a href="/">Home</a></nav>before<nav/> <h1>Head<a class="headerlink" href="#head">#</a></h1>text'
 

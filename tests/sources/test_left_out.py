@@ -94,6 +94,40 @@ def test_words_in_wrappers_and_boxes_of_word_are_read_once(content: str, text: s
     assert made.notes == []
 
 
+def test_cells_of_word_beside_one_that_is_merged_downwards_stay_below_their_headers() -> None:
+    def cell(words: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p>{RUN(words) if words else ''}</w:p></w:tc>"
+
+    rows = (
+        cell("Region") + cell("Item"),
+        cell("North", '<w:vMerge w:val="restart"/>') + cell("Lamp"),
+        cell("", "<w:vMerge/>") + cell("Rope"),
+    )
+    table = f"<w:tbl {NAMES}>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>"
+
+    assert convert(".docx", document(table), LIMIT).text.endswith("| Region | Item |\n| North | Lamp |\n|  | Rope |")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ('<w:result w:val="1"/>', "Colour: blue"),
+        ('<w:default w:val="1"/>', "Colour: blue"),
+        ("", "Colour: red"),
+        ('<w:result w:val="7"/>', "Colour:"),
+    ],
+)
+def test_what_is_chosen_in_a_drop_down_field_of_word_is_read(chosen: str, text: str) -> None:
+    entries = '<w:listEntry w:val="red"/><w:listEntry w:val="blue"/>'
+    field = (
+        f'{RUN("Colour:")}<w:r><w:t xml:space="preserve"> </w:t></w:r><w:r><w:fldChar w:fldCharType="begin"><w:ffData>'
+        f"<w:ddList>{chosen}{entries}</w:ddList></w:ffData></w:fldChar></w:r><w:r><w:instrText>FORMDROPDOWN"
+        '</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    )
+
+    assert convert(".docx", document(words_of(field)), LIMIT).text.strip().endswith(text)
+
+
 def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
     payload = document(words_of(f"<w:novel>{RUN('three lost words')}</w:novel>"))
 
