@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections import Counter
 from typing import Any
@@ -33,6 +34,14 @@ DROPPED = {
 """Elements that are not read, and what notes call them; "" for those of which nothing is lost."""
 
 
+APART = frozenset({"frame", "custom-shape", "title", "desc"})
+"""Elements that are no part of the word beside them."""
+
+HEADERS = ("{*}header", "{*}header-left", "{*}header-first", "{*}footer", "{*}footer-left", "{*}footer-first")
+
+LETTER = re.compile(r"[^\W\d_]")
+
+
 def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]]:
     """Return the text of a document as HTML, its own title and author, and what is not read: words -> number."""
     from lxml import etree, html
@@ -50,6 +59,7 @@ def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], 
             parent = element.getparent()
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
+    left_out["headers and footers, not read"] += _headers(archive, parser)
     for element in body.iter():
         _as_html(element, _local(element))
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
@@ -73,10 +83,14 @@ def _as_html(element: Any, local: str) -> None:
         element.tag = "th"  # of the first row
     if local in {"s", "tab"}:
         element.text = " "
+    if local in APART:
+        element.text, element.tail = f" {element.text or ''}", f" {element.tail or ''}"
     if local == "note-body":
         element.text, element.tail = f" ({element.text or ''}", f"){element.tail or ''}"
     if element.getparent() is not None and element.getparent().tag == "span" and element.tag in {"p", "div"}:
         element.tag = "span"  # the paragraphs of a footnote stay within their sentence
+        if element.getnext() is not None:
+            element.tail = f" {element.tail or ''}"
 
 
 def _append(parent: Any, before: Any | None, text: str) -> None:
@@ -85,6 +99,16 @@ def _append(parent: Any, before: Any | None, text: str) -> None:
         parent.text = (parent.text or "") + text
     else:
         before.tail = (before.tail or "") + text
+
+
+def _headers(archive: zipfile.ZipFile, parser: Any) -> int:
+    """Return the number of headers and footers with words, not only with page numbers."""
+    from lxml import etree
+
+    if "styles.xml" not in archive.namelist():
+        return 0
+    found = etree.fromstring(archive.read("styles.xml"), parser).iter(*HEADERS)
+    return sum(LETTER.search("".join(element.itertext())) is not None for element in found)
 
 
 def _said(archive: zipfile.ZipFile, parser: Any) -> dict[str, str]:

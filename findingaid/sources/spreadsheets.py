@@ -22,20 +22,33 @@ BLOCK_CHARACTERS = 600
 HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
-NOT_STORED = {
-    "formulas without a stored value: open and save it in its program": re.compile(
-        rb"(?:</f>|<f[^>]*/>)(?:<v\s*/>|<v></v>)?</c>"
-    ),
-    "cells with an error": re.compile(rb"<c [^>]*t=\"e\""),
-}
-"""Cells of an XLSX file that have no value, by what notes call them."""
+FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 
-BESIDE = {
-    "comments, not read": (r"xl/comments[^/]*\.xml|content\.xml", rb"<(?:\w+:)?comment[ >]|<office:annotation[ >]"),
-    "charts, not read": (r"xl/charts/chart\d+\.xml", rb"<(?:\w+:)?chartSpace[ >]"),
-    "text boxes, not read": (r"xl/drawings/[^/]+\.xml", rb"<(?:\w+:)?txBody[ >]"),
+FIRST_WITHIN = 10_000
+"""Bytes of a part among which its first element is looked for."""
+
+NOT_READ: Mapping[bytes, Mapping[str, re.Pattern[bytes]]] = {
+    b"worksheet": {
+        "formulas without a stored value: open and save it in its program": re.compile(
+            rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f(?:\s[^<>]*)?/>)\s*(?:<(?:\w+:)?v\s*(?:/>|></(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
+        ),
+        "cells with an error": re.compile(rb"<(?:\w+:)?c\s[^<>]*\bt=[\"']e[\"']"),
+    },
+    b"comments": {"comments, not read": re.compile(rb"<(?:\w+:)?comment[\s>]")},
+    b"chartSpace": {"charts, not read": re.compile(rb"<(?:\w+:)?chartSpace[\s>]")},
+    b"dataModel": {"SmartArt, not read": re.compile(rb"<(?:\w+:)?dataModel[\s>]")},
+    b"wsDr": {"text boxes, not read": re.compile(rb"<(?:\w+:)?txBody[\s>]")},
+    b"userShapes": {"text boxes, not read": re.compile(rb"<(?:\w+:)?txBody[\s>]")},
+    b"document-content": {
+        "comments, not read": re.compile(rb"<office:annotation[\s>]"),
+        "charts, not read": re.compile(rb"<chart:chart[\s>]"),
+        "text boxes, not read": re.compile(rb"<draw:(?:text-box|custom-shape)[\s>]"),
+    },
 }
-"""Contents of a workbook outside its cells, by their words in notes: the parts that have them, and their beginning."""
+"""Contents of a workbook that are not read, by the first element of their part, whatever the part is called.
+
+They map the words in notes to where each begins. Programs choose the names of parts and the prefixes of elements.
+"""
 
 Row = tuple[int, list[str]]
 """Number of a row as the program shows it, and the texts of its cells."""
@@ -78,12 +91,13 @@ def _not_in_cells(payload: bytes) -> Mapping[str, int]:
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         left_out = Counter[str]()
         for name in archive.namelist():
-            if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name):
-                sheet = archive.read(name)
-                left_out.update({words: len(cell.findall(sheet)) for words, cell in NOT_STORED.items()})
-            for words, (parts, begin) in BESIDE.items():
-                if re.fullmatch(parts, name):
-                    left_out[words] += len(re.findall(begin, archive.read(name)))
+            if name.endswith(".xml"):
+                part = archive.read(name)
+                first = FIRST_ELEMENT.search(part, 0, FIRST_WITHIN)
+                for words, begin in NOT_READ.get(first[1] if first else b"", {}).items():
+                    left_out[words] += len(begin.findall(part))
+            elif name.startswith("xl/embeddings/"):
+                left_out["embedded documents, not read"] += 1
         return left_out
 
 

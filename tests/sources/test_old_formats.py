@@ -11,7 +11,7 @@ from findingaid.errors import ReadError, SkippedError
 from findingaid.sources.documents import NOT_READ, convert_document
 from findingaid.sources.files import Files
 from tests.conftest import Cli
-from tests.support.documents import opendocument, pdf
+from tests.support.documents import opendocument, pdf, with_part
 
 LIMIT = 1_000_000
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -37,6 +37,39 @@ def test_an_opendocument_text_is_markdown_without_deleted_text_and_comments() ->
         "## Install\n\nOf the ledger (A footnote.). Its tail.\n\n* one\n\n| Item |\n| --- |\n| House |"
     )
     assert [str(note) for note in found.notes] == ["comments, not read"]
+
+
+def test_words_of_an_opendocument_that_only_touch_in_its_file_stay_apart() -> None:
+    names = (
+        'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+        ' xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"'
+    )
+    note = "<text:note><text:note-body><text:p>First.</text:p><text:p>Second.</text:p></text:note-body></text:note>"
+    picture = "<draw:frame><svg:title>Heron</svg:title><svg:desc>grey</svg:desc></draw:frame>"
+    shape = "<draw:custom-shape><text:p>drawn</text:p></draw:custom-shape>"
+    body = f"<office:text {names}><text:p>Before{note}{picture}behind{shape}end</text:p></office:text>"
+
+    found = convert_document("a.odt", opendocument(body), LIMIT)
+
+    assert found is not None
+    assert found.text.split() == ["Before", "(First.", "Second.)", "Heron", "grey", "behind", "drawn", "end"]
+
+
+def test_headers_and_footers_of_an_opendocument_with_words_are_counted() -> None:
+    def headed(words: str) -> bytes:
+        names = ("office", "style", "text")
+        said = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
+        page = f"<style:master-page><style:header><text:p>{words}</text:p></style:header></style:master-page>"
+        return with_part(
+            opendocument(BODY), "styles.xml", f"<office:document-styles {said}>{page}</office:document-styles>"
+        )
+
+    noted = [found for words in ("Of the harbour", "12") if (found := convert_document("a.odt", headed(words), LIMIT))]
+
+    assert [sorted(map(str, found.notes)) for found in noted] == [
+        ["comments, not read", "headers and footers, not read"],
+        ["comments, not read"],
+    ]
 
 
 def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from findingaid.sources.spreadsheets import cell_text, column_name
 from findingaid.strategies.chunked import Chunked
 from tests.conftest import Cli
 from tests.paths import DATA
-from tests.support.documents import household, ods, workbook, zipped
+from tests.support.documents import changed, household, ods, with_part, workbook, zipped
 
 LIMIT = 20_000_000
 
@@ -124,6 +125,54 @@ def test_what_stands_beside_the_cells_is_counted() -> None:
     _, notes = read(workbook(write))
 
     assert sorted(notes) == ["charts, not read", "comments, not read", "text boxes, not read"]
+
+
+def test_what_is_not_read_is_counted_whatever_a_program_calls_its_parts_and_prefixes() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Item", "Price"])
+        sheet.write_formula(1, 1, "=1+2", None, "")
+        sheet.write_formula(2, 1, "=1/0", None, "#DIV/0!")
+        sheet.write_row(3, 0, ["House"])
+
+    def prefixed(xml: bytes) -> bytes:
+        return re.sub(rb"<(/?)(?=[a-z])", rb"<\1x:", xml).replace(b"xmlns=", b"xmlns:x=", 1)
+
+    of_openpyxl = "<comments><commentList><comment ref='A1'/></commentList></comments>"
+    payload = changed(workbook(write), "xl/worksheets/sheet1.xml", prefixed)
+    for name, part in {
+        "xl/comments/comment1.xml": of_openpyxl,
+        "xl/charts/chartEx1.xml": '<cx:chartSpace xmlns:cx="c"/>',
+        "xl/diagrams/data1.xml": '<dgm:dataModel xmlns:dgm="d"/>',
+        "xl/embeddings/a.docx": "PK",
+    }.items():
+        payload = with_part(payload, name, part)
+
+    text, notes = read(payload)
+
+    assert text.endswith("| Item | Price |\n| --- | --- |\n| House |  |")
+    assert sorted(notes) == [
+        "SmartArt, not read",
+        "cells with an error",
+        "charts, not read",
+        "comments, not read",
+        "embedded documents, not read",
+        "formulas without a stored value: open and save it in its program",
+    ]
+
+
+def test_what_stands_beside_the_cells_of_an_ods_is_counted() -> None:
+    names = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    box = f"<table:shapes><draw:frame {names}><draw:text-box><text:p>Boxed</text:p></draw:text-box></draw:frame>"
+    payload = changed(
+        ods(("A", [["Item"], ["House"]])),
+        "content.xml",
+        lambda xml: xml.replace(b"<table:table-row>", f"{box}</table:shapes><table:table-row>".encode(), 1),
+    )
+    chart = '<office:document-content xmlns:office="o" xmlns:chart="c"><chart:chart chart:class="bar"/>'
+    payload = with_part(payload, "Object 1/content.xml", f"{chart}</office:document-content>")
+
+    assert sorted(read(payload, "a.ods")[1]) == ["charts, not read", "text boxes, not read"]
 
 
 def test_a_table_without_a_header_has_the_letters_of_its_columns() -> None:
