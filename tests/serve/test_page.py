@@ -736,7 +736,7 @@ def test_results_come_first_and_active_filters_are_named_in_one_line(page: Page,
     assert page.labels("#more > summary") == ["Filters · docs · by words"]
     assert "score" not in " ".join(page.texts("#hits .facts"))
     page.open()
-    page.waits(lambda: ".md 24" in page.labels("#suffixes label"), "the start does not show what is here")
+    page.waits(lambda: "Notes 24" in page.labels("#kinds label"), "the start does not show what is here")
     page.waits(lambda: "texts to search" in page.text, "the start does not count what is here")
     assert not page.one("#route").is_displayed()
 
@@ -766,7 +766,7 @@ def test_facets_show_counts_and_narrow_a_search(page: Page) -> None:
     page.open(q="tokens")
     page.open_filters()
     page.waits(lambda: "many 14" in page.labels("#corpora label"), "no counts")
-    assert ".md 24" in page.labels("#suffixes label")
+    assert "Notes 24" in page.labels("#kinds label")
     page.one("#folders input[value='box/'] + span").click()
     page.waits(lambda: "folder=box%2F" in page.query, "no folder in the address")
     page.waits(lambda: page.labels("#corpora label") == ["many 14"], "the counts of corpora are not narrowed")
@@ -776,12 +776,12 @@ def test_facets_show_counts_and_narrow_a_search(page: Page) -> None:
     page.waits(lambda: len(page.all("#hits > li")) == 4, "the folder does not narrow the search")
     page.one("#folders input[value='box/'] + span").click()
     page.waits(lambda: "folder=" not in page.query, "the folder stays")
-    page.waits(lambda: ".py 1" in page.labels("#suffixes label"), "the counts stay narrowed")
+    page.waits(lambda: "Code 1" in page.labels("#kinds label"), "the counts stay narrowed")
 
-    page.one("#suffixes input[value='.py'] + span").click()
-    page.waits(lambda: page.texts("#hits h3") == ["tools.py"], "the suffix does not narrow the search")
+    page.one("#kinds input[value='Code'] + span").click()
+    page.waits(lambda: page.texts("#hits h3") == ["tools.py"], "the kind does not narrow the search")
     page.driver.back()
-    page.waits(lambda: not page.all("#suffixes input:checked"), "Back does not undo the suffix")
+    page.waits(lambda: not page.all("#kinds input:checked"), "Back does not undo the kind")
 
 
 def test_a_facet_of_many_values_shows_the_first_and_the_others_on_request(page: Page) -> None:
@@ -790,7 +790,7 @@ def test_a_facet_of_many_values_shows_the_first_and_the_others_on_request(page: 
     script = """
     const [counted, done] = arguments;
     import("/page/facets.js").then(({ showFacets }) => {
-      showFacets(counted, { corpora: [], suffixes: [], folder: "" });
+      showFacets(counted, { corpora: [], kinds: [], folder: "" });
       done();
     });"""
     page.driver.execute_async_script(script, counted)

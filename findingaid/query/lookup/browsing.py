@@ -63,7 +63,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What to browse: these corpora and suffixes of artifact ids, or all, and ids that begin with `folder`."""
+    """What to browse: these corpora and suffixes of artifact ids, in any case, or all; ids that begin with `folder`."""
 
     corpora: Sequence[str] = ()
     suffixes: Sequence[str] = ()
@@ -78,6 +78,7 @@ def browse(reader: Reader, keys: Iterable[Key], shelf: Shelf, k: int, offset: in
     for option, number in (("k", k), ("offset", offset)):
         if number < 0:
             raise QueryError(f"{option} must be at least 0, got {number}")
+    suffixes = {suffix.lower() for suffix in shelf.suffixes}
     found: list[Key] = []
     by_corpus: Counter[str] = Counter()
     by_suffix: Counter[str] = Counter()
@@ -86,7 +87,7 @@ def browse(reader: Reader, keys: Iterable[Key], shelf: Shelf, k: int, offset: in
         corpus, artifact_id = key
         suffix, folder = suffix_of(artifact_id), shelf.folder
         in_corpora = not shelf.corpora or corpus in shelf.corpora
-        in_suffixes = not shelf.suffixes or suffix in shelf.suffixes
+        in_suffixes = not suffixes or suffix in suffixes
         in_folder = artifact_id.startswith(folder)
         by_corpus[corpus] += in_suffixes and in_folder
         by_suffix[suffix] += in_corpora and in_folder
@@ -116,9 +117,9 @@ def _text(at: datetime | None) -> str:
 
 
 def suffix_of(artifact_id: str) -> str:
-    """Return the suffix of a file's name, such as ".md"; "" for none."""
+    """Return the suffix of a file's name in lower case, such as ".md"; "" for none."""
     found = SUFFIX.search(artifact_id)
-    return found[0] if found else ""
+    return found[0].lower() if found else ""
 
 
 def _most_common(counted: Counter[str]) -> list[FacetValue]:

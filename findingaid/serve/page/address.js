@@ -8,7 +8,7 @@ export function stateOf(address) {
     query: given.get("q") ?? "",
     mode: ["dense", "lexical"].includes(given.get("mode")) ? given.get("mode") : "hybrid",
     corpora: given.getAll("corpus"),
-    suffixes: given.getAll("suffix"),
+    kinds: given.getAll("kind"),
     folder: given.get("folder") ?? "",
     route: given.get("route") ?? "",
     conditions: given.getAll("where").map(condition).filter(Boolean),
@@ -38,7 +38,7 @@ export function addressOf(state) {
   if (state.query) given.set("q", state.query);
   if (state.mode !== "hybrid") given.set("mode", state.mode);
   for (const corpus of state.corpora) given.append("corpus", corpus);
-  for (const suffix of state.suffixes) given.append("suffix", suffix);
+  for (const kind of state.kinds) given.append("kind", kind);
   if (state.folder) given.set("folder", state.folder);
   if (state.route) given.set("route", state.route);
   for (const one of state.conditions) given.append("where", JSON.stringify(one));

@@ -1,9 +1,10 @@
 // Facets of a search: corpora, kinds of files and folders, with the number of artifacts in each.
 
 import { byId, element, name, number } from "./dom.js";
+import { byKind } from "./kinds.js";
 
 const FIRST = 8; // values of a facet that are shown before all are asked for
-const GROUPS = [["corpora", "corpus"], ["suffixes", "suffix"], ["folders", "folder"]];
+const GROUPS = [["corpora", "corpus"], ["kinds", "kind"], ["folders", "folder"]];
 
 /** Returns a folder and the folders that it is in, outermost first: "a/", "a/b/". */
 const path = (folder) => [...folder.matchAll(/\//g)].map(({ index }) => folder.slice(0, index + 1));
@@ -16,12 +17,12 @@ function offered(counted, chosen) {
 }
 
 /** Shows the facets with what a state has chosen. `counted` is null as long as nothing was counted. */
-export function showFacets(counted, { corpora, suffixes, folder }) {
+export function showFacets(counted, { corpora, kinds, folder }) {
   const of = counted ?? { corpora: [], suffixes: [], folders: [] };
   const chosen = path(folder);
   const folders = [...chosen.map((value) => [value, null]), ...offered(of.folders, [])];
-  const values = { corpora: offered(of.corpora, corpora), suffixes: offered(of.suffixes, suffixes), folders };
-  const checked = { corpora, suffixes, folders: chosen };
+  const values = { corpora: offered(of.corpora, corpora), kinds: offered(byKind(of.suffixes), kinds), folders };
+  const checked = { corpora, kinds, folders: chosen };
   for (const [id, field] of GROUPS) {
     fill(byId(id), field, values[id]);
     for (const box of boxes(byId(id))) {
@@ -73,10 +74,10 @@ const label = (field, value) => (field === "folder" ? value.match(/[^/]*\/$/)[0]
 
 /** Reads the chosen facets of the form. */
 export function chosenFacets() {
-  const [corpora, suffixes, folders] = GROUPS.map(([id]) =>
+  const [corpora, kinds, folders] = GROUPS.map(([id]) =>
     boxes(byId(id)).filter(({ checked }) => checked).map(({ value }) => value),
   );
-  return { corpora, suffixes, folder: folders.at(-1) ?? "" };
+  return { corpora, kinds, folder: folders.at(-1) ?? "" };
 }
 
 /** Leaves the folders within one that is no longer chosen. */

@@ -1,6 +1,7 @@
 // Filter conditions: form rows of field, operator and value, converted to SQL for a search.
 
 import { element } from "./dom.js";
+import { suffixesOf } from "./kinds.js";
 
 const COMPARED = [["=", "is"], ["<>", "is not"], [">=", "is at least"], ["<=", "is at most"]];
 const OPERATORS = {
@@ -41,9 +42,9 @@ export function fieldsOf(corpora, chosen) {
 }
 
 /** Converts the chosen kinds of files and folder to SQL conditions. */
-export function facetSql({ suffixes, folder }) {
-  const kinds = suffixes.map((suffix) => `ends_with(artifact_id, ${quoted(suffix)})`).join(" OR ");
-  return [kinds && `(${kinds})`, folder && `starts_with(artifact_id, ${quoted(folder)})`].filter(Boolean);
+export function facetSql({ kinds, folder }) {
+  const suffixes = suffixesOf(kinds).map((suffix) => `artifact_id ILIKE ${quoted(`%${suffix}`)}`).join(" OR ");
+  return [suffixes && `(${suffixes})`, folder && `starts_with(artifact_id, ${quoted(folder)})`].filter(Boolean);
 }
 
 /** Converts conditions [field, operator, value] to SQL, or null for none. Those without a value are ignored. */

@@ -8,6 +8,7 @@ import { byId, count, element, line, name } from "./dom.js";
 import { chosenFacets, leaveFolder, showFacets } from "./facets.js";
 import { fileActions } from "./file.js";
 import { facetSql, fieldsOf, read, row, sql } from "./filters.js";
+import { suffixesOf } from "./kinds.js";
 import { grouped, item, linkTo, listedItem } from "./results.js";
 import { headline, stateNodes } from "./state.js";
 import { wordsOf } from "./words.js";
@@ -80,8 +81,8 @@ function fill(state) {
 }
 
 /** Returns the filters of a search in words. */
-function active({ corpora, suffixes, folder, mode, route, conditions }) {
-  const chosen = [...corpora, ...suffixes, folder, MODES[mode]];
+function active({ corpora, kinds, folder, mode, route, conditions }) {
+  const chosen = [...corpora, ...kinds, folder, MODES[mode]];
   if (route) chosen.push(byId("route").selectedOptions[0].text.replace(/:.*/, ""));
   if (conditions.length) chosen.push(count(conditions.length, "condition"));
   return chosen.filter(Boolean);
@@ -150,8 +151,9 @@ async function fieldFilter(state) {
 async function browse(state, signal) {
   if (!state.query) byId("results").setAttribute("aria-busy", "true");
   try {
-    const { corpora, suffixes, folder } = state;
-    const input = { corpora: corpora.length ? corpora : null, where: await fieldFilter(state), suffixes, folder };
+    const { corpora, kinds, folder } = state;
+    const narrowed = { corpora: corpora.length ? corpora : null, suffixes: suffixesOf(kinds), folder };
+    const input = { ...narrowed, where: await fieldFilter(state) };
     counted = await call("browse", { ...input, k: state.query ? 0 : LISTED, offset: newest.length }, signal);
     showFacets(counted, state);
     if (!state.query) listNewest();
@@ -224,9 +226,9 @@ function summaryOf(many, weak) {
 
 /** Says what to try where nothing matches, or nothing well. */
 function advise(state, needed) {
-  const { mode, suffixes, folder, corpora, conditions, route } = state;
-  const narrowed = suffixes.length || folder || corpora.length || conditions.length || route === "gate";
-  const open = { ...state, suffixes: [], folder: "", corpora: [], conditions: [], route: "", artifact: null };
+  const { mode, kinds, folder, corpora, conditions, route } = state;
+  const narrowed = kinds.length || folder || corpora.length || conditions.length || route === "gate";
+  const open = { ...state, kinds: [], folder: "", corpora: [], conditions: [], route: "", artifact: null };
   const advice = [
     narrowed && tried("Search without filters", open),
     mode !== "hybrid" && tried("Search by meaning and by words", { ...state, mode: "hybrid", artifact: null }),
@@ -489,7 +491,7 @@ byId("ask").addEventListener("submit", (event) => {
 byId("ask").addEventListener("change", ({ target }) => {
   if (target.name === "folder") leaveFolder(target);
   if (target.name === "corpus") listConditions(rows());
-  if (["mode", "corpus", "suffix", "folder", "route"].includes(target.name)) refine();
+  if (["mode", "corpus", "kind", "folder", "route"].includes(target.name)) refine();
 });
 byId("add").addEventListener("click", () => {
   const made = row([], fieldsOf(known.corpora, asked(false).corpora), refine);

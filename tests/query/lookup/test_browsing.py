@@ -55,6 +55,7 @@ def test_a_facet_counts_what_the_filters_of_the_others_leave(aid: FindingAid) ->
     assert counted(found.corpora) == {"docs": 2}
     assert counted(found.suffixes) == {".md": 2, ".txt": 1}
     assert found.folders == []
+    assert aid.browse(["docs"], suffixes=[".MD"], folder="guide/") == found
     assert counted(aid.browse(folder="guide/").folders) == {"guide/deep/": 2}
 
 
@@ -83,7 +84,7 @@ def test_the_filter_of_a_suffix_and_a_folder_finds_what_was_counted(aid: Finding
 
 
 @pytest.mark.parametrize(
-    ("artifact_id", "suffix"), [("a/b.tar.gz", ".gz"), ("a.b/c", ""), ("v1.2", ""), (".md", ".md"), ("x.", "")]
+    ("artifact_id", "suffix"), [("a/b.tar.gz", ".gz"), ("a.b/c", ""), ("v1.2", ""), (".md", ".md"), ("x.", ""), ("SCAN.PDF", ".pdf")]
 )
 def test_a_suffix_is_that_of_a_file_name(artifact_id: str, suffix: str) -> None:
     assert suffix_of(artifact_id) == suffix
