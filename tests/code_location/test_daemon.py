@@ -15,7 +15,7 @@ from dagster._core.execution.backfill import (
     BulkActionStatus,
     PartitionBackfill,
 )
-from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData, TickStatus
 
 from findingaid.sources import files
 from tests.conftest import Cli, text_about
@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 AUTOMATION = "default_automation_condition_sensor"
 EVERY_MINUTE = "* * * * *"
+STAYS = 3
+"""Seconds without a tick after which a sensor counts as stopped: the daemon looks each second."""
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def a_sensor_starts_a_run_for_a_change_and_none_for_none(location: Location, dag
     unchanged = (dagster.ticks("changed_sources")[-1], len(dagster.runs()))
     location.cli.write("ledger.md", text_about("another ledger"))
     until(lambda: len(dagster.runs()) > indexed, "the sensor starts no run")
-    dagster.switch_off("changed_sources")
+    stop(location, "changed_sources")
 
     assert unchanged == ("SKIPPED", indexed)
     run = dagster.runs()[0]
@@ -84,11 +86,10 @@ def automation_brings_what_was_observed_and_tries_what_fails_once(location: Loca
 
     dagster.switch_on("observe_sources")
     # The sensor observes the ledger a tick later if its run was just now, and Dagster shows it as fresh until then.
-    until(lambda: dagster.not_fresh() == {"bad.md": set(STAGES)} and settled(dagster, before + 1), "nothing is brought")
+    until(lambda: dagster.not_fresh() == {"bad.md": set(STAGES)} and settled(dagster, before + 1), dagster.told)
     after = len(dagster.runs())
     dagster.ticked(AUTOMATION, 2)
-    dagster.switch_off("observe_sources")
-    dagster.switch_off(AUTOMATION)
+    stop(location, "observe_sources", AUTOMATION)
 
     assert len(dagster.runs()) == after
     assert Counter(run["status"] for run in dagster.runs()[:-before]) == {"SUCCESS": 1, "FAILURE": 1}
@@ -118,7 +119,8 @@ def a_schedule_backfills_exactly_the_stale_and_missing_partitions(location: Loca
     targeted = backfill.asset_backfill_data.target_subset.get_partitions_subset(dg.AssetKey(["docs", "records"]))
     assert set(targeted.get_partition_keys()) == brought
     assert backfill.status is BulkActionStatus.COMPLETED_SUCCESS
-    assert location.events() - before == Counter({(stage, key): 1 for stage in STAGES for key in brought})
+    built = Counter({(stage, key): 1 for stage in STAGES for key in brought})
+    assert location.events() - before == built, dagster.told()
 
 
 def backfills(location: Location) -> Sequence[PartitionBackfill]:
@@ -159,9 +161,26 @@ def start_at_once(location: Location, dagster: Deployment, schedule: str) -> Non
     location.instance.update_instigator_state(state_of(location, schedule).with_data(earlier))
 
 
-def stop(location: Location, schedule: str) -> None:
-    """Stop a schedule, whose next tick would do the work that another schedule is to do."""
-    location.instance.update_instigator_state(state_of(location, schedule).with_status(InstigatorStatus.STOPPED))
+def stop(location: Location, *names: str) -> None:
+    """Stop schedules or sensors, and wait until they stay stopped.
+
+    Dagster's daemon reads the state of a sensor, and writes it back with the times of its tick. A stop in between is
+    lost, and what still ticks does the work that another part of the test waits for.
+    """
+    since = time.monotonic()
+
+    def stay_stopped() -> bool:
+        nonlocal since
+        for state in [state_of(location, name) for name in names]:
+            ticks = location.instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)
+            if state.status is not InstigatorStatus.STOPPED:
+                location.instance.update_instigator_state(state.with_status(InstigatorStatus.STOPPED))
+            elif not ticks or ticks[0].status is not TickStatus.STARTED:
+                continue
+            since = time.monotonic()
+        return time.monotonic() - since > STAYS
+
+    until(stay_stopped, f"{names} do not stop")
 
 
 def state_of(location: Location, schedule: str) -> InstigatorState:

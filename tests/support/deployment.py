@@ -90,19 +90,6 @@ class Deployment:
         )
         assert found["__typename"] == "Sensor", found
 
-    def switch_off(self, sensor: str) -> None:
-        """Stop a sensor."""
-        found = self.ask(
-            """query($selector: SensorSelector!) { sensorOrError(sensorSelector: $selector) { ... on Sensor {
-            sensorState { id } } } }""",
-            selector={**LOCATION, "sensorName": sensor},
-        )
-        stopped = self.ask(
-            """mutation($id: String!) { stopSensor(id: $id) { __typename ... on PythonError { message } } }""",
-            id=found["sensorState"]["id"],
-        )
-        assert stopped["__typename"] == "StopSensorMutationResult", stopped
-
     def start(self, schedule: str) -> None:
         """Start a schedule."""
         found = self.ask(
@@ -120,6 +107,16 @@ class Deployment:
             selector={**LOCATION, "sensorName": sensor},
         )
         return [tick["status"] for tick in found["sensorState"]["ticks"] if tick["status"] != "STARTED"]
+
+    def told(self) -> str:
+        """Return what Dagster shows of partitions, runs and ticks, as the message of a failed test."""
+        query = """query($selector: RepositorySelector!) { sensorsOrError(repositorySelector: $selector) {
+        ... on Sensors { results { name sensorState { ticks(limit: 20) {
+        status timestamp skipReason runIds error { message } } } } } } }"""
+        lines = [f"not fresh: {self.not_fresh()}", *(str(run) for run in self.runs())]
+        for sensor in self.ask(query, selector=LOCATION)["results"]:
+            lines += [sensor["name"], *(str(tick) for tick in sensor["sensorState"]["ticks"])]
+        return "\n".join(lines)
 
     def ticked(self, sensor: str, times: int) -> None:
         """Wait until a sensor has ticked this many times more."""
