@@ -17,13 +17,11 @@ from findingaid_dagster.assets import (
     missing_partitions,
     read_partitions,
 )
-from findingaid_dagster.internals.backfills import latest_backfill, launch_backfill
+from findingaid_dagster.internals.backfills import latest_backfills, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts
 from findingaid_dagster.pipelines.stale import run_config, run_under_way, stale_artifacts, unseen
+from findingaid_dagster.pipelines.tries import COUNTED, TRIED_TAG, tried_by_backfill
 from findingaid_dagster.resources import in_one_line, opened
-
-TRIED_TAG = "findingaid/tried"
-"""Tag of a scheduled backfill: a hash of what was stale."""
 
 
 def check_schedules(corpora: Iterable[Corpus]) -> None:
@@ -88,18 +86,16 @@ def _backfill_schedule(of: Corpus, times: Schedule, job: dg.JobDefinition, resou
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, job, aid):
             return dg.SkipReason(run)
-        before = latest_backfill(context.instance, tags)
-        if before and before.is_under_way:
-            return dg.SkipReason(f"backfill {before.id} of this schedule is under way")
+        before = latest_backfills(context.instance, tags, COUNTED)
+        if before and before[0].is_under_way:
+            return dg.SkipReason(f"backfill {before[0].id} of this schedule is under way")
         with in_one_line(f"{of.name}: "):
             found = _to_backfill(context.instance, aid, of.name)
         if not found:
             return dg.SkipReason(f"no partition is stale or missing, or changed since it failed{unseen(aid)}")
         tried = content_hash(aid.indexer(of.name).recipe.id, sorted(found.items()))
-        if before and before.tags.get(TRIED_TAG) == tried:
-            return dg.SkipReason(
-                f"{len(found)} partitions are as stale as when backfill {before.id} tried them: see it"
-            )
+        if why := tried_by_backfill(context.instance, before, tried):
+            return dg.SkipReason(f"{len(found)} partitions are {why}")
         keys = sorted(found)
         add_partitions(context.instance, of.name, keys)
         title = f"{len(keys)} stale, missing or failed partitions of {of.name}"

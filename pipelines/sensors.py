@@ -22,8 +22,16 @@ from findingaid_dagster.assets import (
     observation,
     partitions_of,
 )
-from findingaid_dagster.internals.events import latest_event_ids
-from findingaid_dagster.pipelines.stale import is_left_unpublished, run_config, run_under_way, stale_artifacts, unseen
+from findingaid_dagster.internals.events import ENDED, failed_attempts, latest_event_ids
+from findingaid_dagster.pipelines.stale import (
+    STORE_TAG,
+    is_left_unpublished,
+    run_config,
+    run_under_way,
+    stale_artifacts,
+    unseen,
+)
+from findingaid_dagster.pipelines.tries import tried_by, tried_tags
 from findingaid_dagster.resources import in_dagster, opened
 
 T = TypeVar("T")
@@ -57,11 +65,11 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
             return
         seen = _of_each(aid, lambda corpus: _stale(context.instance, aid, corpus))
         found = _with_unpublished(seen, context.instance, job, aid)
-        new, cursor = _untried(found, context.cursor)
+        new, why, cursor = _untried(found, context.instance, job, context.cursor)
         if new:
-            yield dg.RunRequest(run_config=run_config(new))
+            yield _request(new)
         else:
-            yield dg.SkipReason(("; ".join(_tried(found)) or "nothing changed") + unseen(aid))
+            yield dg.SkipReason(("; ".join(why) or "nothing changed") + unseen(aid))
         context.update_cursor(cursor)
 
     return look
@@ -95,15 +103,15 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         found = _with_unpublished(seen, context.instance, job, aid)
         few = {corpus: changes for corpus, changes in found.items() if isinstance(changes, dict)}
         others = {corpus: changes for corpus, changes in found.items() if corpus not in few}
-        new, cursor = _untried(others, context.cursor)
+        new, why, cursor = _untried(others, context.instance, job, context.cursor)
         # The daemon adds them after it has stored the events: automation would request one without, and then with it.
         partitions = [partitions_of(corpus).build_add_request(list(versions)) for corpus, versions in few.items()]
         events = [
             observation(aid.corpora[c], key, v) for c, versions in few.items() for key, v in versions.items() if v
         ]
-        reason = "; ".join([f"{len(events)} artifacts changed", *_tried(others)]) + unseen(aid)
+        reason = "; ".join([f"{len(events)} artifacts changed", *why]) + unseen(aid)
         return dg.SensorResult(
-            [dg.RunRequest(run_config=run_config(new))] if new else None,
+            [_request(new)] if new else None,
             asset_events=events,
             dynamic_partitions_requests=partitions,
             skip_reason=None if new else reason,
@@ -166,7 +174,8 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
 def _unseen(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan, changed: Collection[str]) -> list[str]:
     """Return the stale artifacts for which automation sees no reason, besides those of the `changed` partitions.
 
-    They are outdated, or Dagster shows them as built since they were observed, as after a loss in the store.
+    They are outdated, or Dagster shows them as built since they were observed, as after a loss in the store. Or a run
+    that was to build them ended before it tried them.
     """
     of, handled = indexer.corpus, indexer.handled(plan.stale)
     stale = [listing for listing in plan.stale if listing.artifact_id not in handled]
@@ -176,7 +185,9 @@ def _unseen(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan, ch
     observed = latest_event_ids(instance, asset_key(of, SOURCE), observed=True)
     made = latest_event_ids(instance, asset_key(of, Stage.ARTIFACTS))
     built = {key for key, event in made.items() if event > observed.get(key, 0)} - set(changed)
-    fresh = {x.artifact_id for x in stale if x.settled and keys.key_of(x.artifact_id) in built}
+    left = failed_attempts(instance, asset_key(of, Stage.ARTIFACTS), statuses=ENDED) - set(changed)
+    keyed = {x.artifact_id: keys.key_of(x.artifact_id) for x in stale if x.settled}
+    fresh = {artifact_id for artifact_id, key in keyed.items() if key in built | left}
     return sorted(fresh | indexer.outdated(stale))
 
 
@@ -203,21 +214,30 @@ def _with_unpublished(
     return {**found, **dict.fromkeys(others if left else (), "unpublished")}
 
 
-def _untried(found: Mapping[str, object], cursor: str | None) -> tuple[list[str], str]:
-    """Return the corpora for which a run is to be started, and the new cursor: a hash of each corpus with its finding.
+def _untried(
+    found: Mapping[str, object], instance: dg.DagsterInstance, job: dg.JobDefinition, cursor: str | None
+) -> tuple[dict[str, str], list[str], str]:
+    """Return the corpora for which a run is due, by name, a line for each other one on why none is, and the new cursor.
 
-    Errors of a source are alike, since their messages may differ by the address of an object.
+    The cursor has a hash of the finding of each corpus, and so has the run that is started for it. Errors of a source
+    are alike, since their messages may differ by the address of an object.
     """
     hashes = {
         corpus: content_hash(corpus, type(finding).__name__ if isinstance(finding, SourceError) else finding)
         for corpus, finding in found.items()
     }
-    tried = (cursor or "").split()
-    return sorted(corpus for corpus in hashes if hashes[corpus] not in tried), " ".join(sorted(hashes.values()))
-
-
-def _tried(found: Mapping[str, object]) -> Iterator[str]:
-    """Yield a line for each corpus on what a run was already started for."""
+    known, store, due, why = (cursor or "").split(), {STORE_TAG: job.run_tags[STORE_TAG]}, dict[str, str](), []
     for corpus, finding in found.items():
-        why = in_dagster(str(finding)) if isinstance(finding, SourceError) else "as stale as when a run was started"
-        yield f"{corpus}: {why}: see that run"
+        own = {corpus: hashes[corpus]}
+        tried = tried_by(instance, {**store, **tried_tags(own)}) if hashes[corpus] in known else None
+        if tried is None:
+            due |= own
+        else:
+            error = f"{in_dagster(str(finding))}: " if isinstance(finding, SourceError) else ""
+            why.append(f"{corpus}: {error}{tried}")
+    return due, why, " ".join(sorted(hashes.values()))
+
+
+def _request(due: Mapping[str, str]) -> dg.RunRequest:
+    """Return a request of one run for these corpora, each with the hash of its finding."""
+    return dg.RunRequest(run_config=run_config(sorted(due)), tags=tried_tags(due))

@@ -14,6 +14,7 @@ import dagster as dg
 from dagster._core.execution.backfill import (
     BULK_ACTION_TERMINAL_STATUSES,
     BulkActionsFilter,
+    BulkActionStatus,
     PartitionBackfill,
 )
 from dagster._core.utils import make_new_backfill_id
@@ -46,15 +47,26 @@ def launch_backfill(
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A backfill that was launched."""
+    """A backfill that was launched; it is completed if Dagster launched all its runs, whatever became of them."""
 
     id: str
     is_under_way: bool
+    is_completed: bool
+    ended: float
+    """Time of its end, or of its launch if Dagster has not noted the end."""
+
     tags: Mapping[str, str]
 
 
-def latest_backfill(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> Backfill | None:
-    """Return the newest backfill with these tags; None if there is none."""
-    for found in instance.get_backfills(BulkActionsFilter(tags=tags), limit=1):
-        return Backfill(found.backfill_id, found.status not in BULK_ACTION_TERMINAL_STATUSES, found.tags)
-    return None
+def latest_backfills(instance: dg.DagsterInstance, tags: Mapping[str, str], limit: int) -> list[Backfill]:
+    """Return the newest backfills with these tags, newest first."""
+    return [
+        Backfill(
+            found.backfill_id,
+            found.status not in BULK_ACTION_TERMINAL_STATUSES,
+            found.status in {BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED},
+            found.backfill_end_timestamp or found.backfill_timestamp,
+            found.tags,
+        )
+        for found in instance.get_backfills(BulkActionsFilter(tags=tags), limit=limit)
+    ]

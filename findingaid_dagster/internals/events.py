@@ -128,17 +128,27 @@ def latest_event_ids(
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
 
 
-def failed_attempts(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str = "") -> set[str]:
+FAILED = (dg.DagsterRunStatus.FAILURE,)
+
+ENDED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+def failed_attempts(
+    instance: dg.DagsterInstance,
+    asset: dg.AssetKey,
+    run_id: str = "",
+    statuses: Sequence[dg.DagsterRunStatus] = FAILED,
+) -> set[str]:
     """Return the partitions that Dagster shows as failed: a run planned them after their latest event, and failed.
 
-    The run `run_id` counts as failed, too.
+    The run `run_id` counts as failed, too, and with `ENDED` as statuses also runs that were canceled.
     """
     planned = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
         asset
     )
     if not planned:
         return set()
-    wanted = dg.RunsFilter(run_ids=list({run for run, _ in planned.values()}), statuses=[dg.DagsterRunStatus.FAILURE])
+    wanted = dg.RunsFilter(run_ids=list({run for run, _ in planned.values()}), statuses=statuses)
     failed = {run_id, *(run.run_id for run in instance.get_runs(wanted))}
     return {key for key, (run, _) in planned.items() if run in failed}
 

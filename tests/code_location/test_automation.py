@@ -172,6 +172,7 @@ def test_what_a_run_built_but_did_not_publish_is_published_by_the_next_run_of_a_
     found = {sensor: look(location, sensor=sensor) for sensor in ("observe_sources", "changed_sources")}
 
     assert [corpora_of(each) for each in found.values()] == [["docs"], ["docs"]]
+    location.end_runs(found["observe_sources"].run_requests)
     assert not any(look(location, each.cursor, sensor).run_requests for sensor, each in found.items())
     assert location.index(corpora=["docs"]).success
     assert location.all_fresh()
@@ -213,6 +214,7 @@ def test_deletions_and_a_new_strategy_start_one_run_of_the_job_and_automation_re
     (location.cli.docs / "vector.md").unlink()
     deleted = look(location)
     assert (corpora_of(deleted), deleted.asset_events) == (["docs"], [])
+    location.end_runs(deleted.run_requests)
     assert "as stale as" in (look(location, deleted.cursor).skip_message or "")
 
     location.cli.settings["corpora"]["docs"]["strategy"] = {"name": "WholeText"}

@@ -321,6 +321,8 @@ class TestSensor:
         resources = {"findingaid": FindingAidResource(config_path=str(location.cli.config))}
         with dg.build_sensor_context(location.instance, cursor=cursor, resources=resources) as context:
             data = sensor.evaluate_tick(context)
+            if location.aid.store.exists():
+                location.end_runs(data.run_requests)
             requests = [dict(request.run_config) for request in data.run_requests or ()]
             return requests, data.skip_message, data.cursor
 
@@ -330,14 +332,16 @@ class TestSensor:
         location.begin()
         second, quiet, cursor = self.tick(location, cursor)
         location.cli.write("bad.md", b"\x00binary")
+        location.settle()
         third, _, cursor = self.tick(location, cursor)
+        run_id = location.instance.get_run_records(limit=1)[0].dagster_run.run_id[:8]
         fourth, reason, cursor = self.tick(location, cursor)
         location.index()
         fifth, tried, _ = self.tick(location, cursor)
 
         assert first == third == [run]
         assert (second, quiet) == ([], "nothing changed")
-        assert (fourth, reason) == ([], "docs: as stale as when a run was started: see that run")
+        assert (fourth, reason) == ([], f"docs: as stale as when run {run_id} tried it: see that run")
         assert (fifth, tried) == ([], "nothing changed")
 
     def test_a_source_that_cannot_be_listed_starts_one_run_beside_those_for_other_corpora(
@@ -348,13 +352,13 @@ class TestSensor:
         location.cli.configure()
         location.settle()
 
-        first, _, cursor = self.tick(location)
         location.index(corpora=["docs"])
+        first, _, cursor = self.tick(location)
         second, reason, cursor = self.tick(location, cursor)
         location.cli.write("added.md", text_about("added"))
         third, _, _ = self.tick(location, cursor)
 
-        assert first == [{"ops": {"discover": {"config": {"corpora": ["docs", "gone"]}}}}]
+        assert first == [{"ops": {"discover": {"config": {"corpora": ["gone"]}}}}]
         assert second == []
         assert "no such directory" in (reason or "")
         assert third == [{"ops": {"discover": {"config": {"corpora": ["docs"]}}}}]

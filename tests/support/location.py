@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -26,7 +26,7 @@ import findingaid
 from findingaid import FindingAid
 from findingaid.identity.hashes import text_hash
 from findingaid.sources import files
-from findingaid_dagster.assets import checks, partitions_of, plots
+from findingaid_dagster.assets import FAILED_TAG, checks, partitions_of, plots
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
 from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.code_location import build_definitions
@@ -199,6 +199,18 @@ class Location:
             tags={**partitions, **(tags or {})},
             raise_on_error=False,
         )
+
+    def end_runs(
+        self,
+        requests: Sequence[dg.RunRequest] | None,
+        status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE,
+        failed: str = "what failed, by name",
+    ) -> None:
+        """Store the runs that a tick requested, as the daemon does, as ended ones: by their work if it `failed`."""
+        job = self.definitions.resolve_job_def("index")
+        for request in requests or ():
+            tags = {**job.run_tags, **request.tags, FAILED_TAG: failed}
+            self.instance.create_run_for_job(job, status=status, tags=tags)
 
     def observe(self) -> set[str]:
         """Observe the source as the UI does; return the partitions it reported."""

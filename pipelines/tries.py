@@ -1,0 +1,65 @@
+"""Tries: what became of the runs and backfills that sensors and schedules started, each for one finding.
+
+A run that something else ended before its work was done is no try: it could not start, was canceled, or its process
+was killed. Another one is due, after a wait that doubles each time.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+
+import dagster as dg
+
+from findingaid_dagster.assets import FAILED_TAG
+from findingaid_dagster.internals.backfills import Backfill
+
+TRIED_TAG = "findingaid/tried"
+"""Tag of runs and backfills: a hash of the finding. That of a run has the name of the corpus added."""
+
+FIRST_WAIT = 60
+"""Seconds from the end of the first run that was interrupted until another one is due."""
+
+COUNTED = 11
+"""Most interrupted runs that double the wait, which grows to 17 hours."""
+
+
+def tried_tags(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags of a run for the findings with these hashes, by corpus."""
+    return {f"{TRIED_TAG}_{corpus}": found for corpus, found in hashes.items()}
+
+
+def was_interrupted(run: dg.DagsterRun) -> bool:
+    """Check whether a run that is not under way was ended by something else than its work."""
+    return run.status is not dg.DagsterRunStatus.SUCCESS and not run.tags.get(FAILED_TAG)
+
+
+def tried_by(instance: dg.DagsterInstance, tags: Mapping[str, str]) -> str | None:
+    """Return what tried the finding with these tags, or when the next run is due; None if one is due now."""
+    records = instance.get_run_records(dg.RunsFilter(tags=dict(tags)), limit=COUNTED)
+    interrupted = list(takewhile(lambda record: was_interrupted(record.dagster_run), records))
+    if records and not interrupted:
+        return f"as stale as when run {records[0].dagster_run.run_id[:8]} tried it: see that run"
+    ended = [record.end_time or record.update_timestamp.timestamp() for record in interrupted]
+    return _wait(len(ended), ended[0], f"run {records[0].dagster_run.run_id[:8]}") if ended else None
+
+
+def tried_by_backfill(instance: dg.DagsterInstance, backfills: Sequence[Backfill], finding: str) -> str | None:
+    """Return which of the backfills, newest first, tried the finding, or when the next is due; None if one is due."""
+
+    def interrupted(backfill: Backfill) -> bool:
+        records = instance.get_run_records(dg.RunsFilter(tags={"dagster/backfill": backfill.id}))
+        return not backfill.is_completed or any(was_interrupted(record.dagster_run) for record in records)
+
+    same = list(takewhile(lambda backfill: backfill.tags.get(TRIED_TAG) == finding, backfills))
+    without = list(takewhile(interrupted, same))
+    if same and not without:
+        return f"as stale as when backfill {same[0].id} tried them: see it"
+    return _wait(len(without), same[0].ended, f"stale, and backfill {same[0].id}") if without else None
+
+
+def _wait(times: int, ended: float, what: str) -> str | None:
+    seconds = ended + FIRST_WAIT * 2 ** (times - 1) - time.time()
+    if seconds <= 0:
+        return None
+    return f"{what} was interrupted: see it. Another one starts in {math.ceil(seconds / 60):,} minutes"

@@ -1,0 +1,106 @@
+"""A run that something else ended before its work was done is no try of an artifact: another one is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus
+
+from findingaid_dagster.pipelines import tries
+from tests.code_location.test_agreement import backfill_tick, change
+from tests.code_location.test_automation import Ticks, corpora_of, look
+from tests.conftest import Cli, text_about
+from tests.support.location import STAGES, Location, open_location
+
+ENDS = [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE]
+
+
+@pytest.fixture
+def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
+    cli.settings["corpora"]["docs"]["backfill_schedule"] = "0 3 * * *"
+    yield from open_location(cli, monkeypatch)
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+@pytest.mark.parametrize("status", ENDS, ids=["canceled", "failed"])
+def test_another_run_is_due_after_one_that_was_interrupted_and_waits_ever_longer(
+    location: Location, monkeypatch: pytest.MonkeyPatch, sensor: str, status: dg.DagsterRunStatus
+) -> None:
+    location.begin()
+    (location.cli.docs / "vector.md").unlink()
+    first = look(location, sensor=sensor)
+    assert corpora_of(look(location, first.cursor, sensor)) == ["docs"], "the run could not be created"
+
+    for minutes in (1, 2, 4):
+        location.end_runs(first.run_requests, status, failed="")
+        reason = look(location, first.cursor, sensor).skip_message or ""
+        assert f"was interrupted: see it. Another one starts in {minutes} minutes" in reason
+    monkeypatch.setattr(tries, "FIRST_WAIT", -1)
+    again = look(location, first.cursor, sensor)
+
+    assert corpora_of(again) == ["docs"]
+    location.end_runs(again.run_requests)
+    assert "tried it: see that run" in (look(location, again.cursor, sensor).skip_message or "")
+
+
+@pytest.mark.parametrize("status", ENDS, ids=["canceled", "failed"])
+def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
+    location: Location, status: dg.DagsterRunStatus
+) -> None:
+    """Dagster has seen its observation, so that automation would never ask for it again."""
+    location.begin()
+    ticks = Ticks(location)
+    assert ticks.quiet()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.write("added.md", text_about("something new"))
+    location.settle()
+    location.observe()
+    assert ticks.tick() == {"ledger.md", "added.md"}
+    for name in ("ledger.md", "added.md"):
+        location.instance.create_run_for_job(
+            location.definitions.resolve_implicit_global_asset_job_def(),
+            asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
+            tags={"dagster/partition": name},
+            status=dg.DagsterRunStatus.STARTING,
+        )
+    assert not look(location).run_requests, "while the runs are under way"
+    for run in location.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING])):
+        if status is dg.DagsterRunStatus.CANCELED:
+            location.instance.report_run_canceled(run)
+        else:
+            location.instance.report_run_failed(run)
+
+    assert ticks.quiet()
+    found = look(location)
+
+    assert corpora_of(found) == ["docs"]
+    location.end_runs(found.run_requests)
+    assert "tried it: see that run" in (look(location, found.cursor).skip_message or "")
+    assert location.index(corpora=["docs"]).success
+    assert not look(location, found.cursor).run_requests
+    assert location.all_fresh()
+
+
+@pytest.mark.parametrize("how", ["backfill canceled", "run canceled"])
+def test_a_backfill_that_was_interrupted_is_launched_again(
+    location: Location, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    location.begin()
+    change(location.cli.docs / "ledger.md", "edit", 0)
+    assert backfill_tick(location).startswith("launched backfill")
+    (backfill,) = location.instance.get_backfills()
+    ended = BulkActionStatus.CANCELED if how == "backfill canceled" else BulkActionStatus.COMPLETED_FAILED
+    location.instance.update_backfill(backfill.with_status(ended))
+    if how == "run canceled":
+        location.instance.create_run_for_job(
+            location.definitions.resolve_implicit_global_asset_job_def(),
+            tags={"dagster/backfill": backfill.backfill_id},
+            status=dg.DagsterRunStatus.CANCELED,
+        )
+
+    assert f"1 partitions are stale, and backfill {backfill.backfill_id} was interrupted" in backfill_tick(location)
+    monkeypatch.setattr(tries, "FIRST_WAIT", -1)
+
+    assert backfill_tick(location).startswith("launched backfill")
