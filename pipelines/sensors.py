@@ -11,7 +11,7 @@ from findingaid.errors import SourceError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.plan import CorpusPlan
-from findingaid.model import Stage
+from findingaid.model import Listing, Stage
 from findingaid.store import Leases
 from findingaid_dagster.assets import (
     SOURCE,
@@ -161,6 +161,9 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
     found = changed_partitions(instance, aid, plan)
     unseen = _unseen(instance, indexer, plan, found)
+    if unseen:  # a run may have built or tried them since they were planned
+        due = {listing.artifact_id for listing in _due(indexer, aid.open_run().plan(corpus))}
+        unseen = [artifact_id for artifact_id in unseen if artifact_id in due]
     if plan.deleted or unseen or len(found) > FEW:
         return [indexer.recipe.id, sorted(found.items()), list(plan.deleted), unseen]
     if not found:
@@ -177,8 +180,7 @@ def _unseen(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan, ch
     They are outdated, or Dagster shows them as built since they were observed, as after a loss in the store. Or a run
     that was to build them ended before it tried them.
     """
-    of, handled = indexer.corpus, indexer.handled(plan.stale)
-    stale = [listing for listing in plan.stale if listing.artifact_id not in handled]
+    of, stale = indexer.corpus, _due(indexer, plan)
     if not stale:
         return []
     keys = keys_in_use(instance, of, len(stale))
@@ -189,6 +191,12 @@ def _unseen(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan, ch
     keyed = {x.artifact_id: keys.key_of(x.artifact_id) for x in stale if x.settled}
     fresh = {artifact_id for artifact_id, key in keyed.items() if key in built | left}
     return sorted(fresh | indexer.outdated(stale))
+
+
+def _due(indexer: Indexer, plan: CorpusPlan) -> list[Listing]:
+    """Return the stale artifacts that did not fail as they are now, nor wait for a model."""
+    handled = indexer.handled(plan.stale)
+    return [listing for listing in plan.stale if listing.artifact_id not in handled]
 
 
 def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceError]:

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
-from findingaid_dagster.pipelines import tries
+from findingaid_dagster.pipelines import sensors, tries
 from tests.code_location.test_agreement import backfill_tick, change
-from tests.code_location.test_automation import Ticks, corpora_of, look
+from tests.code_location.test_automation import Ticks, corpora_of, look, store
 from tests.conftest import Cli, text_about
 from tests.support.location import STAGES, Location, open_location
 
@@ -81,6 +81,26 @@ def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
     assert location.index(corpora=["docs"]).success
     assert not look(location, found.cursor).run_requests
     assert location.all_fresh()
+
+
+def test_a_run_that_fails_by_name_while_a_tick_looks_is_not_repeated(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location.begin()
+    location.cli.write("bad.md", b"\x00binary")
+    location.settle()
+    store(location, look(location))
+    look_at_runs = sensors.failed_attempts
+
+    def after_the_run(*of: object, **narrowed: object) -> set[str]:
+        assert not location.materialize(list(STAGES), "bad.md").success
+        return look_at_runs(*of, **narrowed)
+
+    monkeypatch.setattr(sensors, "failed_attempts", after_the_run)
+    found = look(location)
+
+    assert location.failed() >= {("artifacts", "bad.md")}
+    assert not found.run_requests
 
 
 @pytest.mark.parametrize("how", ["backfill canceled", "run canceled"])

@@ -84,7 +84,8 @@ def test_the_filter_of_a_suffix_and_a_folder_finds_what_was_counted(aid: Finding
 
 
 @pytest.mark.parametrize(
-    ("artifact_id", "suffix"), [("a/b.tar.gz", ".gz"), ("a.b/c", ""), ("v1.2", ""), (".md", ".md"), ("x.", ""), ("SCAN.PDF", ".pdf")]
+    ("artifact_id", "suffix"),
+    [("a/b.tar.gz", ".gz"), ("a.b/c", ""), ("v1.2", ""), (".md", ".md"), ("x.", ""), ("SCAN.PDF", ".pdf")],
 )
 def test_a_suffix_is_that_of_a_file_name(artifact_id: str, suffix: str) -> None:
     assert suffix_of(artifact_id) == suffix
