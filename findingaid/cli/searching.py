@@ -368,7 +368,7 @@ def _print_reference_counts(found: Sequence[ReferenceCount], as_json: bool, as_c
 @click.argument("folder", default="")
 @corpus_option
 @where_option
-@click.option("--suffix", "suffixes", multiple=True, help="Only ids that end so in any case, e.g. .md; repeatable.")
+@click.option("--suffix", "suffixes", multiple=True, help="Only ids that end so, e.g. .md; may be repeated.")
 @click.option("-k", default=20, show_default=True, help="Number of artifacts.")
 @click.option("--offset", default=0, help="Number of newer artifacts to leave out.")
 @csv_option
