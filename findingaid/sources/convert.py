@@ -30,6 +30,7 @@ from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
 from email.utils import formataddr, getaddresses, parsedate_to_datetime
 from functools import partial
+from html import unescape
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -40,7 +41,7 @@ from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
 from findingaid.sources.ocr import SEEN_PIXELS, SEEN_SCALE, Recognition, open_picture, picture_page
-from findingaid.sources.office import make_readable
+from findingaid.sources.office import make_readable, raised
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
 from findingaid.text.decoding import decode
@@ -101,6 +102,8 @@ DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
 """Most rows or columns of a merged cell; 0 stands for all that follow."""
 
+SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>(\s*[-+\u2212\u2013&;#0-9a-z]{1,20}\s*)</sup>", re.IGNORECASE)
+
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
 QUOTED_MAIL = re.compile(
@@ -116,6 +119,7 @@ CUT_SHORT = "no end, as of a document that was cut short"
 
 RTF_ESCAPED = re.compile(r"\\[\\{}]")
 RTF_FOOTNOTE = re.compile(r"\\footnote\b ?")
+RTF_RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
 RTF_NOT_READ = {
     "comments, not read": re.compile(r"\\annotation\b"),
     "embedded documents, not read": re.compile(r"\\objdata\b"),
@@ -447,6 +451,7 @@ def _tree(text: str) -> Any | None:
     """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
     from lxml import etree, html
 
+    text = _with_raised(text)
     try:
         root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
@@ -456,6 +461,16 @@ def _tree(text: str) -> Any | None:
     for table in list(root.iter("table")):
         _fill_merged(table)
     return root
+
+
+def _with_raised(page: str) -> str:
+    """Write raised numbers in raised characters, since a converter would write ten to the sixth as 106."""
+
+    def write(found: re.Match[str]) -> str:
+        words = unescape(found[1]).strip()
+        return raised(words) if raised(words) != words else found[0]
+
+    return SUPERSCRIPT.sub(write, page)
 
 
 def _fill_merged(table: Any) -> None:
@@ -671,7 +686,8 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
     if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
         return _plain_text(payload)
     source = payload.decode("latin-1")
-    read = RTF_FOOTNOTE.sub(" ", source)  # the converter leaves out a group of this name; so it stays in its sentence
+    up = RTF_RAISED.sub(lambda found: "".join(f"\\u{ord(sign)}?" for sign in raised(found[1])), source)
+    read = RTF_FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = RTF_TITLE.search(source)
     braces = RTF_ESCAPED.sub("", source)

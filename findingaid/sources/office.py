@@ -53,6 +53,12 @@ PARTS = (
 )
 """Parts with words: pattern of the name, what a note calls them, and whether it counts words or parts."""
 
+NUMBER = re.compile(r"[-+\u2212\u2013]?[0-9]*[-+\u2212\u2013]?")
+RAISED = str.maketrans(
+    "0123456789-+\u2212\u2013", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207b\u207b"
+)
+"""Digits and signs, and the characters that show them raised. Without them, ten to the sixth would read 106."""
+
 UNLETTERED = re.compile(r"[\W_]+")
 WORDS = re.compile(r"\w+")
 LETTER = re.compile(r"[^\W\d_]")
@@ -195,6 +201,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _move_boxes(root)
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
+    _write_raised(root)
     made.texts[name] = list(_runs(root))
     parts[name] = _written(root)
 
@@ -239,6 +246,21 @@ def _write_choices(root: Any) -> None:
         field = next(choices.iterancestors(f"{W}r"), None)
         if field is not None and chosen.isdecimal() and int(chosen) < len(entries):
             field.addprevious(_run(root, entries[int(chosen)]))
+
+
+def raised(text: str) -> str:
+    """Return a number in raised characters, which is an exponent or the number of a note; any other text as it is."""
+    return text.translate(RAISED) if NUMBER.fullmatch(text) else text
+
+
+def _write_raised(root: Any) -> None:
+    """Write the numbers in raised runs of Word and PowerPoint in raised characters."""
+    for run in root.iter(f"{W}r", f"{A}r"):
+        place, properties = run.find(f"{W}rPr/{W}vertAlign"), run.find(f"{A}rPr")
+        raised_word = place is not None and place.get(f"{W}val") == "superscript"
+        raised_slide = properties is not None and not properties.get("baseline", "0").startswith(("0", "-"))
+        for text in run.iter("{*}t") if raised_word or raised_slide else ():
+            text.text = raised(text.text or "")
 
 
 def _move_boxes(root: Any) -> None:

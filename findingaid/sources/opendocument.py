@@ -34,6 +34,8 @@ DROPPED = {
 """Elements that are not read, and what notes call them; "" for those of which nothing is lost."""
 
 
+STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+
 APART = frozenset({"frame", "custom-shape", "title", "desc"})
 """Elements that are no part of the word beside them."""
 
@@ -60,8 +62,16 @@ def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], 
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
     left_out["headers and footers, not read"] += _headers(archive, parser)
+    raised = {
+        style.get(f"{STYLE}name")
+        for style in root.iter(f"{STYLE}style")
+        if any(each.get(f"{STYLE}text-position", "").startswith("super") for each in style)
+    }
     for element in body.iter():
+        style = next((value for name, value in element.attrib.items() if name.endswith("}style-name")), "")
         _as_html(element, _local(element))
+        if style in raised and element.tag == "span":
+            element.tag = "sup"
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
 
 

@@ -201,6 +201,26 @@ def test_a_merged_cell_ends_with_its_part_of_the_table(read: Callable[..., Artif
     assert str(read("a.html", page.encode()).raw).endswith("| c | d |")
 
 
+RAISED = (
+    '<p>10<sup>6</sup> cells of 5 m<sup class="x"> 2 </sup>, 3 times 10<sup>&minus;3</sup>, Ca<SUP>2+</SUP>, the '
+    '1<sup>st</sup> of 2024<sup><a href="#f">1</a></sup>, a<sup>&lt;b</sup>.</p>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("a.html", lambda: f"<h1>Head</h1>{RAISED}".encode()),
+        ("a.epub", lambda: epub(f"<h1>Head</h1>{RAISED}")),
+    ],
+)
+def test_a_raised_number_does_not_become_part_of_the_number_before_it(name: str, make: Callable[[], bytes]) -> None:
+    made = convert_document(name, make(), LIMIT)
+
+    assert made is not None
+    assert "10⁶ cells of 5 m², 3 times 10⁻³, Ca²⁺, the 1st of 2024[1](#f), a<b." in made.text
+
+
 def test_a_page_is_without_what_only_leads_elsewhere(read: Callable[..., Artifact]) -> None:
     page = b'<nav><a href="/">Home</a></nav>before<nav/> <h1>Head<a class="headerlink" href="#head">#</a></h1>text'
 

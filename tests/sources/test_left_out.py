@@ -128,6 +128,23 @@ def test_what_is_chosen_in_a_drop_down_field_of_word_is_read(chosen: str, text: 
     assert convert(".docx", document(words_of(field)), LIMIT).text.strip().endswith(text)
 
 
+def test_a_raised_number_of_word_does_not_become_part_of_the_number_before_it() -> None:
+    def up(words: str) -> str:
+        return f'<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{words}</w:t></w:r>'
+
+    made = convert(".docx", document(words_of(f"{RUN('10')}{up('-6')}{RUN(' on the 1')}{up('st')}")), LIMIT)
+
+    assert made.text.endswith("10⁻⁶ on the 1st")
+    assert made.notes == []
+
+
+def test_a_raised_number_of_a_slide_does_not_become_part_of_the_number_before_it() -> None:
+    up = b'10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>7</a:t>'
+    deck = changed(slides(("Head", "TEN")), "ppt/slides/slide1.xml", lambda xml: xml.replace(b"TEN</a:t>", up))
+
+    assert "10⁶7" in convert(".pptx", deck, LIMIT).text
+
+
 def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
     payload = document(words_of(f"<w:novel>{RUN('three lost words')}</w:novel>"))
 

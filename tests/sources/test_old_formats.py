@@ -55,6 +55,17 @@ def test_words_of_an_opendocument_that_only_touch_in_its_file_stay_apart() -> No
     assert found.text.split() == ["Before", "(First.", "Second.)", "Heron", "grey", "behind", "drawn", "end"]
 
 
+def test_a_raised_number_of_an_opendocument_does_not_become_part_of_the_number_before_it() -> None:
+    style = '<style:style style:name="T1" style:family="text"><style:text-properties style:text-position="super 58%"/>'
+    spans = (f'<text:span text:style-name="{name}">{words}</text:span>' for name, words in (("T1", "6"), ("T2", "7")))
+    body = f"<office:text><text:p>10{''.join(spans)}</text:p></office:text>"
+
+    found = convert_document("a.odt", opendocument(body, f"{style}</style:style>"), LIMIT)
+
+    assert found is not None
+    assert found.text == "10⁶7"
+
+
 def test_headers_and_footers_of_an_opendocument_with_words_are_counted() -> None:
     def headed(words: str) -> bytes:
         names = ("office", "style", "text")
@@ -89,6 +100,7 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
     [
         (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
         (rb"Body {\*\annotation Remark} end.}", "Body  end.", ["comments, not read"]),
+        (rb"10{\super 6} of 10\super -3\nosupersub  on the 1{\super st}.}", "10⁶ of 10⁻³ on the 1st.", []),
         (rb"{\header Head}{\footer Foot}Body.}", "Body.", ["headers and footers, not read: 2"]),
         (rb"Body {\shp{\*\shpinst{\shptxt Boxed}}}.}", "Body .", ["text boxes, not read"]),
         (rb"Whole. {\b Hal", "Whole. Hal", ["no end, as of a document that was cut short"]),
