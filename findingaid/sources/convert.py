@@ -30,7 +30,6 @@ from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
 from email.utils import formataddr, getaddresses, parsedate_to_datetime
 from functools import partial
-from html import unescape
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -100,9 +99,7 @@ TYPED = (
 
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
-"""Most rows or columns of a merged cell; 0 stands for all that follow."""
-
-SUPERSCRIPT = re.compile(r"<sup\b[^<>]*>(\s*[-+\u2212\u2013&;#0-9a-z]{1,20}\s*)</sup>", re.IGNORECASE)
+"""Most rows or columns of a merged cell."""
 
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 EPUB_AUTHORS = re.compile(r"\*\*Authors:\*\* (.+)")
@@ -451,26 +448,19 @@ def _tree(text: str) -> Any | None:
     """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
     from lxml import etree, html
 
-    text = _with_raised(text)
     try:
         root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
         return None
     for element in root.iter(*BLOCKS):
         element.tag = "div"
+    for element in root.iter("sup"):  # the converter leaves out that it is raised: ten to the sixth would be 106
+        number = (element.text or "").strip()
+        if not len(element) and raised(number) != number:
+            element.text = raised(number)
     for table in list(root.iter("table")):
         _fill_merged(table)
     return root
-
-
-def _with_raised(page: str) -> str:
-    """Write raised numbers in raised characters, since a converter would write ten to the sixth as 106."""
-
-    def write(found: re.Match[str]) -> str:
-        words = unescape(found[1]).strip()
-        return raised(words) if raised(words) != words else found[0]
-
-    return SUPERSCRIPT.sub(write, page)
 
 
 def _fill_merged(table: Any) -> None:
@@ -492,15 +482,15 @@ def _fill_merged(table: Any) -> None:
                     cell.addprevious(filler)
                 column += 1
             if cell is not None:
-                rows, columns = _span(cell, "rowspan"), _span(cell, "colspan")
+                rows, columns = _span(cell, "rowspan", MOST_SPANNED), _span(cell, "colspan", 1)
                 below |= dict.fromkeys(range(column, column + columns), rows - 1) if rows > 1 else {}
                 column += columns
 
 
-def _span(cell: Any, name: str) -> int:
-    """Return over how many rows or columns a cell goes."""
+def _span(cell: Any, name: str, of_zero: int) -> int:
+    """Return over how many rows or columns a cell goes: `of_zero` if its attribute says 0."""
     found = DIGITS.match(cell.get(name, "").strip())
-    return min(int(found[0]) or MOST_SPANNED, MOST_SPANNED) if found else 1
+    return min(int(found[0]) or of_zero, MOST_SPANNED) if found else 1
 
 
 def _as_bytes(page: Any) -> bytes:

@@ -92,10 +92,13 @@ def _not_in_cells(payload: bytes) -> Mapping[str, int]:
         left_out = Counter[str]()
         for name in archive.namelist():
             if name.endswith(".xml"):
-                part = archive.read(name)
-                first = FIRST_ELEMENT.search(part, 0, FIRST_WITHIN)
-                for words, begin in NOT_READ.get(first[1] if first else b"", {}).items():
-                    left_out[words] += len(begin.findall(part))
+                with archive.open(name) as part:
+                    head = part.read(FIRST_WITHIN)
+                    first = FIRST_ELEMENT.search(head)
+                    sought = NOT_READ.get(first[1] if first else b"", {})
+                    content = head + part.read() if sought else b""
+                for words, begin in sought.items():
+                    left_out[words] += len(begin.findall(content))
             elif name.startswith("xl/embeddings/"):
                 left_out["embedded documents, not read"] += 1
         return left_out

@@ -201,6 +201,12 @@ def test_a_merged_cell_ends_with_its_part_of_the_table(read: Callable[..., Artif
     assert str(read("a.html", page.encode()).raw).endswith("| c | d |")
 
 
+def test_a_cell_over_no_columns_is_one_over_one(read: Callable[..., Artifact]) -> None:
+    page = "<table><tr><th colspan='0' rowspan='2'>a</th><th>b</th></tr><tr><td>c</td></tr></table>"
+
+    assert str(read("a.html", page.encode()).raw).endswith("|  | c |")
+
+
 RAISED = (
     '<p>10<sup>6</sup> cells of 5 m<sup class="x"> 2 </sup>, 3 times 10<sup>&minus;3</sup>, Ca<SUP>2+</SUP>, the '
     '1<sup>st</sup> of 2024<sup><a href="#f">1</a></sup>, a<sup>&lt;b</sup>.</p>'
