@@ -238,7 +238,7 @@ class BrowseInput(Input):
 
     corpora: Corpora = None
     where: Where = None
-    suffixes: list[str] = Field(default=[], description="Only artifacts whose ids end so, in any case, such as .md.")
+    suffixes: list[str] = Field(default=[], description="Only artifacts whose ids end so, such as .md or .MD.")
     folder: str = Field(default="", description="Only artifacts whose ids begin so, such as docs/.")
     k: int = Field(default=20, ge=0, le=MOST, description="Number of artifacts to list.")
     offset: int = Field(default=0, ge=0, description="Number of newer artifacts to leave out.")

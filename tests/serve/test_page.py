@@ -784,6 +784,15 @@ def test_facets_show_counts_and_narrow_a_search(page: Page) -> None:
     page.waits(lambda: not page.all("#kinds input:checked"), "Back does not undo the kind")
 
 
+def test_a_kind_of_no_family_is_a_suffix(page: Page) -> None:
+    page.open(kind=".PY")
+    page.waits(lambda: page.texts("#hits h3") == ["tools.py"], "the suffix does not narrow the list")
+
+    page.open(kind="constructor")  # a name that each object of the page's language has
+
+    page.shows("Nothing matches.")
+
+
 def test_a_facet_of_many_values_shows_the_first_and_the_others_on_request(page: Page) -> None:
     page.open()
     counted = {"corpora": [], "suffixes": [], "folders": [{"value": f"{n}/", "artifacts": 1} for n in range(12)]}

@@ -63,7 +63,10 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What to browse: these corpora and suffixes of artifact ids, in any case, or all; ids that begin with `folder`."""
+    """What to browse: these corpora, or all; ids that begin with `folder`; ids with these suffixes, or all.
+
+    Suffixes are compared without regard to case.
+    """
 
     corpora: Sequence[str] = ()
     suffixes: Sequence[str] = ()

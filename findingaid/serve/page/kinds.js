@@ -1,6 +1,6 @@
 // Kinds of files, as people call them: families of suffixes. A suffix of no family is a kind of its own.
 
-const FAMILIES = {
+const FAMILIES = new Map(Object.entries({
   Notes: [".md", ".markdown", ".txt", ".rst", ".org", ".adoc", ".tex"],
   PDF: [".pdf"],
   Office: [".docx", ".doc", ".odt", ".rtf", ".xlsx", ".xls", ".ods", ".pptx", ".ppt", ".odp", ".epub"],
@@ -12,12 +12,12 @@ const FAMILIES = {
     ".py", ".ipynb", ".js", ".mjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".java", ".kt", ".scala", ".c", ".h", ".cc", ".cpp",
     ".hpp", ".cs", ".swift", ".rb", ".php", ".pl", ".lua", ".r", ".jl", ".hs", ".ex", ".sh", ".ps1", ".css", ".scss",
   ],
-};
+}));
 
-const kindOf = new Map(Object.entries(FAMILIES).flatMap(([kind, all]) => all.map((suffix) => [suffix, kind])));
+const kindOf = new Map([...FAMILIES].flatMap(([kind, all]) => all.map((suffix) => [suffix, kind])));
 
-/** Returns the suffixes of kinds, in lower case. */
-export const suffixesOf = (kinds) => kinds.flatMap((kind) => FAMILIES[kind] ?? [kind]);
+/** Returns the suffixes of kinds. */
+export const suffixesOf = (kinds) => kinds.flatMap((kind) => FAMILIES.get(kind) ?? [kind]);
 
 /** Adds up counts by suffix, [{value, artifacts}], to counts by kind, most first. */
 export function byKind(counted) {
