@@ -183,7 +183,8 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
 
 
 def _print_quote(number: int, quote: Quote) -> None:
-    place = f"{_named(quote.corpus, quote)} {printed_span(quote.span, quote.artifact_version)}{fresh_words(quote)}"
+    span = printed_span(quote.span, quote.artifact_version)
+    place = f"{_named(quote.corpus, quote)} {span}{f', {quote.date}' if quote.date else ''}{fresh_words(quote)}"
     say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
 
 

@@ -107,6 +107,7 @@ class CitedQuote(TypedDict):
     corpus: str
     artifact_id: str
     place: str
+    date: str
     record_id: str
     artifact_version: str
     span: tuple[int, int]

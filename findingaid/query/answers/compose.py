@@ -18,6 +18,7 @@ from findingaid.model import Fresh
 from findingaid.query.answers.answer_types import asked_type, stated
 from findingaid.query.answers.quotes import Quote, overlaps_any
 from findingaid.query.answers.relevance import (
+    ALIKE,
     BESIDE,
     MEDIUM,
     REFUSED,
@@ -37,6 +38,8 @@ CITATION = re.compile(r"\[([0-9a-f]{32})\]")
 
 AGAINST = "Contested by: "
 CONTESTED = " (contested)"
+
+OLDER = "the newest source, of {}, comes first; an older one is of {}"
 
 ARTICLES = frozenset({"a", "an", "the"})
 
@@ -241,6 +244,7 @@ class Answer:
     unread: str = ""
     fresh_seconds: float | None = None
     foreign: ForeignPassage | None = None
+    dates: Sequence[str] = ()
 
     @property
     def answer(self) -> str:
@@ -295,7 +299,9 @@ class Answer:
             kind = asked_type(self.query)
             lacks = f"it asks for {kind.words}, and none is stated; " if kind and not self._states_it else ""
             return f"weak: this may not answer the question ({lacks}relevance {percent(self.relevance)})"
-        return "contested: another claim contradicts it" if self.standing == "contested" else ""
+        if self.standing == "contested":
+            return "contested: another claim contradicts it"
+        return OLDER.format(*self.dates) if self.dates else ""
 
     @property
     def _states_it(self) -> bool:
@@ -389,10 +395,24 @@ class EvidenceSet:
 
     @cached_property
     def relevant_quotes(self) -> list[Quote]:
-        """Quotes that may answer the query, or add to the answer, best first."""
+        """Quotes that may answer the query, or add to the answer: best first, and of those in `dated` the newest."""
         if not self.quotes or self.quotes[0].relevance < REFUSED:
             return []
-        return [quote for quote in self.quotes if quote.relevance >= BESIDE * self.quotes[0].relevance]
+        others = [quote for quote in self.quotes if quote not in self.dated]
+        return [*self.dated, *(quote for quote in others if quote.relevance >= BESIDE * self.quotes[0].relevance)]
+
+    @cached_property
+    def dated(self) -> list[Quote]:
+        """Quotes with a date that answer as well as the best one, the newest first; none if that one has no date.
+
+        They have the same words of the query as it, and so they may say of an earlier or a later time what it says.
+        """
+        if not (self.quotes and self.quotes[0].date):
+            return []
+        best = self.quotes[0]
+        alike = [quote for quote in self.quotes if quote.date and quote.relevance >= ALIKE * best.relevance]
+        has = best.words & self.terms.keys()
+        return sorted((quote for quote in alike if has <= quote.words), key=lambda quote: quote.date, reverse=True)
 
     def relevance(self, claim: Citable) -> float:
         """Return the estimated probability that evidence answers the query; 0 for a claim without any of the terms."""
@@ -553,6 +573,7 @@ def assemble_answer(
     considered: list[Citable] = [*claims, *quotes] or [*evidence.claims, *evidence.quotes]
     relevance = max(map(evidence.relevance, considered), default=0.0)
     contradictions = evidence.contradictions(claims)
+    dates = list(dict.fromkeys(quote.date for quote in evidence.dated if quote in quotes))
     return Answer(
         evidence.query,
         limit.sentences,
@@ -567,6 +588,7 @@ def assemble_answer(
         searchable=evidence.searchable,
         numbered=limit.numbered,
         foreign=evidence.foreign,
+        dates=dates if len(dates) > 1 else (),
         **more,
     )
 

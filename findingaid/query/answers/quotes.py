@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 EMBEDDED = 64
 """Maximum number of sentences that are embedded for a question: those with most of its words."""
 
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+"""Beginning of a date in ISO 8601 format, as a mail and front matter have it."""
+
 MAIL = "message/rfc822"
 """Media type of mails. Their first lines have labels too, but name only sender, recipients and date."""
 
@@ -51,7 +55,7 @@ class Quote:
 
     `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
     without markup. `place` is that in a document, such as a page. `relevance` is the estimated probability that it
-    answers the question.
+    answers the question. `date` is the day that the text gives as its own, in ISO 8601 format; "" if it gives none.
     """
 
     quote_id: str
@@ -64,6 +68,7 @@ class Quote:
     quote: str
     relevance: float
     place: str = ""
+    date: str = ""
     fresh: Fresh | None = None
     fresh_note: str = ""
     lexical: Lexical = field(default_factory=Lexical, repr=False)
@@ -79,6 +84,7 @@ class Quote:
             "corpus": self.corpus,
             "artifact_id": self.artifact_id,
             "place": self.place,
+            "date": self.date,
             "record_id": self.record_id,
             "artifact_version": self.artifact_version,
             "span": self.span,
@@ -177,6 +183,7 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         hit.text[start - at : end - at],
         relevance,
         page_in_words(page) if (page := page_at(hit.metadata, hit.text, start - at)) else hit.place,
+        day[0] if (day := DAY.match(str(hit.metadata.get("date")))) else "",
         lexical=lexical,
     )
 

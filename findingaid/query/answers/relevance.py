@@ -60,6 +60,9 @@ Measured with claims: 1 % of the questions about other subjects reach it, and 92
 BESIDE = 0.2
 """Share of the best sentence's relevance that another sentence must have to be cited beside it."""
 
+ALIKE = 0.8
+"""Share of the best sentence's relevance from which another one answers as well."""
+
 MEDIUM, HIGH = 0.5, 0.8
 """Least relevance of an answer with medium confidence, and of one from passages alone with high confidence."""
 

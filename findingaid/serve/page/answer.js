@@ -100,5 +100,5 @@ function quote({ corpus }, at, words) {
   const link = element("a", leadsTo({ ...at, corpus }), name(`${corpus}/${at.artifact_id}`));
   const unsure = at.quote_id || at.evidence === "verified" ? null : element("span", { className: "alarm" }, ` evidence: ${line(at.evidence)}`);
   const said = at.quote ? element("blockquote", { dir: "auto" }, marked(at.quote, words)) : null;
-  return element("div", {}, said, element("p", { className: "faint" }, "in ", link, " ", outdated(at), unsure));
+  return element("div", {}, said, element("p", { className: "faint" }, "in ", link, at.date ? `, ${line(at.date)} ` : " ", outdated(at), unsure));
 }

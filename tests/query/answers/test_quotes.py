@@ -184,3 +184,61 @@ def test_a_row_or_value_that_its_chunk_cuts_off_is_not_quoted_as_if_it_were_whol
 
     assert any(cut in hit.text for hit in aid.search(question))
     assert cut not in answer.answer
+
+
+@pytest.fixture
+def dated(make: Callable[..., FindingAid]) -> Callable[..., FindingAid]:
+    """Index texts, each given with the date of its artifact."""
+
+    def build(texts: dict[str, tuple[str, str]]) -> FindingAid:
+        days = {i: {"date": day} for i, (day, _) in texts.items() if day}
+        return make({}, source=MemorySource({i: f"# Notes\n\n{text}\n" for i, (_, text) in texts.items()}, days))
+
+    return build
+
+
+@pytest.mark.parametrize(("older", "newest"), [("a.md", "b.md"), ("b.md", "a.md")])
+def test_of_two_dated_sources_the_newest_comes_first_and_the_dates_are_told(
+    dated: Callable[..., FindingAid], older: str, newest: str
+) -> None:
+    aid = dated(
+        {
+            older: ("2024-05-13", "The boiler was serviced on 12 May by Holm."),
+            newest: ("2025-05-20T10:00:00+02:00", "On 19 May the boiler was serviced again, by Aro."),
+        }
+    )
+    answer = aid.answer("When was the boiler serviced?")
+
+    assert [(each.artifact_id, each.date) for each in answer.quotes] == [(newest, "2025-05-20"), (older, "2024-05-13")]
+    assert answer.note == "the newest source, of 2025-05-20, comes first; an older one is of 2024-05-13"
+    assert aid.answer("When was the boiler serviced?", depth=1).note == ""
+
+
+PLAN = "The basic plan costs 5 euros a month."
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        "The pro plan costs 9 euros a month.",
+        "The basic plan is described on the page of all our plans.",
+        "The newest phones cost 700 euros.",
+    ],
+)
+def test_a_newer_source_that_answers_less_well_does_not_come_first(
+    dated: Callable[..., FindingAid], newer: str
+) -> None:
+    answer = dated({"a.md": ("2023-01-10", PLAN), "b.md": ("2025-02-10", newer)}).answer(
+        "What does the basic plan cost?"
+    )
+
+    assert (answer.quotes[0].text, answer.note) == (PLAN, "")
+
+
+@pytest.mark.parametrize("day", ["", "last week", "13 May 2024"])
+def test_a_source_without_a_date_is_not_older_than_others(dated: Callable[..., FindingAid], day: str) -> None:
+    best = "The chair of the club is Ann Holm."
+    aid = dated({"a.md": (day, best), "b.md": ("2025-02-10", "The new chair of our old club is Bo Lind.")})
+    answer = aid.answer("Who is the chair of the club?")
+
+    assert (answer.quotes[0].text, answer.note) == (best, "")
