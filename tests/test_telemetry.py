@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -189,6 +190,17 @@ def test_a_request_continues_the_trace_of_its_caller_down_to_the_search(
     assert recorded.parents()["search records"] == "POST /v1/search"
     assert (request.attributes or {})["http.response.status_code"] == 200
     assert "http.route" not in (spans["GET"].attributes or {})
+
+
+def test_a_request_is_recorded_with_its_caller_and_without_the_token(indexed: FindingAid, recorded: Recorded) -> None:
+    said = {"token_sha256": hashlib.sha256(SECRET.encode()).hexdigest(), "user": "user:ann", "groups": ["group:hr"]}
+    app = create_app(Session.of(indexed), ServeSettings(callers=[said]), None)
+    with TestClient(app, base_url="http://127.0.0.1", headers={"Authorization": f"Bearer {SECRET}"}) as client:
+        assert client.post("/v1/search", json={"query": SECRET}).status_code == 200
+
+    assert (recorded.spans()["POST /v1/search"].attributes or {})["user.id"] == "user:ann group:hr"
+    assert all("user.id" not in point.attributes for point in recorded.points("http.server.request.duration"))
+    assert told_nothing(recorded)
 
 
 def test_without_opentelemetry_nothing_is_recorded_and_all_works() -> None:

@@ -8,11 +8,15 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from findingaid import telemetry
+from findingaid.serve.request_context import ASKING
 
 
 @dataclass(frozen=True)
 class TracingMiddleware:
-    """ASGI layer that records a span for each request. Only `known` paths are named, since callers make up others."""
+    """ASGI layer that records a span for each request, with the caller whom its token names.
+
+    Only `known` paths are named, since callers make up others.
+    """
 
     app: ASGIApp
     known: frozenset[str]
@@ -26,8 +30,10 @@ class TracingMiddleware:
         name = method
         if path in self.known:
             name, labels["http.route"] = f"{method} {path}", path
+        asking = ASKING.get()
+        details = {"user.id": str(asking)} if asking else None  # not a label of the metric: there may be thousands
         with telemetry.span(
-            name, "http.server.request.duration", labels, kind="SERVER", caller=Headers(scope=scope)
+            name, "http.server.request.duration", labels, details, kind="SERVER", caller=Headers(scope=scope)
         ) as found:
 
             async def observed(message: Message) -> None:
