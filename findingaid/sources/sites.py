@@ -93,6 +93,9 @@ PDF = b"%PDF-"
 REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"']+)", re.IGNORECASE)
 """Order to load another page within 5 seconds, as a page has it that has moved."""
 
+SENDABLE = re.compile(r"[\x20-\x7e]+")
+"""Value that a header may have. httpx would quote any other one in its error."""
+
 INSTALL = "the source web needs more packages: pip install 'findingaid[web]'"
 
 
@@ -153,6 +156,8 @@ class Site:
     is obeyed, and `delay` seconds lie between two requests. More than `max_pages` pages are an error. Linked PDFs and
     other documents are artifacts too.
 
+    `headers` are sent to this site alone, for a sign-in; their values are those of environment variables.
+
     A page that answers 404 or 410 is gone. If one does not answer, nothing is deleted, since it may lead to others.
     With `start`, every run asks for every page; a page with a `lastmod` in the sitemap is read when that changes.
     """
@@ -165,6 +170,7 @@ class Site:
     max_pages: Annotated[int, Gt(0)] = 1_000
     delay: Annotated[float, Ge(0)] = 0.5
     max_bytes: Annotated[int, Gt(0)] = MAX_BYTES
+    headers: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         if bool(self.start) == bool(self.sitemap):
@@ -173,7 +179,10 @@ class Site:
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise ConfigError(f"{self.key}: {self.first!r}: expected an address that begins with https:// or http://")
         if "@" in parts.netloc:
-            raise ConfigError(f"{self.key}: it has a password, which would be stored: use the source loader")
+            raise ConfigError(f"{self.key}: it has a password, which would be stored: use headers")
+        for name, value in self.headers.items():
+            if not (isinstance(value, Mapping) and [*value] == ["env"]):  # its value must not be in the message
+                raise ConfigError(f"headers.{name}: expected {{env: NAME}}, the environment variable with its value")
         for name in ("include", "exclude"):
             for pattern in columns_of(getattr(self, name)):
                 check_pattern(name, pattern)
@@ -342,10 +351,11 @@ class _Client:
     def _ask(self, address: str, tags: Mapping[str, str], most: int) -> tuple[httpx.Response, bytes]:
         time.sleep(max(0.0, self._after - time.monotonic()))
         http, begun, content = self._connection(), time.monotonic(), bytearray()
+        headers = {**tags, **(self._own_headers() if _origin(address) == _origin(self.site.begin) else {})}
         headers_late = threading.Timer(ANSWER_SECONDS, http.close)  # httpx limits the time of each read, not of all
         headers_late.start()
         try:
-            with http.stream("GET", address, headers=tags) as response:
+            with http.stream("GET", address, headers=headers) as response:
                 headers_late.cancel()
                 unzip = unzip_answer(response.headers)
                 for chunk in response.iter_raw():
@@ -365,6 +375,16 @@ class _Client:
             self._after = time.monotonic() + self._delay
         return response, bytes(content[: most + 1])
 
+    def _own_headers(self) -> dict[str, str]:
+        """Return the headers for this site. Raises ConfigError for a value that is not there, or not one line."""
+        found = {name: os.environ.get(str(of["env"]), "").strip() for name, of in self.site.headers.items()}
+        for name, value in found.items():
+            if not SENDABLE.fullmatch(value):
+                problem = "has characters that no header may have" if value else "is not set"
+                variable = self.site.headers[name]["env"]
+                raise ConfigError(f"source.headers.{name}: the environment variable {variable} {problem}")
+        return found
+
     def _connection(self) -> httpx.Client:
         """Return the client of this process. A forked one must not share the connections of its parent."""
         import httpx
@@ -373,6 +393,13 @@ class _Client:
             headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
             self._http, self._pid = httpx.Client(timeout=ANSWER_SECONDS, headers=headers), os.getpid()
         return self._http
+
+
+def _origin(address: str) -> tuple[str, str, int | None]:
+    import httpx
+
+    url = httpx.URL(address)
+    return url.scheme, url.host, url.port
 
 
 def _answered(response: httpx.Response) -> str:

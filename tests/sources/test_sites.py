@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,6 +59,18 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Server]:
+    with serving() as made:
+        yield made
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
     made = Server()
 
     class Handler(BaseHTTPRequestHandler):
@@ -387,6 +399,55 @@ def test_pages_that_all_lead_to_a_sign_in_are_counted(harbour: Server) -> None:
     assert "addresses left out (they lead on to another page, perhaps a sign-in): 2" in found.notes
 
 
+TOKEN = "Bearer hunter/22+x"
+SIGNED_IN = {"Authorization": {"env": "HARBOUR_TOKEN"}}
+
+
+def test_a_sign_in_is_sent_to_its_site_alone_and_kept_nowhere(
+    cli: Cli, harbour: Server, elsewhere: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOUR_TOKEN", f"{TOKEN}\n")
+    elsewhere.page("/", "<p>Another port is another site.</p>")
+    harbour.status("/imprint", 302, Location=f"{elsewhere.address}/")
+    harbour.status("/robots.txt", 302, Location=f"{elsewhere.address}/robots.txt")
+    harbour.status("/prices/", 500)
+    web = {"kind": "web", "start": f"{harbour.address}/", "delay": 0, "headers": SIGNED_IN}
+    cli.settings["corpora"] = {"site": {"source": web}}
+
+    shown = [cli.run(*command.split()).output for command in ("index", "config", "plan", "status --json")]
+
+    assert {headers.get("Authorization") for _, headers in harbour.asked} == {TOKEN}
+    assert "/robots.txt" in elsewhere.paths()
+    assert not any("Authorization" in headers for _, headers in elsewhere.asked)
+    assert artifact_ids(cli) == {f"{harbour.address}/", f"{harbour.address}/ferry"}
+    kept = [path.read_bytes() for path in cli.folder.rglob("*") if path.is_file()]
+    assert not any(b"hunter" in content for content in [*kept, *map(str.encode, shown)])
+    assert "hunter" not in repr(harbour.site(headers=SIGNED_IN))
+
+
+def test_a_sign_in_that_may_not_be_there_fails_the_listing_without_its_value(
+    harbour: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = harbour.site(headers=SIGNED_IN)
+    for value, problem in (("", "is not set"), ("hunter\n22", "no header may have"), ("hünter", "no header may have")):
+        monkeypatch.setenv("HARBOUR_TOKEN", value)
+        with pytest.raises(ConfigError, match=rf"headers.Authorization: .* HARBOUR_TOKEN .*{problem}") as raised:
+            source.discover()
+        assert not {"hunter", "hünter"} & {*str(raised.value).split()}
+    assert harbour.asked == []
+
+
+def test_another_sign_in_makes_no_page_stale(cli: Cli, harbour: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = {"kind": "web", "start": f"{harbour.address}/", "delay": 0, "headers": SIGNED_IN}
+    cli.settings["corpora"] = {"site": {"source": web}}
+    for token in ("one", "other"):
+        monkeypatch.setenv("HARBOUR_TOKEN", token)
+        cli.configure()
+        report = findingaid.open(cli.config).index()
+
+    assert not report.corpora["site"].active
+
+
 def test_patterns_choose_pages_and_an_excluded_one_is_not_followed(harbour: Server) -> None:
     assert harbour.listed(harbour.site(exclude=["ferry"])) == ["/", "/imprint"]
     assert harbour.listed(harbour.site(include=["prices/"])) == ["/prices/"]
@@ -470,6 +531,8 @@ def test_the_encoding_that_the_server_names_counts(harbour: Server) -> None:
         ({"start": "ftp://a/"}, "expected an address"),
         ({"start": "http://ann:secret@a/"}, "it has a password"),
         ({"start": "http://a/", "include": ["../b"]}, "leads out of the root"),
+        ({"start": "http://a/", "headers": {"Authorization": "Bearer secret"}}, "headers.Authorization"),
+        ({"start": "http://a/", "headers": {"Authorization": {"token": "secret"}}}, "headers.Authorization"),
     ],
 )
 def test_a_wrong_setting_is_one_line(given: Any, said: str) -> None:
